@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.analysis.comparison.gate import RULES, gate
+from ragscore.analysis.comparison.gate import RULES
 from ragscore.cli.options import (
     RUN_HELP,
     CommandParser,
@@ -165,7 +165,7 @@ def _gate(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys([*DEFAULT_METRICS, *allowed]))
     ev = evaluated(args, golden, results, metrics)
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
-    found = gate(cmp, allowed, rule=args.rule, require=args.require)
+    found = cmp.gate(allowed, rule=args.rule, require=args.require)
     print(
         found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found),
         end="" if args.markdown else "\n",

@@ -76,7 +76,7 @@ def add_judge(commands: Commands) -> None:
     add_json(parser)
     _add_endpoint(parser)
     _add_limits(parser)
-    add_runs(parser, has_formats=False)
+    add_runs(parser, can_pick=False)
     parser.set_defaults(work=_judge)
 
 
@@ -120,7 +120,8 @@ def _add_endpoint(command: argparse.ArgumentParser) -> None:
         "--structured",
         default=STRUCTURED[0],
         metavar="|".join(STRUCTURED),
-        help=f"how the shape of replies is enforced (default: {STRUCTURED[0]})",
+        help=f"how the shape of replies is enforced: {', '.join(STRUCTURED)} (default:"
+        f" {STRUCTURED[0]})",
     )
     parser.add_argument(
         "--timeout",

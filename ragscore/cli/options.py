@@ -86,24 +86,24 @@ def add_golden(parser: argparse.ArgumentParser, is_positional: bool = False) -> 
     add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
 
 
-def add_runs(
-    parser: argparse.ArgumentParser, is_list: bool = True, has_formats: bool = True
-) -> None:
+def add_runs(parser: argparse.ArgumentParser, is_list: bool = True, can_pick: bool = True) -> None:
     """Add the runs, where they are, and how their files are read."""
     if is_list:
         parser.add_argument("runs", nargs="+", metavar="run", help=f"{RUN_HELP} (several)")
     group = parser.add_argument_group("the runs")
     group.add_argument(
-        "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
+        "--store",
+        metavar="DIR",
+        help="folder of stored runs that run arguments may name (default: none)",
     )
-    group.add_argument(
-        "--run",
-        action="append",
-        metavar="NAME",
-        help="take only this run, or system, of what is read (several times: in this order;"
-        " default: every run)",
-    )
-    if has_formats:
+    if can_pick:
+        group.add_argument(
+            "--run",
+            action="append",
+            metavar="NAME",
+            help="take only this run, or system, of what is read (several times: in this order;"
+            " default: every run)",
+        )
         add_reading(group, "", [one.name for one in RESULT_FORMATS], "query_id=qid,doc_id=docno")
 
 
@@ -112,7 +112,7 @@ def add_reading(group: Any, prefix: str, formats: Sequence[str], example: str) -
     group.add_argument(
         f"--{prefix}format",
         metavar="NAME",
-        help=f"how to read it, if its content doesn't tell: one of {', '.join(formats)}",
+        help=f"how to read it: {', '.join(formats)} (default: as its content tells)",
     )
     group.add_argument(
         f"--{prefix}columns",
@@ -356,7 +356,7 @@ def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
             allowed="each run once; runs of different names, as run.json says them",
         )
     found = Results.concat(parts)
-    return found.select(args.run) if args.run else found
+    return found.select(args.run) if getattr(args, "run", None) else found
 
 
 def _require_answers(golden: Golden, results: Results) -> None:

@@ -124,9 +124,7 @@ def _not_measured(table: pd.DataFrame, by: Sequence[str]) -> str:
 
 def add_stored(commands: Commands) -> None:
     """`ragscore runs DIR`."""
-    parser = add_command(
-        commands, "runs DIR", "List the runs of a store.", "ragscore runs history --json"
-    )
+    parser = add_command(commands, "runs DIR", "List the runs of a store.", "runs history")
     parser.add_argument("store", metavar="DIR", help="folder of stored runs")
     add_json(parser)
     parser.set_defaults(work=_runs)

@@ -273,9 +273,9 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
         return runs.loc[names]
     if order not in runs:
         raise DataError(
-            f"no column {order}",
-            field="scores",
-            allowed="store.scores(), scores.assign(created_at=...), or order=[run ids]",
+            f"no column {excerpt(order)}",
+            field="order",
+            allowed=nearest(order, runs.columns, "a list of run ids, or one of"),
         )
     without = runs.index[runs[order].isna()].tolist()
     if len(without) == len(runs):

@@ -482,7 +482,7 @@ def test_slices_are_trends_of_their_own(store, golden):
     [
         ({"metric": "mine"}, "mine"),
         ({"metric": "mrr@10", "by": "difficulty"}, "by= needs a golden set"),
-        ({"metric": "mrr@10", "order": "x_nothing"}, "no column x_nothing"),
+        ({"metric": "mrr@10", "order": "x_nothing"}, "no column .x_nothing"),
         ({"metric": "mrr@10", "baseline": "nobody"}, "no run or system 'nobody'"),
         ({"metric": "mrr@10", "repeats": ["07-dense"]}, "at least two runs"),
         ({"metric": "mrr@10", "order": ["07-dense", "07-dense"]}, "each run once"),

@@ -1,0 +1,296 @@
+"""Every option of every command, used at least once."""
+
+import io
+import json
+import shlex
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
+from judge_server import FaultyServer
+from test_help import PARSERS
+
+import ragscore as rs
+from ragscore.cli import main
+
+MODULE = """
+def answer(query, k=3, mode=None, temperature=None, seed=None, with_answer=True, depth=1):
+    return {"hits": [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]}
+"""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory) -> Path:
+    """What every test begins with: a golden set, two runs in several forms, and a store."""
+    folder = tmp_path_factory.mktemp("desk")
+    levels = zip(THREE_QUERIES, ("easy", "easy", "hard"), strict=True)
+    rows = [one | {"difficulty": level, "lang": "en"} for one, level in levels]
+    (folder / "golden.yaml").write_text(json.dumps(rows))
+    for day, (name, records) in enumerate({"dense": RUN_A, "hybrid": RUN_B}.items(), 1):
+        run = folder / "runs" / name
+        run.mkdir(parents=True)
+        answered = [one | {"answer": answer("Yes.", paths=["docs/d1.md"])} for one in records]
+        lines = [json.dumps(one) + "\n" for one in answered]
+        (run / "per_query.jsonl").write_text("".join(lines))
+        config = {"chunker_version": "test@1", "eval_k": 10, "depth": day}
+        about = {"run_id": name, "config": config, "created_at": f"2026-01-0{day}T00:00:00Z"}
+        (run / "run.json").write_text(json.dumps(about))
+    results, golden = (
+        rs.load_results(str(folder / "runs" / "*")),
+        rs.load_golden(folder / "golden.yaml"),
+    )
+    rs.RunStore(folder / "history").save(results, golden=golden)
+    golden.save(folder / "qrels.txt", format="trec_qrels")
+    collapsed = replace(results, hits=rs.match.collapse_hits(results.hits))
+    collapsed.save(folder / "both.trec", format="trec")
+    (folder / "my_rag.py").write_text(MODULE)
+    ids = {"chunk_id": ["c1", "c2", "c3"], "doc_id": ["d1", "d2", "d3"], "text": ["a", "b", "c"]}
+    pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
+    (folder / "prices.json").write_text('{"words": [1, 1]}')
+    return folder
+
+
+@pytest.fixture
+def desk(template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, which is the current folder."""
+    copy = tmp_path / "desk"
+    shutil.copytree(template, copy)
+    monkeypatch.chdir(copy)
+    monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)
+    return copy
+
+
+@pytest.fixture
+def judge_address():
+    with FaultyServer() as running:
+        yield running.url
+
+
+@pytest.fixture
+def no_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input at its end: a labeller who leaves at once."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+
+
+PAIR = "runs/dense runs/hybrid --golden golden.yaml"
+BOTH = "both.trec --golden qrels.txt"
+# Command line, exit status, and what it prints.
+LINES = [
+    ("check golden.yaml runs/dense", 0, "supported: hit@k, recall@k"),
+    ("check golden.yaml runs/dense --json", 0, '"metric": "hit@k", "supported": true'),
+    ("check both.trec --format trec", 0, "without targets: expected chunk or document ids"),
+    ("validate golden.yaml", 0, ""),
+    ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
+    ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
+    ("metrics", 0, "mrr@k"),
+    ("metrics --json", 0, '"name": "hit@k"'),
+    ("metrics RR@10", 0, "mrr@10\n  formula"),
+    ("metrics RR@10 --json", 0, '[{"name": "mrr@k"'),
+    ("score golden.yaml runs/dense --metric mrr@10 --metric hit@1", 0, "dense  hit@1 0.333"),
+    ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
+    ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
+    ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
+    ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
+    ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
+    ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
+    ("score qrels.txt both.trec --run hybrid --metric mrr", 0, "hybrid    mrr 0.833"),
+    ("score qrels.txt both.trec --format trec --golden-format trec_qrels", 0, "hybrid"),
+    ("score golden.yaml runs/dense --metric mrr --match doc", 0, "0.417"),
+    ("score golden.yaml runs/dense --metric mrr --errors exclude --missing zero", 0, "0.417"),
+    ("score golden.yaml runs/dense --metric mrr --empty-gold zero --unknown miss", 0, "0.417"),
+    # dx counts once: d2 comes second instead of fourth
+    ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
+    ("score golden.yaml runs/dense --metric mrr --ties trec", 0, "0.417"),
+    ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
+    # hits without a label are not seen: d2 comes first
+    ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
+    (f"compare {PAIR}", 0, "# hybrid against dense"),
+    (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
+    (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
+    (f"compare {PAIR} --tie-margin mrr=0.9 --metric mrr", 0, "1 / 0 / 2"),
+    (f"compare {PAIR} --margin mrr@10=0.1 --vary depth --allow-different all", 0, "depth"),
+    (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
+    (f"compare {BOTH} --run hybrid --run dense --metric mrr", 0, "# dense against hybrid"),
+    (f"compare {BOTH} --format trec --golden-format trec_qrels", 0, "# hybrid against dense"),
+    ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
+    (
+        f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
+        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only",
+        0,
+        "Scored with",
+    ),
+    (f"gate {PAIR} --max-drop mrr@10=0.02", 0, "Gate passed"),
+    (f"gate {PAIR} --max-drop hit@1=0 --rule interval --margin mrr=0.1", 1, "Gate failed"),
+    (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
+    (f"gate {PAIR} --max-drop mrr=0 --markdown --vary depth --allow-different all", 0, "# Gate"),
+    (f"gate {BOTH} --run dense --run hybrid --max-drop mrr=0", 0, "Gate passed"),
+    (f"gate {BOTH} --format trec --golden-format trec_qrels --max-drop mrr=0", 0, "Gate passed"),
+    ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
+    (
+        f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
+        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only",
+        0,
+        "Gate passed",
+    ),
+    (f"report {PAIR}", 0, "# 2 runs on 3 golden queries"),
+    (f"report {PAIR} -o page.html --markdown --title Ours", 0, ""),
+    (f"report {PAIR} --baseline hybrid --by difficulty --match doc", 0, "dense against hybrid"),
+    (f"report {PAIR} --max-drop mrr@10=0 --rule interval --margin mrr@10=0.1", 0, "Gate"),
+    (f"report {PAIR} --vary depth --allow-different all --history history", 0, "# 2 runs"),
+    (f"report {BOTH} --run dense --format trec --golden-format trec_qrels", 0, "# 1 runs"),
+    ("report dense --golden golden.yaml --store history", 0, "# 1 runs on 3 golden queries"),
+    ("runs history", 0, "dense"),
+    ("runs history --json", 0, '[{"run_id": "dense"'),
+    ("trend history --metric mrr@10", 0, "hybrid"),
+    ("trend history --metric mrr@10 --golden golden.yaml --by difficulty", 0, "hard"),
+    ("trend history --metric mrr@10 --golden qrels.txt --golden-format trec_qrels", 0, "hybrid"),
+    ("trend history --metric mrr@10 --order k --baseline dense --json", 0, '"run_id": "hyb'),
+    (
+        "run my_rag:answer --golden golden.yaml -k 2 --quiet --metric hit@1",
+        0,
+        "hit@1 0.333",
+    ),
+    (
+        "run my_rag:answer --golden golden.yaml --mode x --k 2 --temperature 0.5 --seed 1"
+        " --set depth=2 --retrieval-only --limit 2 --workers 2 --timeout 9 --retries 1"
+        " --rate 100 --name mine --run-id r1 --suite s --repeat 2 --out made --json --quiet",
+        0,
+        '[{"run_id": "r1"',
+    ),
+    ("run my_rag:answer --golden golden.yaml --sample 1 --leave-out tool --quiet", 0, "mrr@10"),
+    ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
+    ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
+    ("label golden.yaml runs/dense", 0, "question q1"),
+    ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
+    ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
+    ("label golden.yaml dense --store history --texts catalogue.parquet", 0, "question q1"),
+    ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
+    (
+        "judge golden.yaml runs/* --k 2 --refused judge --cut-text mark --overwrite"
+        " --keep-inputs kept.jsonl --temperature 0 --seed 1 --structured json_schema --timeout 9"
+        " --retries 1 --repeats 2 --workers 2 --prices prices.json --max-cost 5",
+        0,
+        "judge_groundedness",
+    ),
+    (
+        "judge golden.yaml runs/dense --spot-check 1 --second-model other --embedding-model e",
+        0,
+        "second judge:",
+    ),
+    ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
+    ("demo --out made", 0, ""),
+    ("demo --history --golden golden.yaml", 0, ""),
+    ("demo --serve --port 0", 0, ""),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
+def test_an_option_does_what_it_says(
+    line, status, text, desk, judge_address, no_input, monkeypatch, capsys
+):
+    for place in ("run.run_demo", "history.run_history", "serve.serve_demo"):
+        monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
+    words = line.split()
+    if words[0] == "judge":
+        address = ["--base-url", judge_address, "--second-base-url", judge_address]
+        words += ["--model", "words", "--cache", "none", *address]
+    if "runs/*" in words:
+        at = words.index("runs/*")
+        words[at : at + 1] = ["runs/dense", "runs/hybrid"]
+    found = main(words)
+    printed = capsys.readouterr()
+    assert found == status, printed.err
+    assert text in printed.out
+
+
+def test_every_option_is_used_above():
+    used = {name: set() for name in PARSERS}
+    for line, *_ in LINES:
+        name, *words = line.split()
+        used[name] |= {word for word in words if word.startswith("-")}
+    used["judge"] |= {"--base-url", "--second-base-url", "--model", "--cache"}
+    unused = [
+        f"{name} {one.option_strings[-1]}"
+        for name, parser in PARSERS.items()
+        for one in parser._actions
+        if one.option_strings
+        and one.option_strings[-1] not in ("--help", "--columns", "--golden-columns")
+        and not used[name] & set(one.option_strings)
+    ]
+    assert unused == []
+
+
+def test_written_files_are_where_they_were_asked_for(desk, capsys):
+    assert main(f"report {PAIR} -o page.html --markdown --title Ours".split()) == 0
+    assert "<h1>Ours</h1>" in Path("page.html").read_text()
+    assert Path("page.md").read_text().startswith("# Ours")
+    assert main(f"report {PAIR} --out page.json".split()) == 0
+    assert rs.Report.from_json(Path("page.json").read_text()).title.startswith("2 runs")
+
+
+def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
+    main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
+    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]
+    main("score qrels.txt both.trec --metric mrr --json".split())
+    assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["dense", "hybrid"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("scroe golden.yaml runs/dense", "no command 'scroe'; did you mean score?"),
+        ("score golden.yaml runs/dense --metrics mrr", "no argument '--metrics'; did you mean"),
+        ("score golden.yaml", "required: run; usage: ragscore score GOLDEN RUN... [options]; --he"),
+        ("", "required: COMMAND; usage: ragscore [-h] [--version] COMMAND ..."),
+        ("score golden.yaml runs/dense --min-grade x", "--min-grade: invalid int value: 'x'; usag"),
+        ("score golden.yaml runs/dense --run dens", "no run or system 'dens'; there are dense"),
+        ("score golden.yaml runs/dense --columns doc_id", "--columns: found 'doc_id'; roles and"),
+        ("score golden.yaml runs/dense --columns a=b,a=c", "--columns: a is there twice; roles"),
+        ("score golden.yaml runs/dense --format trek", "unknown format 'trek'; did you mean trec"),
+        ("score golden.yaml runs/dense --golden-format beer", "'beer'; did you mean beir?"),
+        ("score golden.yaml runs/dense --by level", "no column or kind of tag 'level'; one of"),
+        ("score golden.yaml dens --store history", "run: no run or system 'dens'; there are dense"),
+        ("score golden.yaml runs/dense --profile kebap", "one of kebab, rig, seed-mcp, trec, chat"),
+        (f"compare {BOTH} --run dense", "run: 1 run: dense; two runs; --run NAME twice picks them"),
+        (f"compare {PAIR} --vary dept", "; did you mean depth?"),
+        (f"gate {PAIR} --max-drop mrr10=0.1", "metrics: unknown metric 'mrr10'; did you mean"),
+        (f"gate {PAIR} --max-drop mrr@10", "--max-drop: found 'mrr@10'; a metric and a loss"),
+        (f"gate {PAIR} --max-drop mrr=0 --rule bound", "rule: found 'bound'; one of threshold"),
+        (f"report {PAIR} --baseline nobody", "no run or system 'nobody'; there are dense, hybrid"),
+        (f"report {PAIR} --history nowhere", "nowhere: no such folder"),
+        (f"report {PAIR} --by dificulty", "did you mean difficulty?"),
+        ("trend history --metric mrr@7", "dense has no scores of mrr@7"),
+        ("trend history --metric mrr@10 --order creatd", "did you mean created_at?"),
+        ("label golden.yaml runs/dense --level docs", "level: found 'docs'; one of"),
+        ("label golden.yaml runs/dense --show unlabeled", "did you mean unlabelled"),
+        ("judge golden.yaml runs/dense --model m --judge ground", "did you mean groundedness"),
+        ("judge golden.yaml runs/dense --model m --refused no", "refused: found 'no'; one of skip"),
+        ("run my_rag:answer --golden golden.yaml --leave-out langs", "leave_out: found langs; "),
+        ("metrics mrr@", "unknown metric 'mrr@'; "),
+        ("check nothing.csv", "nothing.csv"),
+        ("validate golden.yaml --catalogue nothing.parquet", "nothing.parquet"),
+    ],
+)
+def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, message, desk, capsys):
+    assert main(line.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert printed.err.startswith("ragscore: ") and message in printed.err
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, monkeypatch, capsys):
+    made = []
+    monkeypatch.setattr("ragscore.demo.run.run_demo", lambda *given: made.append(given))
+    (example,) = (line.strip() for line in PARSERS[name].epilog.splitlines() if "ragscore " in line)
+    words = shlex.split(example.replace("http://127.0.0.1:8080/v1", judge_address))
+    assert words[:2] == ["ragscore", name]
+    status = main(words[1:])
+    # b's mean reciprocal rank is higher by 1/2, so the gate passes
+    assert status == 0, capsys.readouterr().err
+    assert capsys.readouterr().out or made or name in ("report", "validate")
