@@ -245,7 +245,7 @@ class Evaluation(Tables):
             if runs is None
             else run_names(self._runs, [runs] if isinstance(runs, str) else list(runs))
         )
-        golden = self.golden if queries is None else _with_queries(self.golden, queries)
+        golden = self.golden if queries is None else self.golden.select(queries)
         run_of = self.scores["run_id"].astype("str")
         is_kept = run_of.isin(names).to_numpy(copy=True)
         if queries is not None:
@@ -1327,42 +1327,6 @@ def _primary(scores: pd.DataFrame, given: list[str] | str | None) -> tuple[str, 
     found = (next((name for name in aspect if name in has_value), None) for aspect in ASPECTS)
     chosen = tuple(name for name in found if name)
     return chosen or tuple(metric_columns(scores)[:1])
-
-
-def _with_queries(golden: Golden, queries: Any) -> Golden:
-    """Return the part of a golden set that ids, a mask or a query string choose."""
-    frame = golden.queries
-    known = frame["query_id"]
-    if isinstance(queries, str) and not known.eq(queries).any():
-        try:
-            kept = frame.query(queries)
-        except Exception as error:  # pandas raises errors of many kinds
-            raise DataError(
-                f"found {queries!r}: {error}",
-                field="queries",
-                allowed=f"a query id, or a pandas query on {', '.join(frame.columns)}",
-            ) from error
-    elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
-        if len(queries) != len(frame):
-            raise DataError(
-                f"a mask of {len(queries)} values",
-                field="queries",
-                allowed=f"one value for each of the {len(frame)} rows of golden.queries",
-            )
-        kept = frame[np.asarray(queries)]
-    else:
-        ids = [queries] if isinstance(queries, str) else list(queries)
-        lacking = [one for one in ids if one not in set(known)]
-        if lacking:
-            raise DataError(
-                f"{', '.join(map(str, lacking[:3]))} ({len(lacking)} of {len(ids)})",
-                field="queries",
-                allowed="ids of golden.queries",
-            )
-        kept = frame[known.isin(ids).to_numpy()]
-    if not len(kept):
-        raise DataError("no query left", field="queries", allowed="at least one query")
-    return replace(golden, queries=kept)
 
 
 def _refuse_outside(values: pd.Series, bounds: tuple[float, float] | None) -> None:

@@ -42,7 +42,7 @@ def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path
         },
     ]
     golden = rs.load_golden(write_golden(rows))
-    subset = replace(golden, queries=golden.queries[golden.queries["query_id"] == "q2"])
+    subset = golden.select("q2")
     alone = rs.load_golden(write_golden(rows[1:]))
     assert subset.golden_hash == alone.golden_hash and subset.targets["query_id"].tolist() == ["q2"]
     results = rs.load_results(

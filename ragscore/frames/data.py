@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import coded, is_among, lookup
+from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.frames.kinds import KINDS as KINDS
@@ -22,6 +22,7 @@ from ragscore.frames.kinds import conform as conform
 from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
+from ragscore.frames.kinds import refuse_rows
 from ragscore.frames.verbs import Verb
 
 T = TypeVar("T")
@@ -59,12 +60,42 @@ def _frames_as_html(holder: object) -> str:
     return f"<p>{holder!r}</p><table><thead>{header}</thead><tbody>{rows}</tbody></table>"
 
 
+def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
+    """Give targets without an id of their level their `target_id`."""
+    for level, column in (("doc", "doc_id"), ("chunk", "chunk_id"), ("source_key", "source_key")):
+        lacks = is_among(targets["level"], [level])
+        if column in targets:
+            lacks = lacks & ~is_present(targets[column])
+        if lacks.any():
+            ids = targets[column] if column in targets else pd.Series(pd.NA, targets.index, "str")
+            targets = targets.assign(**{column: ids.mask(lacks, targets["target_id"])})
+    return targets
+
+
+def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
+    """Refuse targets that stand there twice, or with more than one grade."""
+    level = coded(targets["level"])
+    query_and_level = lookup(targets["query_id"], pd.Index(query_ids)) * len(KINDS)
+    query_and_level += codes_of(level)
+    alternative = targets["alternative"].to_numpy()
+    n_alternatives = int(alternative.max(initial=0)) + 1
+    row = pair_numbers(query_and_level * n_alternatives + alternative, targets["target_id"])
+    if not pd.Index(row).is_unique:
+        _refuse_repeats(targets, ["query_id", "level", "target_id", "alternative"], "targets")
+    if n_alternatives == 1:
+        return
+    grades = targets["grade"].groupby(pair_numbers(query_and_level, targets["target_id"]))
+    differs = grades.transform("nunique").to_numpy() > 1
+    allowed = "one grade for all alternatives of a target"
+    refuse_rows(targets["target_id"], differs, "targets", allowed)
+
+
 @dataclass(frozen=True)
 class Golden:
     """A golden set: queries, their targets and checks, as frames side by side.
 
-    Rows about queries that `queries` doesn't have are left out. So a part of a golden set is
-    `dataclasses.replace(golden, queries=golden.queries.query("lang == 'de'"))`.
+    It is checked when it is made: one row per query and per target, with one grade; all rows are
+    about known queries. `golden.select("lang == 'de'")` is a part of it.
 
     Attributes
     ----------
@@ -79,7 +110,9 @@ class Golden:
     Notes
     -----
     Only ids are needed: `query` is the id where it is absent, `answerable` is True where a target
-    has a grade above 0 and otherwise unlabelled, `grade` is 1, `position` the order of the rows.
+    has a grade above 0 and otherwise unlabelled, `grade` is 1, `position` the order of the rows. A
+    target of level doc, chunk or source_key without a doc_id, chunk_id or source_key is the one
+    that its `target_id` names.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -105,10 +138,60 @@ class Golden:
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
-            if "query_id" in frame:
+            if "query_id" in frame and item.name != "queries":
                 known = is_among(frame["query_id"], self.queries["query_id"])
-                if not known.all():
-                    object.__setattr__(self, item.name, frame[known])
+                refuse_rows(
+                    frame["query_id"], ~known, item.name,
+                    "ids of the queries frame; `golden.select` takes a part of a golden set",
+                )  # fmt: skip
+        object.__setattr__(self, "targets", _with_ids(self.targets))
+        _refuse_ambiguous(self.targets, self.queries["query_id"])
+
+    def select(self, queries: Any) -> "Golden":
+        """Return the part of the golden set about some queries.
+
+        Parameters
+        ----------
+        queries
+            Query ids, a boolean mask over `queries`, or a pandas query string on it.
+
+        Raises
+        ------
+        DataError
+            An unknown query; a mask of another length; a query string that pandas refuses; no query
+            left.
+        """
+        frame, known = self.queries, self.queries["query_id"]
+        if isinstance(queries, str) and not known.eq(queries).any():
+            try:
+                kept = frame.query(queries)
+            except Exception as error:  # pandas raises errors of many kinds
+                raise DataError(
+                    f"found {queries!r}: {error}",
+                    field="queries",
+                    allowed=f"a query id, or a pandas query on {', '.join(frame.columns)}",
+                ) from error
+        elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
+            if len(queries) != len(frame):
+                raise DataError(
+                    f"a mask of {len(queries)} values",
+                    field="queries",
+                    allowed=f"one value for each of the {len(frame)} rows of golden.queries",
+                )
+            kept = frame[np.asarray(queries)]
+        else:
+            ids = [queries] if isinstance(queries, str) else list(queries)
+            lacking = [one for one in ids if one not in set(known)]
+            if lacking:
+                raise DataError(
+                    f"{', '.join(map(str, lacking[:3]))} ({len(lacking)} of {len(ids)})",
+                    field="queries",
+                    allowed="ids of golden.queries",
+                )
+            kept = frame[known.isin(ids).to_numpy()]
+        if not len(kept):
+            raise DataError("no query left", field="queries", allowed="at least one query")
+        return golden_part(self, kept)
 
     validate = Verb("ragscore.golden.validate:validate")
     near_duplicates = Verb("ragscore.golden.duplicates:near_duplicates")
@@ -255,7 +338,12 @@ class Results:
             ):
                 recoded = frame["run_id"].cat.set_categories(run_ids.categories)
                 if recoded.isna().sum() > frame["run_id"].isna().sum():
-                    raise DataError("a run_id that the runs frame doesn't know", field=item.name)
+                    unknown = frame["run_id"][recoded.isna() & frame["run_id"].notna()].iloc[0]
+                    raise DataError(
+                        f"run_id {unknown!r} is not in the runs frame",
+                        field=item.name,
+                        allowed=nearest(unknown, names),
+                    )
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
@@ -350,6 +438,17 @@ def narrowed(original: Frames, **frames: pd.DataFrame | None) -> Frames:
     names = [item.name for item in fields(original)]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
+
+
+def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
+    """Return a golden set with these of its queries, or with none, and all that is about them."""
+    frames = {item.name: getattr(golden, item.name) for item in fields(golden)}
+    own = {
+        name: frame[is_among(frame["query_id"], queries["query_id"])]
+        for name, frame in frames.items()
+        if "query_id" in frame
+    }
+    return narrowed(golden, **own | {"queries": queries})
 
 
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:

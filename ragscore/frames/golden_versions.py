@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragscore.frames.data import Golden, check_type, empty
+from ragscore.frames.data import Golden, check_type, empty, golden_part
 
 PARTS = ("text", "labels", "notes")
 FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
@@ -43,7 +43,7 @@ def unchanged_queries(golden: Golden, old: Golden) -> Golden:
     """
     changes = golden_changes(golden, old)
     changed = changes.loc[changes["change"] != "annotated", "query_id"]
-    return replace(golden, queries=golden.queries[~golden.queries["query_id"].isin(changed)])
+    return golden_part(golden, golden.queries[~golden.queries["query_id"].isin(changed)])
 
 
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:

@@ -22,7 +22,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
-from ragscore.frames.codes import is_encoded
+from ragscore.frames.codes import is_among, is_encoded
 from ragscore.frames.errors import DataError, check_choice
 
 
@@ -31,8 +31,8 @@ class Kind:
     """One frame kind: its key, then required and optional columns, each with its dtype.
 
     `open_prefixes` names families of columns that users bring along (`x_reviewer`,
-    `latency_rerank_ms`); `lowest` is the smallest value that a column may hold. `made` tells how a
-    required column is made of the others where it is absent.
+    `latency_rerank_ms`); `lowest` is the smallest value that a column may hold, `choices` are all
+    that it may hold. `made` tells how a required column is made of the others where it is absent.
     """
 
     key: tuple[str, ...]
@@ -40,6 +40,7 @@ class Kind:
     optional: dict[str, str] = field(default_factory=dict)
     open_prefixes: tuple[str, ...] = ()
     lowest: dict[str, int] = field(default_factory=dict)
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     made: dict[str, Callable[[pd.DataFrame], Any]] = field(default_factory=dict)
 
     @property
@@ -78,6 +79,7 @@ KINDS: dict[str, Kind] = {
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
          "chunker_version": "str"},
         lowest={"grade": 0, "alternative": 0},
+        choices={"level": ("chunk", "doc", "anchor", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
     ),
     # One row per metadata key that a predicate target asks for; value is a JSON scalar.
@@ -271,6 +273,9 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
     for name, lowest in spec.lowest.items():
         is_low = columns[name].to_numpy() < lowest
         refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
+    for name, choices in spec.choices.items():
+        is_other = ~is_among(columns[name], choices)
+        refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
     columns |= {name: frame[name] for name in extra}
     return pd.DataFrame(columns, index=frame.index)
 

@@ -203,18 +203,6 @@ def _outside_folders(golden: Golden) -> Violations:
     return violation(outside, outside["path"])
 
 
-def _two_grades(golden: Golden) -> Violations:
-    keys = ["query_id", "level", "target_id"]
-    several = golden.targets[golden.targets.duplicated(keys, keep=False)]
-    if not len(several):
-        return NOTHING
-    grades = several.groupby(keys)["grade"].agg(["min", "max"]).reset_index()
-    bad = grades[grades["min"] != grades["max"]]
-    low, high = bad["min"].astype("str"), bad["max"].astype("str")
-    found = bad["target_id"] + ": grades " + low + " and " + high
-    return violation(bad, found, field=bad["level"].map(FIELD_OF_LEVEL))
-
-
 def _only_grade_0(golden: Golden) -> Violations:
     best = golden.targets.groupby("query_id")["grade"].max()
     return best[best == 0].astype("str").rename("found").reset_index()
@@ -346,7 +334,6 @@ CHECKS = (
     _foreign_vaults),
     Check("supports are in the folders", "gold_supports",
     "a path under a folder that the query lists", _all, _outside_folders),
-    Check("targets have one grade", "expected_doc_ids", "one grade per target", _all, _two_grades),
     Check("some target is relevant", "answerable", "a target of grade 1 or more", _answerable(True),
     _only_grade_0),
     Check("predicates ask for something", "expected_metadata",

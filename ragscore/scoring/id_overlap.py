@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.codes import arrow_texts, codes_of, is_among, is_present, texts_at
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import excerpt, name_list
 from ragscore.scoring.id_changes import Changes, Join, find_join
 from ragscore.scoring.rules import LEVELS, level_rows, pairs_with_equal
 
@@ -338,7 +339,7 @@ def _remedy(trouble: _Trouble) -> tuple[str, Join | None]:
 
 def _said(trouble: _Trouble, runs: list[str]) -> str:
     column, n, n_joined = trouble.column, len(trouble.expected), trouble.n_joined
-    listed = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
+    listed = name_list(runs)
     at = f"(level {trouble.level})"
     if trouble.kind == "elsewhere":
         return (
@@ -362,7 +363,7 @@ def _said(trouble: _Trouble, runs: list[str]) -> str:
 
 def _three(ids: pd.Index) -> str:
     first = heapq.nsmallest(3, ids)
-    return ", ".join(repr(one if len(one) <= 60 else one[:59] + "…") for one in first)
+    return ", ".join(map(excerpt, first))
 
 
 def _way_on(trouble: _Trouble, column: str, join: Join) -> str:

@@ -283,6 +283,10 @@ def scores_at(
     valued = partial(
         _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
     )
+    if n_lost := len(ranked.hits) - int(located.n_hits.sum()):
+        notes["", "hits belong to no response and don't count: responses lacks their query"] = (
+            n_lost
+        )
     joins = _joins(rows, golden, {} if rule is not None else n_graded, keep_refusals)
     return Scored(scores, valued, notes, joins, ranked)
 

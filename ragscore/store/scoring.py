@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, conform, empty
+from ragscore.frames.data import DataError, Golden, Results, conform, empty, golden_part
 from ragscore.frames.golden_versions import query_parts
 from ragscore.scoring.grading import (
     count_undecidable,
@@ -205,7 +205,7 @@ def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) 
     for (part,) in batches:
         results, queries = read_part(part, job.without)
         own, read = (
-            replace(golden, queries=golden.queries[queries.hold(golden.queries["query_id"])])
+            golden_part(golden, golden.queries[queries.hold(golden.queries["query_id"])])
             for golden in (request.golden, job.golden)
         )
         facts.append(_facts_of(results, job, own, read))

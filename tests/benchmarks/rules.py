@@ -71,7 +71,7 @@ def _spans(golden: rs.Golden) -> rs.Golden:
         "end": pd.array([4_500] * len(golden.targets), dtype="Int64"),
         "span_unit": "chars",
     }
-    return replace(golden, targets=golden.targets.assign(level="span", **more))
+    return replace(golden, targets=golden.targets.assign(level="anchor", **more))
 
 
 def _anchors(golden: rs.Golden, rng: np.random.Generator) -> rs.Golden:

@@ -131,6 +131,7 @@ SCORES = st.dictionaries(
 )
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 @given(
     SCORES,
     st.dictionaries(

@@ -136,7 +136,7 @@ def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
             ]
         )
     )
-    part = replace(golden, queries=golden.queries.query("lang == 'en'"))
+    part = golden.select("lang == 'en'")
     again = rs.load_golden(rs.io.write_golden(part, tmp_path / "out.yaml"))
     assert again.golden_hash == part.golden_hash and again.queries["position"].tolist() == [0]
 
@@ -146,9 +146,7 @@ def test_a_set_without_questions_can_be_written(write_golden, tmp_path):
     assert (
         len(
             rs.load_golden(
-                rs.io.write_golden(
-                    replace(golden, queries=golden.queries[:0]), tmp_path / "out.yaml"
-                )
+                rs.io.write_golden(rs.Golden(golden.queries[:0]), tmp_path / "out.yaml")
             ).queries
         )
         == 0

@@ -369,7 +369,7 @@ def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write
             ],
         )
     )
-    golden = replace(golden, queries=golden.queries.iloc[:1])
+    golden = golden.select(golden.queries["query_id"].iloc[:1])
     before = len(server.requests)
     turned = rs.judge(
         results,

@@ -384,7 +384,7 @@ def test_a_run_without_any_value_is_warned_of_with_its_level_and_what_speaks_aga
     targets = pd.DataFrame(
         {
             "query_id": ["1", "2"],
-            "level": ["anchor", "span"],
+            "level": "anchor",
             "target_id": ["a", "b"],
             "alternative": 0,
             "grade": 1,

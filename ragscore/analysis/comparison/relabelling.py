@@ -5,7 +5,7 @@ parts, and the same runs on the queries that did not change.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from html import escape
 from typing import Self
@@ -14,7 +14,14 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
 from ragscore.analysis.result_forms import JsonResult
-from ragscore.frames.data import Golden, Results, check_inputs, check_type, run_names
+from ragscore.frames.data import (
+    Golden,
+    Results,
+    check_inputs,
+    check_type,
+    golden_part,
+    run_names,
+)
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import from_content, reload
 from ragscore.scoring.intervals import BY_QUANTILES
@@ -125,7 +132,7 @@ def _scores(
     """Scores of the runs on the queries that all of them were asked."""
     n_runs = pair.responses.groupby("query_id")["run_id"].nunique()
     in_all = golden.queries["query_id"].isin(n_runs.index[n_runs == len(pair.runs)])
-    golden = replace(golden, queries=golden.queries[in_all])
+    golden = golden_part(golden, golden.queries[in_all])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
         scores = score(pair, golden, metrics, match=level)

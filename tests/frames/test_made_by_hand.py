@@ -1,0 +1,161 @@
+"""Golden sets and results made by hand are checked as those of files are."""
+
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import fuzzed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+
+QUERIES = pd.DataFrame({"query_id": ["q1", "q2", "q3"]})
+
+
+def golden_with(targets):
+    return rs.Golden(QUERIES, pd.DataFrame(targets))
+
+
+def target(query_id="q1", level="doc", target_id="d1", **more):
+    return {"query_id": query_id, "level": level, "target_id": target_id, **more}
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (
+            [target(grade=1), target(grade=2)],
+            "targets: 1 rows repeat a key, first q1 / doc / d1 / 0; one row per query_id, level,"
+            " target_id, alternative",
+        ),
+        (
+            [target(alternative=0, grade=1), target(alternative=1, grade=2)],
+            "targets.target_id: row 0 holds 'd1' (2 of 2 rows are like that); one grade for all"
+            " alternatives of a target",
+        ),
+        (
+            [target(level="document")],
+            "targets.level: row 0 holds 'document' (1 of 1 rows are like that); one of chunk, doc,"
+            " anchor, source_key, predicate",
+        ),
+        (
+            [target(), target("Q2")],
+            "targets.query_id: row 1 holds 'Q2' (1 of 2 rows are like that); ids of the queries"
+            " frame; `golden.select` takes a part of a golden set",
+        ),
+        ([target(grade=-1)], "targets.grade: row 0 holds -1 (1 of 1 rows are like that); whole"),
+        ([target(grade=0.5)], "targets.grade: row 0 holds 0.5 (1 of 1 rows are like that); whole"),
+    ],
+)
+def test_targets_that_nothing_could_be_made_of_are_refused(targets, message):
+    with pytest.raises(rs.DataError) as caught:
+        golden_with(targets)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("frame", ["tags", "checks", "support_groups", "conditions"])
+def test_rows_about_unknown_queries_are_refused(frame):
+    rows = {
+        "tags": {"kind": "tag", "value": "x"},
+        "checks": {"kind": "forbidden", "text": "x"},
+        "support_groups": {"group": 0, "target_id": "d1"},
+        "conditions": {"target_id": "d1", "key": "year", "value": "1"},
+    }[frame]
+    with pytest.raises(rs.DataError, match=rf"{frame}.query_id: row 0 holds 'q9'"):
+        rs.Golden(QUERIES, **{frame: pd.DataFrame([{"query_id": "q9", **rows}])})
+
+
+@pytest.mark.parametrize(
+    ("level", "column"), [("doc", "doc_id"), ("chunk", "chunk_id"), ("source_key", "source_key")]
+)
+def test_a_target_without_an_id_is_what_its_target_id_names(level, column):
+    golden = golden_with([target(level=level, target_id="x"), target("q2", level, "y")])
+    assert golden.targets[column].tolist() == ["x", "y"]
+    some = golden_with([target(level=level, target_id="x", **{column: "own"}), target("q2", level)])
+    assert some.targets[column].tolist() == ["own", "d1"]
+
+
+def test_a_part_of_a_golden_set_is_selected():
+    golden = rs.Golden(
+        QUERIES.assign(lang=["de", "en", "de"]),
+        pd.DataFrame([target(), target("q2"), target("q3")]),
+        tags=pd.DataFrame({"query_id": ["q1", "q2"], "kind": "tag", "value": "x"}),
+    )
+    german = golden.select("lang == 'de'")
+    assert german.targets["query_id"].tolist() == ["q1", "q3"]
+    assert german.tags["query_id"].tolist() == ["q1"]
+    assert golden.select(golden.queries["lang"] == "de").golden_hash == german.golden_hash
+    assert golden.select(["q1", "q3"]).golden_hash == german.golden_hash
+    for wrong in ("q9", "lang == 'fr'", ["q1", "q9"], np.array([True])):
+        with pytest.raises(rs.DataError, match=r"queries: "):
+            golden.select(wrong)
+
+
+def test_hits_of_a_run_that_is_not_there_are_refused_with_its_name():
+    hits = pd.DataFrame({"run_id": ["b"], "query_id": "q1", "rank": 1, "doc_id": "d1"})
+    responses = pd.DataFrame({"run_id": ["a"], "query_id": "q1"})
+    with pytest.raises(rs.DataError, match="hits: run_id 'b' is not in the runs frame; one of a"):
+        rs.Results(pd.DataFrame({"run_id": ["a"]}), responses, hits)
+
+
+def test_hits_that_belong_to_no_response_are_counted_and_said():
+    hits = pd.DataFrame(
+        {"run_id": "a", "query_id": ["q1", "q2", "q2"], "rank": [1, 1, 2], "doc_id": "d1"}
+    )
+    results = rs.Results(
+        pd.DataFrame({"run_id": ["a"]}), pd.DataFrame({"run_id": ["a"], "query_id": "q1"}), hits
+    )
+    golden = rs.Golden(QUERIES[:1], pd.DataFrame([target()]))
+    with pytest.warns(UserWarning, match="2 hits belong to no response and don't count"):
+        assert rs.score(results, golden, "mrr")["mrr"].tolist() == [1]
+
+
+LABELS = ["hit@3", "recall@3", "precision@3", "mrr", "map", "ndcg@3", "judged@3", "rbp", "bpref"]
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=fuzzed(40))
+def test_scores_do_not_depend_on_the_order_of_rows(seed):
+    by = random.Random(seed)
+    documents = [f"d{n}" for n in range(8)]
+    n_queries, runs = by.randint(1, 5), ["a", "b"]
+    ids = [f"q{n}" for n in range(n_queries)]
+    targets = [
+        target(
+            query_id, target_id=f"t{number}", alternative=alternative, doc_id=document, grade=grade
+        )
+        for query_id in ids
+        for number, grade in enumerate(by.choices([0, 1, 2, 3], k=by.randint(0, 4)))
+        for alternative, document in enumerate(by.sample(documents, by.randint(1, 2)))
+    ]
+    hits = [
+        {"run_id": run, "query_id": query_id, "rank": rank, "doc_id": document}
+        for run in runs
+        for query_id in ids
+        for rank, document in enumerate(by.choices(documents, k=by.randint(0, 6)), 1)
+    ]
+    if not targets or not hits:
+        return
+    frames = {
+        "queries": pd.DataFrame({"query_id": ids, "position": range(n_queries)}),
+        "targets": pd.DataFrame(targets),
+        "responses": pd.DataFrame([(run, one) for run in runs for one in ids],
+                                  columns=["run_id", "query_id"]),
+        "hits": pd.DataFrame(hits),
+    }  # fmt: skip
+    shuffled = {
+        name: frame.iloc[by.sample(range(len(frame)), len(frame))] for name, frame in frames.items()
+    }
+
+    def scored(some):
+        golden = rs.Golden(some["queries"], some["targets"])
+        results = rs.Results(pd.DataFrame({"run_id": runs}), some["responses"], some["hits"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = rs.score(results, golden, LABELS, match="doc")
+        return scores.reset_index().sort_values(["run_id", "query_id"], ignore_index=True)
+
+    pd.testing.assert_frame_equal(scored(frames), scored(shuffled), check_exact=True)
