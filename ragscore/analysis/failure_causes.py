@@ -60,7 +60,10 @@ class Failures(FramesResult):
     """
 
     FRAMES = ("table", "per_query")
-    METHODS = ("changes(baseline, candidate)", "transitions(baseline, candidate)")
+    METHODS = (
+        "changes(baseline, candidate)", "transitions(baseline, candidate)",
+        "plot(baseline, candidate)",
+    )  # fmt: skip
 
     plot = Accessor("ragscore.plot.accessor:FAILURES")
 

@@ -84,6 +84,7 @@ class Refusals(FramesResult):
     """
 
     FRAMES = ("table", "decisions", "quality", "detection")
+    METHODS = ("plot()",)
 
     plot = Accessor("ragscore.plot.accessor:REFUSALS")
 

@@ -77,7 +77,7 @@ class RiskCoverage(FramesResult):
     """
 
     FRAMES = ("areas", "curve")
-    METHODS = ("at_risk(max_risk)",)
+    METHODS = ("at_risk(max_risk)", "plot()")
 
     plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
