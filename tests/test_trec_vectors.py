@@ -3,12 +3,14 @@
 Ties, missing queries, queries without relevant documents.
 """
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
+from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import PROFILES
 
@@ -112,3 +114,112 @@ def test_a_robust_run_has_trec_evals_means():
         aggregate(results, golden, "trec")[run_id],
         theirs(as_dicts(golden.targets, "grade"), as_dicts(results.hits, "score")),
     )
+
+
+# Random files: each judgement file with some runs, every pair scored in three ways
+
+N_QRELS, N_RUNS = 40, 25
+RECALLS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
+AT = (1, 2, 5, 10)
+SINGLE = ("map", "Rprec", "bpref", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
+CUTS = [f"{name}_{k}" for name in ("P", "recall", "success", "map_cut", "ndcg_cut") for k in AT]
+ASKED = [*SINGLE, *RECALLS, *CUTS, "nDCG"]  # their names; "ndcg" alone would be our own
+WAYS = {"plain": {}, "-l 2": {"min_grade": 2}, "-J": {"judged_only": True}}
+DOCS = np.array([f"d{n}" for n in range(18)] + ["D1", "é", "10", "9", "Z-1", "#x"])
+
+
+def random_qrels(rng):
+    qrels = {
+        f"q{n}": {
+            str(doc): int(rng.choice([-1, 0, 0, 1, 1, 2, 3]))
+            for doc in rng.choice(DOCS, rng.integers(1, 15), replace=False)
+        }
+        for n in rng.permutation(8)[: rng.integers(1, 5)]
+    }
+    # trec_eval counts on memory that it never set where a query has only negative grades
+    return {
+        query: grades if max(grades.values()) >= 0 else grades | {"d0": 0}
+        for query, grades in qrels.items()
+    }
+
+
+def random_run(queries, rng):
+    """A ranking per query; sometimes queries are missing, and one is there that nobody judged."""
+    if rng.random() < 0.4:
+        queries = [query for query in queries if rng.random() < 0.6] or queries[:1]
+        queries.append("q9")
+    return {
+        query: {
+            str(doc): float(rng.choice([0.5, 1.0, 1.00000001, 2.0, -3.0, 1e-30, 7.25]))
+            for doc in rng.choice(DOCS, rng.integers(1, 20), replace=False)
+        }
+        for query in queries
+    }
+
+
+def as_written(rows, rng):
+    """Return lines in any order, with any white space, blank lines and comments among them."""
+    lines = []
+    for row in rng.permutation(np.array(rows)).tolist():
+        gaps = rng.choice([" ", "\t", "  ", "\t ", " \t\t"], len(row))
+        line = "".join(f"{field}{gap}" for field, gap in zip(row, gaps, strict=True))
+        line = line.rstrip() + rng.choice(["", "", " ", "\t "])
+        line += rng.choice(["", "more text"]) if len(row) == 6 and line[-1] in " \t" else ""
+        lines.append(rng.choice(["", "", " "]) + line)
+        if rng.random() < 0.05:
+            lines.append(str(rng.choice(["", " \t", "# q1 0 d1 3", " #\tq1 Q0 d1 1 9 tag"])))
+    return str(rng.choice(["\n", "\r\n"])).join(lines) + str(rng.choice(["", "\n"]))
+
+
+def run_rows(run, tag, rng):
+    """Return the rows of a run file; ranks count from 0 or 1 and contradict the scores."""
+    return [
+        (query, "Q0", doc, str(rank), repr(score), tag)
+        for query, scores in run.items()
+        for rank, (doc, score) in zip(
+            rng.permutation(len(scores)) + rng.integers(0, 2), scores.items(), strict=True
+        )
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_thousand_random_pairs_of_files_have_trec_evals_values(tmp_path):
+    rng = np.random.default_rng(0)
+    measures = {*SINGLE, "ndcg", "iprec_at_recall"} | {
+        f"{name}.{','.join(map(str, AT))}"
+        for name in ("P", "recall", "success", "map_cut", "ndcg_cut")
+    }
+    ours = [parse_label(name).text for name in ASKED]
+    theirs = ["ndcg" if name == "nDCG" else name for name in ASKED]
+    n_different, n_values = dict.fromkeys(WAYS, 0), dict.fromkeys(WAYS, 0)
+    for _ in range(N_QRELS):
+        qrels = random_qrels(rng)
+        rows = [(query, "0", doc, str(g)) for query in qrels for doc, g in qrels[query].items()]
+        write(tmp_path / "qrels.txt", as_written(rows, rng))
+        runs = {f"r{n}": random_run(list(qrels), rng) for n in range(N_RUNS)}
+        for name, run in runs.items():
+            write(tmp_path / f"{name}.run", as_written(run_rows(run, name, rng), rng))
+        results = rs.load_results([tmp_path / f"{name}.run" for name in runs], format="trec")
+        golden = rs.load_golden(tmp_path / "qrels.txt", format="trec_qrels")
+        queries, none = golden.queries["query_id"].tolist(), dict.fromkeys(theirs, 0.0)
+        for way, policies in WAYS.items():
+            scores = rs.score(results, golden, ASKED, profile="trec", **policies)
+            oracle = pytrec_eval.RelevanceEvaluator(
+                qrels, measures, policies.get("min_grade", 1), policies.get("judged_only", False)
+            )
+            values = [oracle.evaluate(run) for run in runs.values()]
+            expected = [
+                [of_run.get(query, none)[name] for name in theirs]
+                for of_run in values for query in queries
+            ]  # fmt: skip
+            # queries that nobody judged come last
+            found = scores[ours].to_numpy()[: len(expected)]
+            assert scores.index[: len(expected)].tolist() == queries * len(runs)
+            is_same = np.isclose(found, expected, rtol=0, atol=1e-9)
+            n_different[way] += int((~is_same).sum())
+            n_values[way] += is_same.size
+    assert n_different == dict.fromkeys(WAYS, 0) and min(n_values.values()) > 50_000
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8", newline="")

@@ -121,7 +121,8 @@ def score(
         Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked
         for in `metrics` is above a run's own k; no query of a run has a value of any ranking
         metric, though there are targets; no query of the golden set is labelled; the ids of a run
-        are not the expected ones (`id_overlap`), with the change that would join them.
+        are not the expected ones (`id_overlap`), with the change that would join them; `metrics`
+        names ndcg and not ndcg_linear, other tools' nDCG, and there are grades above 1.
     """
     return score_and_settings(
         results, golden, metrics, rule, profile, policies_of(policies, fields)
