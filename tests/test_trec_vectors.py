@@ -215,7 +215,10 @@ def test_a_thousand_random_pairs_of_files_have_trec_evals_values(tmp_path):
             # queries that nobody judged come last
             found = scores[ours].to_numpy()[: len(expected)]
             assert scores.index[: len(expected)].tolist() == queries * len(runs)
-            is_same = np.isclose(found, expected, rtol=0, atol=1e-9)
+            # With -J its interpolated precision of a list without judged hits is 0 / 0; 0 here.
+            is_nan = np.isnan(expected)
+            assert way == "-J" or not is_nan.any()
+            is_same = np.isclose(found, np.where(is_nan, 0.0, expected), rtol=0, atol=1e-9)
             n_different[way] += int((~is_same).sum())
             n_values[way] += is_same.size
     assert n_different == dict.fromkeys(WAYS, 0) and min(n_values.values()) > 50_000
