@@ -196,11 +196,11 @@ class Leaderboard(TableResult):
 
 def leaderboard(
     scores: pd.DataFrame,
-    baseline: str | None = None,
     metrics: list[str] | str | None = None,
-    golden: Golden | None = None,
     *,
+    baseline: str | None = None,
     runs: list[str] | None = None,
+    golden: Golden | None = None,
     results: Results | None = None,
     cluster: str | None = "group",
     iterations: int = ITERATIONS,
@@ -219,14 +219,15 @@ def leaderboard(
     scores
         From `rs.score` or `store.scores`. Average the repeats of a system first
         (`ev.average_repeats()`).
+    metrics
+        Columns of the scores; by default the headline metrics and columns of your own that were
+        measured.
     baseline
         The run to compare each other run with: a run id, or a system that only one run has.
-    metrics
-        Columns of the scores; by default the headline metrics that were measured.
-    golden
-        For `cluster`, and so that `n_expected` knows to which queries a metric applies.
     runs
         Only these; by default all.
+    golden
+        For `cluster`, and so that `n_expected` knows to which queries a metric applies.
     results
         As for `ev.summary`: with them `n_expected` also counts what was refused, not judged or
         not recorded.

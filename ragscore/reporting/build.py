@@ -22,11 +22,14 @@ from ragscore.analysis.refusals import refusals, right_by
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
+from ragscore.frames.errors import name_list, nearest
 from ragscore.golden.coverage import coverage
 from ragscore.reporting.model import Report
-from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE
+from ragscore.scoring.metrics import DEFAULT_METRICS, headline_of
+from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
+from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 TRACED = ("hit@5", "mrr@10", "passed")  # metrics whose trend is shown, as far as they were measured
@@ -70,7 +73,7 @@ def measure(
         "leaderboard",
         "Leaderboard",
         alone,
-        lambda: leaderboard(scores, baseline, golden=golden, results=results),
+        lambda: leaderboard(scores, baseline=baseline, golden=golden, results=results),
     )
     if max_drop or not compared:
         found.add("gates", "Gate", alone, lambda: gates(compared, max_drop, rule))
@@ -204,12 +207,13 @@ USUAL_SLICES = ("difficulty", "category", "lang")
 
 def report(
     source: Results | Comparison, golden: Golden | None = None, path: str | Path | None = None, *,
-    baseline: str | None = None,
-    slices: Sequence[Slicing] | None = None, match: str = "auto", title: str | None = None,
+    slices: Sequence[Slicing] | None = None, baseline: str | None = None,
+    scores: pd.DataFrame | None = None, title: str | None = None,
     gate: Mapping[str, float] | None = None, rule: str = "threshold",
     history: RunStore | None = None,
     margins: dict[str, float] | None = None, vary: list[str] | str | None = None,
     allow_different: bool | list[str] = False,
+    policies: Policies | None = None, **fields: Any,
 ) -> Report:  # fmt: skip
     """Build a page to decide from, about runs or a comparison.
 
@@ -222,14 +226,15 @@ def report(
         Runs, with their golden set; or a comparison alone.
     path
         Where to write it: .html, .md or .json.
-    baseline
-        The run that all others are compared with; without it each run is compared with the one
-        before it (by created_at where every run has one, else as loaded).
     slices
         What to slice by, one section each: names as for `golden.slices`, or lists of names for
         their combinations. By default difficulty, category and lang where the golden set has them.
-    match
-        The match level, as for `rs.score`.
+    baseline
+        The run that all others are compared with; without it each run is compared with the one
+        before it (by created_at where every run has one, else as loaded).
+    scores
+        Rows of these runs as `rs.score` made them by these policies, with columns of your own if
+        there are any. By default the runs are scored here.
     gate, rule
         Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`. Every
         comparison then says whether it passes.
@@ -238,6 +243,8 @@ def report(
         of several times.
     margins, vary, allow_different
         As for `ev.compare`.
+    policies, fields
+        `rs.Policies`, and single fields of it.
 
     Returns
     -------
@@ -269,31 +276,36 @@ def report(
             )
         own = [name for name in gate or {} if name not in DEFAULT_METRICS]
         options: dict[str, Any] = {
-            "metrics": [*DEFAULT_METRICS, *own] if own else None,
-            "match": match,
+            "metrics": [*DEFAULT_METRICS, *own] if own and scores is None else None,
+            "policies": policies_of(policies, fields),
         }
         options |= {"margins": margins, "vary": vary, "allow_different": allow_different}
         made = _of_runs(
-            source, golden, baseline, _slices(golden, slices), title, options, gate, rule, history
-        )
+            source, golden, scores, baseline, _slices(golden, slices), title, options, gate, rule,
+            history,
+        )  # fmt: skip
     if path is not None:
         made.write(path)
     return made
 
 
 def _of_runs(
-    results: Results, golden: Golden, baseline: str | None, slices: list[Slicing],
-    title: str | None, options: dict[str, Any], max_drop: Mapping[str, float] | None, rule: str,
-    history: RunStore | None,
+    results: Results, golden: Golden, given: pd.DataFrame | None, baseline: str | None,
+    slices: list[Slicing], title: str | None, options: dict[str, Any],
+    max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
 ) -> Report:  # fmt: skip
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
     results = _oldest_first(results)
-    scores = score(results, golden, match=options["match"])
+    if given is None:
+        scores = score(results, golden, policies=options["policies"])
+    else:
+        scores = _in_order(given, results.runs["run_id"].astype("str").tolist())
     compared = tuple(
-        compare_runs(results, golden, a, b, **options) for a, b in _pairs(results, baseline)
+        compare_runs(results, golden, a, b, scores=None if given is None else scores, **options)
+        for a, b in _pairs(results, baseline)
     )
-    names = [name for name in HEADLINE if name in scores]
+    names = headline_of(metric_columns(scores))
     parts = [
         _sliced(summarize(scores, golden, by=one, metrics=names, results=results), slice_names(one))
         for one in slices
@@ -321,6 +333,19 @@ def _of_runs(
         answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
         **parts_of_page,
     )  # fmt: skip
+
+
+def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:
+    """Return the rows of these runs, in their order."""
+    run = scores["run_id"].astype("str")
+    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
+        raise DataError(
+            f"no rows of {name_list(lacking)}", field="scores", allowed=nearest(lacking[0], run)
+        )
+    parts = [scores[run.eq(run_id).to_numpy()] for run_id in run_ids]
+    ordered = pd.concat(parts)
+    kind = pd.CategoricalDtype(run_ids)
+    return ordered.assign(run_id=ordered["run_id"].astype("str").astype(kind))
 
 
 def _sliced(table: pd.DataFrame, by: tuple[str, ...]) -> pd.DataFrame:

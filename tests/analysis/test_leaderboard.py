@@ -144,7 +144,7 @@ def test_answers_to_queries_without_labels_stay_out():
 
 def test_each_candidate_has_the_difference_of_compare_runs_and_holms_p(pair):
     results, golden = pair
-    board = leaderboard(rs.score(results, golden), "a", ["hit@1", "mrr@10"])
+    board = leaderboard(rs.score(results, golden), ["hit@1", "mrr@10"], baseline="a")
     row = board.table.set_index(["metric", "run_id"]).loc["mrr@10", "b"]
     expected = compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
     assert (
@@ -163,7 +163,7 @@ def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates(
     rng = np.random.default_rng(3)
     base = rng.random(30)
     runs = {f"c{n}": np.clip(base + rng.normal(0.04 * n, 0.15, 30), 0, 1) for n in range(4)}
-    board = leaderboard(scores_of("mrr", base=base, **runs), "base")
+    board = leaderboard(scores_of("mrr", base=base, **runs), baseline="base")
     rows = board.table.set_index("run_id").drop("base")
     np.testing.assert_allclose(
         rows["p_holm"].to_numpy("float64"), holm(rows["p"].to_numpy("float64")), rtol=0, atol=1e-12
@@ -174,7 +174,7 @@ def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates(
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
-    board = leaderboard(scores_of(a=[1, 0, 1]), "a")
+    board = leaderboard(scores_of(a=[1, 0, 1]), baseline="a")
     assert board.table["delta"].isna().all() and board.against_baseline().empty
 
 
@@ -201,7 +201,7 @@ def test_paraphrases_count_together(write_golden):
 
 def test_times_are_ranked_by_their_median_and_not_tested():
     scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
-    board = leaderboard(scores, "slow")
+    board = leaderboard(scores, baseline="slow")
     row = board.table.set_index("run_id").loc["quick"]
     assert (
         board.run_ids == ["quick", "slow"]
@@ -218,7 +218,9 @@ def test_times_are_ranked_by_their_median_and_not_tested():
 
 
 def test_a_column_of_your_own_is_ranked_too():
-    board = leaderboard(scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b")
+    board = leaderboard(
+        scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), baseline="b"
+    )
     assert board.run_ids == ["a", "b"] and board.table.set_index("run_id").loc[
         "a", "delta"
     ] == pytest.approx(2.375)
@@ -226,7 +228,7 @@ def test_a_column_of_your_own_is_ranked_too():
 
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
     board = leaderboard(
-        clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low"
+        clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), baseline="low"
     )
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
     assert (
@@ -248,9 +250,9 @@ def test_what_cannot_be_ranked_is_refused():
     with pytest.raises(rs.DataError, match="no column hit@7; scores has hit@5"):
         leaderboard(clear(), metrics=["hit@7"])
     with pytest.raises(rs.DataError, match="no run or system 'x'; there are low, near, top"):
-        leaderboard(clear(), "x")
+        leaderboard(clear(), baseline="x")
     with pytest.raises(rs.DataError, match="'top' is not among the runs; one of low, near"):
-        leaderboard(clear(), "top", runs=["low", "near"])
+        leaderboard(clear(), baseline="top", runs=["low", "near"])
     with pytest.raises(rs.DataError, match="no metric 'mrr'; one of hit@5"):
         leaderboard(clear()).matrix("mrr")
     with pytest.raises(rs.DataError, match="a query stands twice in one run"):
@@ -326,7 +328,7 @@ def test_which_trec_runs_are_tied_is_said_in_words(robust):
 
 @needs_robust
 def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
-    board = leaderboard(robust, "THUIRr0301", ["map@1000"])
+    board = leaderboard(robust, ["map@1000"], baseline="THUIRr0301")
     rows = board.table.set_index("run_id").drop("THUIRr0301")
     base = robust[robust["run_id"] == "THUIRr0301"]["map@1000"]
     theirs = []

@@ -152,7 +152,7 @@ def relabelled(golden):
 
 
 MADE = {
-    "Leaderboard": lambda results, golden, scores: leaderboard(scores, "a", golden=golden),
+    "Leaderboard": lambda results, golden, scores: leaderboard(scores, baseline="a", golden=golden),
     "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
     "SliceComparison": lambda results, golden,
     scores: compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),

@@ -89,7 +89,7 @@ def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_gold
     )
     baseline, candidate = ("a", "b") if falls else ("b", "a")
     word = "lower" if falls else "higher"
-    board = leaderboard(values, baseline)
+    board = leaderboard(values, baseline=baseline)
     row = board.table.set_index("run_id").loc[candidate]
     assert row["verdict"] == word and row["sentence"].startswith(f"{word}: ")
     assert board.sentences["fault"].startswith(

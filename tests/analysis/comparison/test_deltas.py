@@ -264,7 +264,11 @@ def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
     results = rs.load_results([ranked("a", 3), ranked("b", 2)])
     scores = rs.score(results, golden)
     compared = compare_runs(results, golden, "a", "b").deltas.set_index("metric")
-    board = leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
+    board = (
+        leaderboard(scores, baseline="a", golden=golden)
+        .table.query("run_id == 'b'")
+        .set_index("metric")
+    )
     shared = [name for name in board.index if name in compared.index]
     assert {"mrr@10", "hit@5"} <= set(shared)
     pd.testing.assert_series_equal(
