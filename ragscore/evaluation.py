@@ -32,6 +32,7 @@ from ragscore.analysis.result_forms import Tables
 from ragscore.analysis.retrievers import RetrieverReport, retrievers
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.analysis.slices import MIN_N, slice_means
+from ragscore.analysis.trend.trend import Trend, trend
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
@@ -40,6 +41,7 @@ from ragscore.golden.duplicates import SIMILARITY
 from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.io.load import load_golden, load_results
+from ragscore.reporting import Report, report
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of
@@ -642,6 +644,103 @@ class Evaluation(Tables):
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, runs=runs, cluster=cluster, seed=seed,
+        )  # fmt: skip
+
+    def trend(
+        self,
+        metric: str,
+        by: Slicing | None = None,
+        *,
+        order: str | list[str] = "created_at",
+        baseline: str | None = None,
+        repeats: list[str] | None = None,
+    ) -> Trend:
+        """Follow a metric over the runs, in segments of runs that may be compared.
+
+        Parameters
+        ----------
+        metric
+            A label or a column of your own.
+        by
+            As for `golden.slices`: a trend for each slice.
+        order
+            A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
+            these).
+        baseline
+            The run around which the noise band lies; by default the last group of repeats.
+        repeats
+            Runs that are repeats of one system; by default those that say so.
+
+        Returns
+        -------
+        A `Trend`: its `table` with one row per run and slice, notes on every break, and `plot()`.
+
+        Raises
+        ------
+        DataError
+            An unknown metric, run, column or slice.
+
+        Examples
+        --------
+        >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
+        """
+        scores, (name,) = self._scored_one(metric)
+        return trend(
+            scores, name, by, golden=self.golden, results=self.results, order=order,
+            baseline=baseline, repeats=repeats,
+        )  # fmt: skip
+
+    def report(
+        self,
+        path: str | Path | None = None,
+        *,
+        slices: Sequence[Slicing] | None = None,
+        baseline: str | None = None,
+        title: str | None = None,
+        gate: Mapping[str, float] | None = None,
+        rule: str = "threshold",
+        history: RunStore | None = None,
+        margins: dict[str, float] | None = None,
+        vary: list[str] | str | None = None,
+        allow_different: bool | list[str] = False,
+    ) -> Report:
+        """Build a page to decide from, and write it if it has a path.
+
+        Parameters
+        ----------
+        path
+            .html, .md or .json.
+        slices
+            What to slice by, one section each: names, or lists of names for their combinations. By
+            default difficulty, category and lang where the golden set has them.
+        baseline
+            The run that all others are compared with; by default each run with the one before it.
+        gate, rule
+            Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
+        history
+            A store: the trend is drawn over its runs.
+        title, margins, vary, allow_different
+            The heading of the page; and as for `compare`.
+
+        Returns
+        -------
+        A `Report`: its frames, `to_html`, `to_markdown`, `to_json` and `write`.
+
+        Raises
+        ------
+        DataError
+            An unknown baseline, slice or metric of `gate`; an ending that names no form; runs that
+            `compare` refuses.
+
+        Examples
+        --------
+        >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
+        """
+        return report(
+            self.results, self.golden, path, slices=slices, baseline=baseline, scores=self.scores,
+            title=title, gate=gate, rule=rule, history=history, margins=margins, vary=vary,
+            allow_different=allow_different,
+            policies=replace(self.policies, match=self._level),
         )  # fmt: skip
 
     def config_effects(

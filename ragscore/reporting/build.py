@@ -80,7 +80,7 @@ def measure(
     else:
         found.reasons.append(("Gate", "no largest loss was declared (gate=, --max-drop)"))
     found.add("trends", "Trend", _no_trend(results, history), lambda: _trends(found, history))
-    decided = scores[["refusal_correct", "false_refusal"]].notna().any(axis=None)
+    decided = scores.reindex(columns=["refusal_correct", "false_refusal"]).notna().any(axis=None)
     undecided = (
         ""
         if decided

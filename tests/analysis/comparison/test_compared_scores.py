@@ -114,3 +114,26 @@ def test_a_comparison_from_json_says_what_its_slices_need(pair):
         match=r"from JSON holds no scores; rs\.evaluate\(results, golden\)\.compare\(baseline",
     ):
         again.slices("difficulty")
+
+
+def test_a_report_of_an_evaluation_shows_its_own_columns(runs):
+    results, golden = runs
+    frame = lengths(results, 100, 90).rename(columns={"length_of_answer": "length_reported"})
+    ev = rs.evaluate(results, golden, ["mrr"]).with_columns(frame, better="lower")
+    made = ev.report(slices=[["difficulty"]], gate={"length_reported": 5})
+    summary = made.summary.set_index(["metric", "run_id"])["mean"]
+    assert summary["length_reported", "new"] == pytest.approx(90.975)
+    assert set(made.slices["metric"]) == {"mrr", "length_reported"}
+    (compared,) = made.comparisons
+    assert compared.deltas["metric"].tolist() == ["mrr", "length_reported"]
+    assert made.gates[0].passed and "length_reported" in made.to_markdown()
+
+
+def test_a_trend_of_an_evaluation_follows_its_own_columns(runs):
+    results, golden = runs
+    frame = lengths(results, 100, 90).rename(columns={"length_of_answer": "length_followed"})
+    ev = rs.evaluate(results, golden, ["mrr"]).with_columns(frame)
+    found = ev.trend("length_followed", "difficulty", order=["old", "new"])
+    rows = found.table.set_index(["difficulty", "run_id"])["mean"]
+    # easy queries are the odd ones: n % 3 is 1, 0, 2, 1, 0, 2, ..., 1, 0 (20 values, sum 19)
+    assert rows["easy", "old"] == pytest.approx(100 + 19 / 20)
