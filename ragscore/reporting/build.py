@@ -266,13 +266,13 @@ def report(
             raise DataError(
                 "a golden set beside a comparison",
                 field="golden",
-                allowed="rs.report(cmp), or rs.report(results, golden)",
+                allowed="cmp.report(), or ev.report()",
             )
     else:
         check_type(source, Results, "source", "Results and a golden set, or a Comparison")
         if golden is None:
             raise DataError(
-                "runs without a golden set", field="golden", allowed="rs.report(results, golden)"
+                "runs without a golden set", field="golden", allowed="ev.report()"
             )
         own = [name for name in gate or {} if name not in DEFAULT_METRICS]
         options: dict[str, Any] = {

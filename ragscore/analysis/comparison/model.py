@@ -121,6 +121,7 @@ class Comparison:
 
     gate = Verb("ragscore.analysis.comparison.gate:gate")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
+    report = Verb("ragscore.reporting.build:report")
 
     def slices(
         self,
