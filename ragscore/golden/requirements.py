@@ -3,10 +3,9 @@
 Nothing is scored; only columns that have values are counted.
 """
 
-import os
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +14,6 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import RANKING, TABLE
 from ragscore.scoring.rules import LEVELS, targets_at
 
-Source = str | os.PathLike[str] | Golden | Results
 Requirements = list[tuple[str, int]]
 """Requirements of a metric: description, and number of queries or rows that meet it."""
 
@@ -80,14 +78,14 @@ class _Inputs:
         )
 
 
-def supported_metrics(*sources: Source, strict: bool = False) -> pd.DataFrame:
+def supported_metrics(*sources: Any, strict: bool = False) -> pd.DataFrame:
     """Return which metrics of `rs.metrics()` these files support, and what others lack.
 
     Parameters
     ----------
     sources
-        Golden files and runs, or other tools' files that hold both: paths, `Golden`, `Results`.
-        Labels alone or runs alone suffice.
+        Golden files and runs, or other tools' files that hold both: whatever `load_golden` or
+        `load_results` takes, `Golden`, `Results`. Labels alone or runs alone suffice.
     strict
         As for loading.
 
@@ -101,7 +99,8 @@ def supported_metrics(*sources: Source, strict: bool = False) -> pd.DataFrame:
     Raises
     ------
     DataError
-        No source, or one that is neither golden set nor results.
+        No source, or one that is neither golden set nor results. For a table with unknown columns
+        the `columns=` of both loaders is proposed.
     """
     if not sources:
         raise DataError("found none", field="sources", allowed="golden files, runs, or both")
@@ -124,7 +123,7 @@ def supported_metrics(*sources: Source, strict: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _parts(source: Source, strict: bool) -> tuple[list[Golden], list[Results]]:
+def _parts(source: Any, strict: bool) -> tuple[list[Golden], list[Results]]:
     """Return the golden set, the results or both that a source holds."""
     if isinstance(source, Golden):
         return [source], []
@@ -137,18 +136,28 @@ def _parts(source: Source, strict: bool) -> tuple[list[Golden], list[Results]]:
         # The table tells what the warnings of loading would.
         warnings.simplefilter("ignore", UserWarning)
         try:
-            golden.append(load_golden(Path(source), strict=strict))
+            golden.append(load_golden(source, strict=strict))
         except DataError as error:
             errors.append(error)
         try:
-            results.append(load_results(Path(source), strict=strict))
+            results.append(load_results(source, strict=strict))
         except DataError as error:
             errors.append(error)
     if len(errors) == 2:
-        raise DataError(
-            f"neither golden file ({errors[0]}) nor results ({errors[1]})", file=str(source)
-        )
+        raise _unreadable(*errors)
     return golden, results
+
+
+def _unreadable(as_golden: DataError, as_results: DataError) -> DataError:
+    """Return the one error of a source that is neither; the columns of a table are proposed."""
+    columns = [(error.allowed or "").partition(" (also ")[0] for error in (as_results, as_golden)]
+    if all(one.startswith("columns=") for one in columns):
+        found = as_results.found.replace("of results", "of golden set or results")
+        allowed = "load_results(source, {}) or load_golden(source, {})".format(*columns)
+        return DataError(found, file=as_results.file, allowed=allowed)
+    if as_golden.found == as_results.found:
+        return as_results
+    return DataError(f"neither golden set ({as_golden}) nor results ({as_results})")
 
 
 def _requirements(inputs: _Inputs) -> dict[str, Requirements]:

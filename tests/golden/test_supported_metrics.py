@@ -91,13 +91,29 @@ def test_another_tool_s_file_is_asked_for_labels_and_results_at_once():
 
 def test_a_file_that_is_neither_is_one_error(tmp_path):
     (tmp_path / "x.json").write_text('{"a": 1}', encoding="utf-8")
-    with pytest.raises(
-        rs.DataError,
-        match=r"x\.json: neither golden file \(.*found a number.*\) nor results \(.*found a number",
-    ):
+    with pytest.raises(rs.DataError, match=r"^[^ ]*x\.json: found a number: 1 for 'a'; [^ ]"):
         rs.supported_metrics(tmp_path / "x.json")
+    run = tmp_path / "run.jsonl"
+    run.write_text('{"query_id": "q1", "query": "?", "hits_top_k": 5}', encoding="utf-8")
+    with pytest.raises(
+        rs.DataError, match=r"^neither golden set \(.*run.*\) nor results \(.*hits_"
+    ):
+        rs.supported_metrics(run)
 
 
 def test_no_source_is_refused():
     with pytest.raises(rs.DataError, match="sources: found none; golden files, runs, or both"):
         rs.supported_metrics()
+
+
+def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
+    (tmp_path / "x.csv").write_text("topic,gave\nq1,d1\n", encoding="utf-8")
+    with pytest.raises(rs.DataError) as caught:
+        rs.supported_metrics(tmp_path / "x.csv")
+    assert str(caught.value) == (
+        f"{tmp_path / 'x.csv'}: fits no format of golden set or results (csv); the first record is"
+        ' topic="q1", gave="d1"; load_results(source, columns={"query_id": "topic", "doc_id": ???})'
+        ' or load_golden(source, columns={"query_id": "topic", "doc_id": ???})'
+    )
+    golden = rs.load_golden(tmp_path / "x.csv", columns={"query_id": "topic", "doc_id": "gave"})
+    assert told(golden, {"q1": ["d1"]})["supported"]["mrr"]
