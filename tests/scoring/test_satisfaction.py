@@ -41,13 +41,15 @@ def satisfied_by(**choices):
 @pytest.fixture
 def load(tmp_path):
     def write(questions, records):
-        for name, rows in (("queries.jsonl", questions), ("results.jsonl", records)):
-            (tmp_path / name).write_text(
-                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
-            )
-        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(
-            tmp_path / "queries.jsonl"
-        )
+        loaded = []
+        for name, rows, read in (
+            ("results.jsonl", records, rs.load_results),
+            ("queries.jsonl", questions, rs.load_golden),
+        ):
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / name).write_text(lines, encoding="utf-8")
+            loaded.append(read(tmp_path / name) if rows else None)
+        return loaded
 
     return write
 
