@@ -189,7 +189,7 @@ def matching_format(
             allowed="pass format= to choose",
         )
     if seen.kind == "empty":
-        raise DataError("the file is empty", file=seen.path, allowed=f"a file of {what}")
+        raise DataError("the file is empty", file=seen.path, allowed="at least one record")
     if otherwise is not None:
         return otherwise
     if table is not None and seen.keys and seen.kind in TABLES:

@@ -178,6 +178,13 @@ def arrow_table(data: pa.Table, name: str = "frame") -> Table:
 def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
     of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     is_text = pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
+    if pa.types.is_dictionary(column.type) and is_text:
+        # Arrow can't decode views of text: its dictionary is cast first.
+        chunks = [
+            pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(pa.large_string()))
+            for one in column.chunks
+        ]
+        column = pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.large_string()))
     if is_text:
         return pd.Series(pd.array(column.cast(pa.large_string()), dtype="str"), name=name)
     if pa.types.is_nested(of):  # rows per query, as a rule
@@ -434,7 +441,7 @@ def read_results_table(
     if table.queries is not None:
         return results
     rank = (
-        f"{roles['score']}, descending" if is_per_hit and "score" in roles else "order of the hits"
+        f"{roles['score']} (descending)" if is_per_hit and "score" in roles else "order of the hits"
     )
     told = {"rank": rank} if ids and "rank" not in roles else {}
     return replace(results, mapping=_mapping(roles | told))
@@ -449,9 +456,7 @@ def _name_of(source: Path | Table | Mapping[Any, Any]) -> str:
 def _refuse_empty(table: Table) -> None:
     if not len(table) and table.queries is None:
         raise DataError(
-            f"the {table.kind} is empty" if table.fields else f"the {table.kind} has no rows",
-            file=table.name,
-            allowed="at least one row",
+            f"the {table.kind} has no rows", file=table.name, allowed="at least one row"
         )
 
 
@@ -704,9 +709,15 @@ def _ids(
         values = [None if one is None else as_id(_plain(one)) for one in known]
         texts = pd.Series(values, index=column.index, dtype="str", name=name)
         wrong = texts.isna().to_numpy() & column.notna().to_numpy()
-        whole = pd.api.types.is_float_dtype(dtype) and not (column.dropna() % 1).any()
-        hint = f'; astype({{"{name}": "Int64"}}) makes whole numbers' if whole else ""
-        _report(table, column, wrong, keep, problems, f"an id: text or a whole number{hint}")
+        if pd.api.types.is_float_dtype(dtype) and not (column.dropna() % 1).any():
+            missing, hint = column.isna().to_numpy(), f'astype({{"{name}": "Int64"}}) makes them so'
+            if missing.any():
+                allowed = f"an id in every row, and ids that are whole numbers ({hint})"
+                _report(table, column, missing, keep, problems, allowed)
+        else:
+            hint = ""
+        allowed = f"an id: text or a whole number{hint and f' ({hint})'}"
+        _report(table, column, wrong, keep, problems, allowed)
         is_needed &= not wrong.any()
     if is_needed or pa.array(texts.array).null_count == len(texts):
         _report(table, texts, _is_blank(texts), keep, problems, "an id in every row")

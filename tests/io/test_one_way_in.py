@@ -1,0 +1,657 @@
+"""One way in: data of twenty kinds and more, each loaded by one line, or refused with a remedy."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import duckdb  # noqa: F401 (a line of the table uses it)
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore import load_golden, load_results
+
+HITS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "score": [1.0, 2.0, 3.0]})
+QRELS = pd.DataFrame({"qid": ["q1", "q1", "q2"], "docno": ["a", "b", "c"], "label": [2, 0, 1]})
+
+
+class Dataset:
+    """What `datasets.Dataset` has of the kind."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def to_pandas(self):
+        return pd.DataFrame(self.columns)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files that the table names, to stand in."""
+    monkeypatch.chdir(tmp_path)
+    HITS.to_csv("hits.csv", index=False)
+    HITS.rename(columns={"qid": "topicnum", "docno": "hitname"}).to_csv("odd.csv", index=False)
+    HITS.to_parquet("hits.parquet")
+    HITS.to_json("hits.jsonl", orient="records", lines=True)
+    rows = {
+        "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\ta\t1\nq2\tc\t2\n",
+        "run.txt": "q1 Q0 b 1 2.0 bm25\nq1 Q0 a 2 1.0 bm25\nq2 Q0 c 1 3.0 bm25\n",
+        "ragas.jsonl": '{"user_input": "why?", "response": "so", "reference": "so",'
+        ' "retrieved_context_ids": ["a"], "reference_context_ids": ["a"]}\n',
+        "ranked.json": '{"q1": ["b", "a"], "q2": ["c"]}',
+        "printed.csv": "qid,retrieved\nq1,\"['a' 'b']\"\n",
+        "empty.jsonl": "\n",
+        "header.csv": "qid,docno\n",
+    }
+    for name, text in rows.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+# What it is, the one line, and what it printed.
+WAYS = [
+    # -- one row per hit --
+    (
+        'pandas, with scores',
+        'load_results(HITS)',
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'polars, two runs by a column',
+        "load_results(pl.from_pandas(HITS).with_columns(system=pl.Series(['bm25', 'dense', "
+        "'dense'])))",
+        'Results: 2 runs, 3 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, run_id = system, doc_id = docno, score = score, rank = '
+        'score (descending)',
+    ),
+    (
+        'pyarrow, ranks',
+        'load_results(pa.Table.from_pandas(HITS.assign(rank=[2, 1, 1])))',
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, rank = rank, score = score',
+    ),
+    (
+        'DuckDB',
+        "load_results(duckdb.sql('select * from HITS'), run_id='sql')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'neither rank nor score',
+        "load_results(HITS[['qid', 'docno']])",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, rank = order of the hits',
+    ),
+    (
+        'chunks and their documents',
+        "load_results(HITS.assign(chunk_id=['a#1', 'b#2', 'c#1']))",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, chunk_id = chunk_id, score = score, rank = '
+        'score (descending)',
+    ),
+    (
+        'CSV',
+        "load_results('hits.csv')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        "TSV of BEIR's judgements",
+        "load_golden('qrels.tsv')",
+        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
+    ),
+    (
+        'CSV with odd names',
+        "load_results('odd.csv')",
+        'DataError: odd.csv: format: fits no format of results (csv); the first record is '
+        'topicnum="q1", hitname="a", score="1.0"; columns={"query_id": ???, "doc_id": ???} '
+        '(also chunk_id, answer for answers), or format=',
+    ),
+    (
+        'CSV with odd names, named',
+        "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitname'})",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = topicnum, doc_id = hitname, score = score, rank = score '
+        '(descending)',
+    ),
+    (
+        'a misspelt column',
+        "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitnam'})",
+        "DataError: odd.csv: columns: no column 'hitnam' for doc_id; there are topicnum, "
+        'hitname, score; did you mean hitname?',
+    ),
+    (
+        'an unknown role',
+        "load_results('odd.csv', columns={'query_id': 'topicnum', 'retrieved_ids': 'hitname'})",
+        "DataError: odd.csv: columns: no role 'retrieved_ids'; role -> column; did you mean "
+        'doc_id?',
+    ),
+    (
+        'Parquet',
+        "load_results('hits.parquet')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'JSON lines',
+        "load_results('hits.jsonl')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+    ),
+    (
+        'TREC run',
+        "load_results('run.txt')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations',
+    ),
+    # -- one row per query --
+    (
+        'lists of ids',
+        "load_results(pl.DataFrame({'qid': ['q1', 'q2'], 'retrieved': [['b', 'a'], ['c']]}))",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = retrieved, rank = order of the hits',
+    ),
+    (
+        'lists of ids and scores',
+        "load_results(pd.DataFrame({'qid': ['q1'], 'retrieved': [['b', 'a']], 'scores': "
+        '[[2.0, 1.0]]}))',
+        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'columns query_id = qid, doc_id = retrieved, score = scores, rank = order of the hits',
+    ),
+    (
+        'answers and hits as records',
+        "load_results([{'id': 1, 'question': 'why?', 'answer': 'so', 'hits': [{'id': 'a', "
+        "'score': 0.5}]}])",
+        'Results: 1 runs, 1 responses (0 failed), 1 hits, 0 citations; taken from the '
+        'columns query_id = id, query = question, doc_id = hits, answer = answer, rank = '
+        'order of the hits',
+    ),
+    (
+        'a column inside another one',
+        "load_results([{'id': 1, 'out': {'ids': ['a', 'b']}}], columns={'doc_id': 'out.ids'})",
+        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'columns query_id = id, doc_id = out.ids, rank = order of the hits',
+    ),
+    (
+        "a tool's export",
+        "load_results('ragas.jsonl')",
+        'Results: 1 runs, 1 responses (0 failed), 1 hits, 0 citations',
+    ),
+    (
+        "another tool's export",
+        "load_golden('ragas.jsonl')",
+        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 chunk',
+    ),
+    (
+        'a dataset of Hugging Face',
+        "load_golden(Dataset({'question': ['why?'], 'gold_docs': [['a']]}))",
+        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 '
+        'doc; taken from the columns query = question, doc_id = gold_docs',
+    ),
+    # -- dicts --
+    (
+        'ranked ids',
+        "load_results({'q1': ['b', 'a'], 'q2': []})",
+        'Results: 1 runs, 2 responses (0 failed), 2 hits, 0 citations',
+    ),
+    (
+        'scores',
+        "load_results({'q1': {'a': 1.0, 'b': 2.0}})",
+        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations',
+    ),
+    (
+        'runs',
+        "load_results({'bm25': {'q1': ['b', 'a']}, 'dense': {'q1': {'b': 0.5}}})",
+        'Results: 2 runs, 2 responses (0 failed), 3 hits, 0 citations',
+    ),
+    (
+        'expected ids',
+        "load_golden({'q1': ['a', 'b'], 'q2': []})",
+        'Golden: 2 queries (1 answerable, 1 should be refused, 0 unlabelled); targets: 2 doc',
+    ),
+    (
+        'grades',
+        "load_golden({'q1': {'a': 2, 'b': 0}})",
+        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
+    ),
+    (
+        'JSON',
+        "load_results('ranked.json')",
+        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations',
+    ),
+    # -- labels --
+    (
+        'judgements',
+        'load_golden(QRELS)',
+        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 3 '
+        'doc; taken from the columns query_id = qid, doc_id = docno, grade = label',
+    ),
+    (
+        'grades as a mapping',
+        "load_golden(pd.DataFrame({'qid': ['q1'], 'relevant': [{'a': 2, 'b': 1}]}))",
+        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
+        'doc; taken from the columns query_id = qid, doc_id = relevant',
+    ),
+    (
+        'one answer each',
+        "load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold_id': ['a', 'c']}))",
+        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
+        'doc; taken from the columns query_id = qid, doc_id = gold_id',
+    ),
+    (
+        'what to refuse',
+        "load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold': [['a'], None], "
+        "'unanswerable': [False, True]}))",
+        'Golden: 2 queries (1 answerable, 1 should be refused, 0 unlabelled); targets: 1 '
+        'doc; taken from the columns query_id = qid, doc_id = gold, should_refuse = '
+        'unanswerable',
+    ),
+    (
+        'the opposite of a role',
+        "load_golden(pd.DataFrame({'qid': ['q1'], 'gold': [['a']], 'unanswerable': "
+        "[False]}), columns={'answerable': 'unanswerable'})",
+        "DataError: frame: columns: 'unanswerable' says the opposite of answerable; "
+        'columns={"should_refuse": "unanswerable"}',
+    ),
+    (
+        'hits as labels',
+        'load_golden(HITS)',
+        'DataError: frame: columns: score beside docno looks like results; rs.load_results '
+        'takes these; to take them as expected, columns={"doc_id": "docno"}',
+    ),
+    (
+        'labels as hits',
+        'load_results(QRELS)',
+        'DataError: frame: columns: label beside docno looks like labels; rs.load_golden '
+        'takes these; to take them as returned, columns={"doc_id": "docno"}',
+    ),
+    # -- what can't be taken --
+    (
+        'missing ids',
+        "load_results(HITS.assign(docno=['a', None, 'c']))",
+        'DataError: frame:2: docno: found nothing (null); an id in every row',
+    ),
+    (
+        'whole numbers with a gap',
+        'load_results(HITS.assign(docno=[1, np.nan, 3]))',
+        'DataError: frame:2: docno: found nothing (null); an id in every row, and ids that '
+        'are whole numbers (astype({"docno": "Int64"}) makes them so)',
+    ),
+    (
+        'booleans as ids',
+        'load_results(HITS.assign(docno=[True, False, True]))',
+        'DataError: frame:1: docno: found a boolean: true (3 of 3 rows are like that); an '
+        'id: text or a whole number',
+    ),
+    (
+        'dates as ids',
+        "load_results(HITS.assign(docno=pd.to_datetime(['2026-01-31'] * 3)))",
+        'DataError: frame:1: docno: found a date: "2026-01-31 00:00:00" (3 of 3 rows are '
+        'like that); an id: text or a whole number',
+    ),
+    (
+        'a missing score',
+        'load_results(HITS.assign(score=[1.0, None, 3.0]))',
+        'DataError: frame:2: score: found nothing (null); a score in every hit of a run, or '
+        'a rank',
+    ),
+    (
+        'a rank twice',
+        'load_results(HITS.assign(rank=[1, 1, 1]))',
+        "DataError: hits.rank: rank 1 appears twice for query 'q1' of run 'run' (1 hits are "
+        "like that); whole numbers from 1 (or from 0), each once in a query, or ties='trec' "
+        'to rank by score',
+    ),
+    (
+        'wrong shape of a dict',
+        "load_results({'q1': 3})",
+        "DataError: dict: found a number: 3 for 'q1'; {query: [ids]}, {query: {id: score}}, "
+        '{run: {query: ...}}, or a list of records',
+    ),
+    (
+        "numpy's print of a list",
+        "load_results('printed.csv')",
+        'DataError: printed.csv:2: doc_id: found text: "[\'a\' \'b\']"; a list as JSON, such '
+        'as ["a", "b"]',
+    ),
+    (
+        'nothing that tells',
+        "load_golden(pd.DataFrame({'topicnum': ['q1'], 'answers': ['a']}))",
+        'DataError: frame: format: fits no format of golden files (frame); the first record '
+        'is topicnum="q1", answers="a"; columns={"query_id": ???, "doc_id": ???} (also '
+        'chunk_id, grade or answerable for labels), or format=',
+    ),
+    (
+        'an empty file',
+        "load_golden('empty.jsonl')",
+        'DataError: empty.jsonl: the file is empty; at least one record',
+    ),
+    (
+        'only a header',
+        "load_results('header.csv')",
+        'DataError: header.csv: the csv has no rows; at least one row',
+    ),
+    (
+        'an empty frame',
+        'load_results(HITS[:0])',
+        'DataError: frame: the frame has no rows; at least one row',
+    ),
+    (
+        'a lazy frame',
+        'load_results(pl.from_pandas(HITS).lazy())',
+        'DataError: source: found LazyFrame; a path, a frame, a list of records, {query: '
+        '[ids]} or {run: {query: [ids]}}; collect() it first',
+    ),
+    (
+        'something else',
+        'load_results(3)',
+        'DataError: source: found int; a path, a frame, a list of records, {query: [ids]} or '
+        '{run: {query: [ids]}}',
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS]
+)
+def test_data_of_every_kind_is_loaded_or_refused_with_a_remedy(code, printed, folder):
+    try:
+        found = repr(eval(code))
+    except rs.DataError as error:
+        found = f"DataError: {error}"
+    assert found == printed
+
+
+# What was loaded is right: every way of saying the same ranking gives the same frames.
+
+IDS = st.text("abcdé1 .#/", min_size=1, max_size=4).filter(lambda one: one.strip() == one)
+RANKINGS = st.dictionaries(
+    IDS, st.lists(IDS, min_size=1, max_size=4, unique=True), min_size=1, max_size=4
+)
+PROPERTY = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def hits_of(results):
+    """Return the hits as sorted rows of query, rank and document."""
+    rows = results.hits[["query_id", "rank", "doc_id"]].astype({"rank": int})
+    return sorted(rows.itertuples(index=False, name=None))
+
+
+def expected_of(rankings):
+    return sorted(
+        (query, rank, doc) for query, docs in rankings.items() for rank, doc in enumerate(docs, 1)
+    )
+
+
+@PROPERTY
+@given(rankings=RANKINGS, seed=st.integers(0, 9))
+def test_one_ranking_said_in_many_ways_gives_the_same_hits(rankings, seed, tmp_path):
+    rows = [
+        {"query_id": query, "doc_id": doc, "rank": rank, "score": -float(rank)}
+        for query, docs in rankings.items()
+        for rank, doc in enumerate(docs, 1)
+    ]
+    frame = pd.DataFrame(rows)
+    shuffled = frame.sample(frac=1, random_state=seed, ignore_index=True)
+    frame.to_csv(tmp_path / "hits.csv", index=False)
+    shuffled.to_parquet(tmp_path / "hits.parquet")
+    (tmp_path / "run.json").write_text(json.dumps(rankings), encoding="utf-8")
+    lists = {"query_id": list(rankings), "retrieved": list(rankings.values())}
+    pd.DataFrame(lists).to_csv(tmp_path / "lists.csv", index=False)
+    sources = {
+        "dict": rankings,
+        "dict of scores": {
+            query: {doc: -rank for rank, doc in enumerate(docs)} for query, docs in rankings.items()
+        },
+        "frame with ranks": shuffled[["query_id", "doc_id", "rank"]],
+        "frame with scores": shuffled[["query_id", "doc_id", "score"]],
+        "frame in order": frame[["query_id", "doc_id"]],
+        "categories": frame.astype({"query_id": "category", "doc_id": "category"}),
+        "polars": pl.from_pandas(shuffled),
+        "polars categories": pl.from_pandas(frame).with_columns(
+            pl.col("doc_id").cast(pl.Categorical)
+        ),
+        "pyarrow": pa.Table.from_pandas(shuffled),
+        "records": shuffled.to_dict("records"),
+        "csv": tmp_path / "hits.csv",
+        "parquet": tmp_path / "hits.parquet",
+        "json": tmp_path / "run.json",
+        "lists": pd.DataFrame(lists),
+        "polars lists": pl.DataFrame(lists),
+        "lists in csv": tmp_path / "lists.csv",
+    }
+    for name, source in sources.items():
+        found = load_results(source)
+        assert hits_of(found) == expected_of(rankings), name
+        assert sorted(found.responses["query_id"]) == sorted(rankings), name
+
+
+@PROPERTY
+@given(
+    grades=st.dictionaries(
+        IDS, st.dictionaries(IDS, st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=4
+    )
+)
+def test_one_set_of_grades_said_in_many_ways_gives_the_same_targets(grades):
+    rows = [
+        {"query-id": query, "corpus-id": doc, "score": grade}
+        for query, docs in grades.items()
+        for doc, grade in docs.items()
+    ]
+    sources = {
+        "dict": grades,
+        "records": rows,
+        "frame": pd.DataFrame(rows),
+        "polars": pl.DataFrame(rows),
+        "mappings": pd.DataFrame({"qid": list(grades), "relevant": list(grades.values())}),
+        "lists": pl.DataFrame(
+            {
+                "qid": list(grades),
+                "relevant": [list(docs) for docs in grades.values()],
+                "grades": [list(docs.values()) for docs in grades.values()],
+            }
+        ),
+    }
+    for name, source in sources.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ragscore.io.load.warn", lambda text: None)  # all grades may be 0
+            targets = load_golden(source).targets
+        found = {
+            (query, doc): grade
+            for query, doc, grade in targets[["query_id", "doc_id", "grade"]].itertuples(
+                index=False, name=None
+            )
+        }
+        assert found == {
+            (q, doc): grade for q, docs in grades.items() for doc, grade in docs.items()
+        }, name
+
+
+def test_a_perfect_run_scores_one_whichever_way_it_comes():
+    golden = load_golden({"q1": ["a"], "q2": ["c"]})
+    for source in (
+        {"q1": ["a"], "q2": ["c"]},
+        pd.DataFrame({"qid": ["q1", "q2"], "retrieved_ids": [["a"], ["c"]]}),
+        pd.DataFrame({"qid": ["q1", "q2"], "docno": ["a", "c"]}),
+    ):
+        assert rs.score(load_results(source), golden, ["recall@5"])["recall@5"].tolist() == [1, 1]
+
+
+def test_results_of_a_frame_have_only_the_columns_that_there_are():
+    results = load_results(HITS)
+    assert list(results.hits) == ["run_id", "query_id", "rank", "doc_id", "score"]
+    assert results.responses[["query", "error"]].isna().all().all()
+    assert "answer" not in results.responses and not len(results.citations)
+    assert results.mapping.values.tolist() == [
+        ["query_id", "qid"],
+        ["doc_id", "docno"],
+        ["score", "score"],
+        ["rank", "score (descending)"],
+    ]
+
+
+def test_other_columns_are_kept_as_ones_own():
+    frame = HITS.assign(shard=[1, 2, 1], source={"kind": "wiki"}["kind"], boost=[0.5, None, 1.0])
+    hits = load_results(frame).hits
+    assert hits["x_shard"].tolist() == [1, 2, 1] and hits["x_source"].tolist() == ["wiki"] * 3
+    answers = load_results([{"qid": 1, "answer": "so", "model_size": "7b"}]).responses
+    assert answers["x_model_size"].tolist() == ["7b"]
+
+
+def test_answers_and_times_in_a_frame_of_hits_belong_to_the_response():
+    frame = HITS.assign(answer=["so", None, "no"], latency_ms=[10, 10, 20], question="why?")
+    responses = load_results(frame).responses
+    assert responses["answer"].tolist() == ["so", "no"]
+    assert responses["elapsed_ms"].tolist() == [10.0, 20.0]
+    assert responses["query"].tolist() == ["why?", "why?"]
+
+
+def test_rows_that_cannot_be_taken_are_counted_unless_strict():
+    found = load_results(HITS.assign(docno=["a", None, "c"]), strict=False)
+    assert found.hits["doc_id"].tolist() == ["a", "c"]
+    assert found.problems[["line", "field"]].values.tolist() == [[2, "docno"]]
+
+
+def test_a_csv_s_line_is_named_where_an_id_is_missing(tmp_path):
+    (tmp_path / "hits.csv").write_text("qid,docno\nq1,a\nq1,\n", encoding="utf-8")
+    with pytest.raises(rs.DataError) as refused:
+        load_results(tmp_path / "hits.csv")
+    assert (refused.value.line, refused.value.field) == (3, "docno")
+
+
+def test_ids_that_are_numbers_stay_as_they_are_written(tmp_path):
+    (tmp_path / "hits.csv").write_text("qid,docno\n001,7\n001,07\n", encoding="utf-8")
+    assert load_results(tmp_path / "hits.csv").hits["doc_id"].tolist() == ["7", "07"]
+    large = pd.DataFrame({"qid": [1, 1], "docno": [2**62 + 1, 2**62 + 3]})
+    assert load_results(large).hits["doc_id"].tolist() == [str(2**62 + 1), str(2**62 + 3)]
+
+
+def test_ranks_from_zero_are_moved_up_and_said():
+    with pytest.warns(UserWarning, match="start at 0"):
+        assert load_results(HITS.assign(rank=[1, 0, 0])).hits["rank"].tolist() == [2, 1, 1]
+
+
+def test_ties_of_scores_keep_the_order_of_rows_or_follow_trec_eval():
+    frame = HITS.assign(score=1.0)
+    assert load_results(frame).hits["rank"].tolist() == [1, 2, 1]
+    # trec_eval: the greater id first
+    assert load_results(frame, ties="trec").hits["rank"].tolist() == [2, 1, 1]
+
+
+def test_several_sources_are_joined_and_named(folder):
+    found = load_results([load_results(HITS, run_id="mine"), "hits.csv", {"dense": {"q1": ["a"]}}])
+    assert found.runs["run_id"].tolist() == ["mine", "hits", "dense"]
+    assert load_results("run.txt", run_id="named").runs["run_id"].tolist() == ["named"]
+    with pytest.raises(rs.DataError, match="'x' for 2 sources; one source"):
+        load_results(["hits.csv", "run.txt"], run_id="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "answerable"),
+    [
+        ("should_refuse", True, False),
+        ("unanswerable", "no", True),
+        ("is_answerable", 0, False),
+        ("answerable", "true", True),
+        ("Is Impossible", 1, False),
+    ],
+)
+def test_what_should_be_refused_is_understood_with_its_polarity(name, value, answerable):
+    golden = load_golden(pd.DataFrame({"qid": ["q1"], "question": ["?"], name: [value]}))
+    assert golden.queries["answerable"].tolist() == [answerable]
+
+
+def test_our_golden_file_takes_should_refuse_and_refuses_contradictions(write_golden):
+    rows = [{"id": "a", "query": "?", "should_refuse": True}]
+    assert load_golden(write_golden(rows)).queries["answerable"].tolist() == [False]
+    rows[0]["answerable"] = True
+    with pytest.raises(rs.DataError, match="answerable and should_refuse contradict each other"):
+        load_golden(write_golden(rows))
+
+
+def test_a_label_that_looks_misspelt_is_said():
+    frame = pd.DataFrame({"qid": ["q1"], "relevant": [["a"]], "should_refus": [False]})
+    with pytest.warns(UserWarning, match="'should_refus' in 1 row; did you mean 'should_refuse'"):
+        load_golden(frame)
+
+
+def test_grades_below_zero_are_not_judged_and_counted():
+    with pytest.warns(UserWarning, match="1 judgements with a negative grade are left out"):
+        golden = load_golden(QRELS.assign(label=[2, -1, 1]))
+    assert golden.targets["doc_id"].tolist() == ["a", "c"]
+
+
+def test_several_ids_in_one_text_are_warned_of():
+    frame = pd.DataFrame({"qid": ["q1", "q2"], "docno": ["a;b", "c;d"]})
+    with pytest.warns(UserWarning, match=r"has ';' in it, such as 'a;b'"):
+        load_results(frame)
+
+
+def test_alternatives_are_lists_in_a_list():
+    targets = load_golden({"q1": [["a", "b"], "c"]}).targets
+    assert targets[["target_id", "alternative", "doc_id"]].values.tolist() == [
+        ["a", 0, "a"],
+        ["a", 1, "b"],
+        ["c", 0, "c"],
+    ]
+
+
+def judged(query_id, doc_id, relevance):
+    return SimpleNamespace(query_id=query_id, doc_id=doc_id, relevance=relevance)
+
+
+@pytest.fixture
+def catalogue(monkeypatch):
+    """A stand-in for the package ir_datasets with one data set."""
+    data = SimpleNamespace(
+        has_qrels=lambda: True,
+        has_queries=lambda: True,
+        qrels_iter=lambda: iter([judged("1", "a", 2), judged("1", "b", 0), judged("2", "c", -1)]),
+        queries_iter=lambda: iter(
+            [SimpleNamespace(query_id=one, text=f"{one}?") for one in ("1", "2", "3")]
+        ),
+    )
+
+    def load(name):
+        return {"tiny/test": data}[name]
+
+    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=load))
+
+
+def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(catalogue):
+    with pytest.warns(UserWarning, match="negative grade|no expectation"):
+        golden = load_golden("ir_datasets:tiny/test")
+    assert golden.queries[["query_id", "query"]].values.tolist() == [["1", "1?"], ["2", "2?"]]
+    assert golden.targets[["doc_id", "grade"]].values.tolist() == [["a", 2], ["b", 0]]
+    with pytest.raises(rs.DataError, match="ir_datasets knows no 'huge'"):
+        load_golden("ir_datasets:huge")
+    with pytest.raises(rs.DataError, match="columns= means nothing for ir_datasets:tiny/test"):
+        load_golden("ir_datasets:tiny/test", columns={"doc_id": "x"})
+
+
+def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(rs.DataError, match=r"needs the package.*pip install 'ragscore\[ir\]'"):
+        load_golden("ir_datasets:tiny/test")
+
+
+def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
+    n = 300_000
+    frame = pl.DataFrame(
+        {
+            "query_id": np.repeat([f"q{i}" for i in range(n // 100)], 100),
+            "doc_id": [f"d{i % 977}" for i in range(n)],
+            "score": np.tile(-np.arange(100.0), n // 100),
+        }
+    )
+    hits = load_results(frame).hits
+    assert {str(hits[name].dtype) for name in ("query_id", "doc_id")} == {"str"}
+    assert all(hits[name].array.dtype.storage == "pyarrow" for name in ("query_id", "doc_id"))
+    assert hits["rank"].tolist() == [*range(1, 101)] * (n // 100)
