@@ -1,5 +1,6 @@
 """Refusals, failures and the like of an evaluation: objects whose frames are attributes."""
 
+import inspect
 import re
 import warnings
 from dataclasses import fields
@@ -167,6 +168,21 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
         left_out = rs.evaluate(results, golden).check_reported(reported)
     assert as_missing["recomputed"].tolist() == [0.5]
     assert left_out["recomputed"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "latency", "errors", "indexing", "hops_summary", "verification", "retriever_scores",
+        "rank_overlap", "reported_scores", "judgment_counts", "with_judged_refusals",
+    ],
+)  # fmt: skip
+def test_a_method_of_results_has_one_example_on_the_demo_that_runs(ev, name):
+    method = getattr(rs.Results, name)
+    lines = re.findall(r"^ *>>> (.*)$", inspect.getdoc(method), flags=re.M)
+    assert lines
+    names = {"rs": rs, "results": ev.results, "golden": ev.golden}
+    exec(compile("\n".join(lines), name, "exec"), names)
 
 
 def test_results_have_methods_of_their_own(ev):

@@ -156,7 +156,7 @@ def failures(
         raise DataError(
             "no metric says which answers are right",
             field="right",
-            allowed="scores with judge_correctness, key_facts or answer_checks",
+            allowed="scores with judge_correctness, key_facts or answer_checks, or right='...'",
         )
     decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
     decision, verdict = decisions["decision"], decisions["right"].to_numpy()

@@ -215,7 +215,9 @@ def indexing(results: Results) -> pd.DataFrame:
 
     Examples
     --------
-    >>> results.indexing()[["run_id", "doc_type", "n_docs", "coverage"]]
+    >>> from dataclasses import replace
+    >>> chunks = results.hits[["chunk_id", "doc_id", "path"]].drop_duplicates("chunk_id")
+    >>> replace(results, chunks=chunks).indexing()[["run_id", "doc_type", "n_docs"]]
     """
     check_type(results, Results, "results")
     recorded = [name for name in map(str, results.responses.columns) if name.startswith(COVERAGE)]
@@ -362,7 +364,9 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
 
     Examples
     --------
-    >>> results.hops_summary()[["run_id", "n_queries", "hops_mean"]]
+    >>> from dataclasses import replace
+    >>> steps = results.responses[["run_id", "query_id"]].assign(hop=0, kind="search")
+    >>> replace(results, hops=steps).hops_summary()[["run_id", "n_queries", "hops_mean"]]
     """
     steps = _hops(results).groupby(["run_id", "query_id"], observed=True, sort=False)
     queries = pd.DataFrame(

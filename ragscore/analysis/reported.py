@@ -79,7 +79,9 @@ def reported_scores(results: Results) -> pd.DataFrame:
 
     Examples
     --------
-    >>> rs.load_results("report.json").reported_scores()
+    >>> from dataclasses import replace
+    >>> values = results.responses[["run_id", "query_id"]].assign(metric="mrr", value=1.0)
+    >>> replace(results, reported=values).reported_scores()
     """
     reported = _reported(results, None)
     reported = reported[reported["statistic"].isna()]

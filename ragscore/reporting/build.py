@@ -271,9 +271,7 @@ def report(
     else:
         check_type(source, Results, "source", "Results and a golden set, or a Comparison")
         if golden is None:
-            raise DataError(
-                "runs without a golden set", field="golden", allowed="ev.report()"
-            )
+            raise DataError("runs without a golden set", field="golden", allowed="ev.report()")
         own = [name for name in gate or {} if name not in DEFAULT_METRICS]
         options: dict[str, Any] = {
             "metrics": [*DEFAULT_METRICS, *own] if own and scores is None else None,

@@ -82,6 +82,10 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     override
         Let the judge's verdict replace what the run says, or what loading took from an answer that
         is there: a refusal in words.
+
+    Examples
+    --------
+    >>> rs.evaluate(results.with_judged_refusals(), golden).refusals().table
     """
     check_type(results, Results, "results")
     responses = results.responses
