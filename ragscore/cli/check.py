@@ -2,9 +2,6 @@
 
 import argparse
 import textwrap
-import warnings
-from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
 
@@ -18,9 +15,9 @@ from ragscore.cli.options import (
     as_json,
     reading,
 )
-from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.data import records_of
 from ragscore.golden.requirements import supported_metrics
-from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS, load_golden, load_results
+from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
 from ragscore.scoring.metrics import metrics, parse_label
 
 
@@ -48,11 +45,7 @@ def add_check(commands: Commands) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    options = reading(args)
-    sources: list[str | Golden | Results] = [
-        part for file in args.files for part in (_parts(file, options) if options else [file])
-    ]
-    table = supported_metrics(*sources)
+    table = supported_metrics(*args.files, **reading(args))
     if args.json:
         print(as_json(records_of(table)))
         return
@@ -67,23 +60,6 @@ def _check(args: argparse.Namespace) -> None:
     for missing, rows in lacking.groupby("missing", sort=False):
         parts.append(_paragraph(f"without {missing}", rows["metric"]))
     print("\n".join(parts))
-
-
-def _parts(file: str, options: dict[str, Any]) -> list[Golden | Results]:
-    """Return what a file of this format holds: a golden set, runs, or both."""
-    found: list[Golden | Results] = []
-    errors: list[DataError] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        loaders: tuple[Callable[..., Golden | Results], ...] = (load_golden, load_results)
-        for load in loaders:
-            try:
-                found.append(load(file, **options))
-            except DataError as error:
-                errors.append(error)
-    if not found:
-        raise errors[-1]
-    return found
 
 
 def _paragraph(title: str, names: pd.Series) -> str:

@@ -44,7 +44,7 @@ def add_validate(commands: Commands) -> None:
     )
     add_json(parser)
     group = parser.add_argument_group("the golden file")
-    add_reading(group, "", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+    add_reading(group, "", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
     parser.set_defaults(work=_validate)
 
 

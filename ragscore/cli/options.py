@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
@@ -83,7 +84,7 @@ def add_golden(parser: argparse.ArgumentParser, is_positional: bool = False) -> 
     if not is_positional:
         text = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN names)"
         group.add_argument("--golden", metavar="FILE", help=text)
-    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
 
 
 def add_runs(parser: argparse.ArgumentParser, is_list: bool = True, can_pick: bool = True) -> None:
@@ -271,6 +272,18 @@ def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> Non
         )
 
 
+def in_options(text: str, prefix: str = "") -> str:
+    """Return a message with keywords of Python as options: `--columns a=b` for `columns={...}`."""
+
+    def option(found: re.Match[str]) -> str:
+        return f"--{prefix}columns " + re.sub(r'[ "]', "", found[1]).replace(":", "=")
+
+    text = re.sub(r"\bcolumns=\{([^}]*)\}", option, text)
+    text = re.sub(r"\b(?<!-)(columns|format)=(?!\w)", rf"--{prefix}\1", text)
+    names = "|".join(POLICY_HELP)
+    return re.sub(rf"\b({names})='(\w+)'", lambda one: f"{flag(one[1])} {one[2]}", text)
+
+
 def as_json(content: Any) -> str:
     """Return content as --json prints it: one line, null for missing values."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
@@ -281,7 +294,10 @@ def as_json(content: Any) -> str:
 
 def read_golden(args: argparse.Namespace) -> Golden:
     """Return the golden set that the arguments name."""
-    return load_golden(args.golden, **reading(args, "golden_"))
+    try:
+        return load_golden(args.golden, **reading(args, "golden_"))
+    except DataError as error:
+        raise DataError(in_options(str(error), "golden-")) from error
 
 
 def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results]:

@@ -167,7 +167,7 @@ def add_trend(commands: Commands) -> None:
         metavar="FILE",
         help="golden file, to bridge a relabelling and to slice (several times; default: none)",
     )
-    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
     parser.set_defaults(work=_trend)
 
 

@@ -78,7 +78,12 @@ class _Inputs:
         )
 
 
-def supported_metrics(*sources: Any, strict: bool = False) -> pd.DataFrame:
+def supported_metrics(
+    *sources: Any,
+    format: str | None = None,
+    columns: dict[str, str] | None = None,
+    strict: bool = False,
+) -> pd.DataFrame:
     """Return which metrics of `rs.metrics()` these files support, and what others lack.
 
     Parameters
@@ -86,8 +91,8 @@ def supported_metrics(*sources: Any, strict: bool = False) -> pd.DataFrame:
     sources
         Golden files and runs, or other tools' files that hold both: whatever `load_golden` or
         `load_results` takes, `Golden`, `Results`. Labels alone or runs alone suffice.
-    strict
-        As for loading.
+    format, columns, strict
+        As for `rs.load_golden` and `rs.load_results`, for every file among the sources.
 
     Returns
     -------
@@ -106,7 +111,7 @@ def supported_metrics(*sources: Any, strict: bool = False) -> pd.DataFrame:
         raise DataError("found none", field="sources", allowed="golden files, runs, or both")
     inputs = _Inputs([], [])
     for source in sources:
-        golden, results = _parts(source, strict)
+        golden, results = _parts(source, {"format": format, "columns": columns, "strict": strict})
         inputs.golden.extend(golden)
         inputs.results.extend(results)
     levels = ", ".join(inputs.targets())
@@ -123,7 +128,7 @@ def supported_metrics(*sources: Any, strict: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _parts(source: Any, strict: bool) -> tuple[list[Golden], list[Results]]:
+def _parts(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[Results]]:
     """Return the golden set, the results or both that a source holds."""
     if isinstance(source, Golden):
         return [source], []
@@ -136,11 +141,11 @@ def _parts(source: Any, strict: bool) -> tuple[list[Golden], list[Results]]:
         # The table tells what the warnings of loading would.
         warnings.simplefilter("ignore", UserWarning)
         try:
-            golden.append(load_golden(source, strict=strict))
+            golden.append(load_golden(source, **options))
         except DataError as error:
             errors.append(error)
         try:
-            results.append(load_results(source, strict=strict))
+            results.append(load_results(source, **options))
         except DataError as error:
             errors.append(error)
     if len(errors) == 2:

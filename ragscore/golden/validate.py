@@ -24,6 +24,7 @@ def validate(
     *,
     catalogue: pd.DataFrame | None = None,
     format: str | None = None,
+    columns: dict[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return everything that is wrong with a golden set.
 
@@ -35,7 +36,7 @@ def validate(
     catalogue
         A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in
         it.
-    format
+    format, columns
         As for `load_golden`.
 
     Returns
@@ -55,7 +56,7 @@ def validate(
     with warnings.catch_warnings():
         # The table reports unlabelled queries, so a warning would repeat it.
         warnings.simplefilter("ignore", UserWarning)
-        loaded = load_golden(golden, format=format, strict=False)
+        loaded = load_golden(golden, format, columns, strict=False)
         return _table(loaded, catalogue, Path(golden))
 
 

@@ -50,6 +50,8 @@ def template(tmp_path_factory) -> Path:
     (folder / "my_rag.py").write_text(MODULE)
     ids = {"chunk_id": ["c1", "c2", "c3"], "doc_id": ["d1", "d2", "d3"], "text": ["a", "b", "c"]}
     pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
+    (folder / "hits.csv").write_text("topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n")
+    (folder / "gold.csv").write_text("topicnr,answers\nq1,d1\nq2,d2\n")
     (folder / "prices.json").write_text('{"words": [1, 1]}')
     return folder
 
@@ -79,12 +81,16 @@ def no_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PAIR = "runs/dense runs/hybrid --golden golden.yaml"
 BOTH = "both.trec --golden qrels.txt"
+GOLD_ROLES = "--golden-columns query_id=topicnr,doc_id=answers"
+ROLES = f"--columns query_id=topicnr,run_id=sys {GOLD_ROLES}"
 # Command line, exit status, and what it prints.
 LINES = [
     ("check golden.yaml runs/dense", 0, "supported: hit@k, recall@k"),
     ("check golden.yaml runs/dense --json", 0, '"metric": "hit@k", "supported": true'),
     ("check both.trec --format trec", 0, "without targets: expected chunk or document ids"),
+    ("check hits.csv --columns query_id=topicnr,run_id=sys", 0, "supported: timeout, empty"),
     ("validate golden.yaml", 0, ""),
+    ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
     ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
     ("metrics", 0, "mrr@k"),
@@ -100,6 +106,7 @@ LINES = [
     ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
     ("score qrels.txt both.trec --run hybrid --metric mrr", 0, "hybrid    mrr 0.833"),
     ("score qrels.txt both.trec --format trec --golden-format trec_qrels", 0, "hybrid"),
+    (f"score gold.csv hits.csv {ROLES} --run dense --metric hit@1", 0, "dense  hit@1 0.500"),
     ("score golden.yaml runs/dense --metric mrr --match doc", 0, "0.417"),
     ("score golden.yaml runs/dense --metric mrr --errors exclude --missing zero", 0, "0.417"),
     ("score golden.yaml runs/dense --metric mrr --empty-gold zero --unknown miss", 0, "0.417"),
@@ -110,6 +117,7 @@ LINES = [
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     (f"compare {PAIR}", 0, "# hybrid against dense"),
+    (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
     (f"compare {PAIR} --tie-margin mrr=0.9 --metric mrr", 0, "1 / 0 / 2"),
@@ -125,6 +133,7 @@ LINES = [
         "Scored with",
     ),
     (f"gate {PAIR} --max-drop mrr@10=0.02", 0, "Gate passed"),
+    (f"gate hits.csv --golden gold.csv {ROLES} --max-drop hit@1=0", 1, "Gate failed"),
     (f"gate {PAIR} --max-drop hit@1=0 --rule interval --margin mrr=0.1", 1, "Gate failed"),
     (f"gate {PAIR} --max-drop key_facts=0 --require --json", 2, '"passed": false'),
     (f"gate {PAIR} --max-drop mrr=0 --markdown --vary depth --allow-different all", 0, "# Gate"),
@@ -137,6 +146,7 @@ LINES = [
         0,
         "Gate passed",
     ),
+    (f"report hits.csv --golden gold.csv {ROLES}", 0, "# 2 runs on 2 golden queries"),
     (f"report {PAIR}", 0, "# 2 runs on 3 golden queries"),
     (f"report {PAIR} -o page.html --markdown --title Ours", 0, ""),
     (f"report {PAIR} --baseline hybrid --by difficulty --match doc", 0, "dense against hybrid"),
@@ -148,6 +158,7 @@ LINES = [
     ("runs history --json", 0, '[{"run_id": "dense"'),
     ("trend history --metric mrr@10", 0, "hybrid"),
     ("trend history --metric mrr@10 --golden golden.yaml --by difficulty", 0, "hard"),
+    (f"trend history --metric mrr@10 --golden gold.csv {GOLD_ROLES}", 0, "h"),
     ("trend history --metric mrr@10 --golden qrels.txt --golden-format trec_qrels", 0, "hybrid"),
     ("trend history --metric mrr@10 --order k --baseline dense --json", 0, '"run_id": "hyb'),
     (
@@ -164,10 +175,12 @@ LINES = [
     ),
     ("run my_rag:answer --golden golden.yaml --sample 1 --leave-out tool --quiet", 0, "mrr@10"),
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
+    (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
     ("label golden.yaml runs/dense", 0, "question q1"),
     ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
+    ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
     ("label golden.yaml dense --store history --texts catalogue.parquet", 0, "question q1"),
     ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
@@ -182,6 +195,7 @@ LINES = [
         0,
         "second judge:",
     ),
+    (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
     ("demo --out made", 0, ""),
     ("demo --history --golden golden.yaml", 0, ""),
@@ -219,7 +233,7 @@ def test_every_option_is_used_above():
         for name, parser in PARSERS.items()
         for one in parser._actions
         if one.option_strings
-        and one.option_strings[-1] not in ("--help", "--columns", "--golden-columns")
+        and one.option_strings[-1] != "--help"
         and not used[name] & set(one.option_strings)
     ]
     assert unused == []
@@ -271,6 +285,13 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         ("judge golden.yaml runs/dense --model m --judge ground", "did you mean groundedness"),
         ("judge golden.yaml runs/dense --model m --refused no", "refused: found 'no'; one of skip"),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", "leave_out: found langs; "),
+        ("score gold.csv hits.csv", "--golden-columns query_id=???,doc_id=??? (also"),
+        ("score golden.yaml hits.csv", "--columns query_id=???,doc_id=docno (also"),
+        ("score golden.yaml hits.csv --columns query_id=topcnr", "did you mean topicnr?"),
+        (
+            "check hits.csv",
+            'the first record is topicnr="q1", docno="d1", sys="dense"; as results -',
+        ),
         ("metrics mrr@", "unknown metric 'mrr@'; "),
         ("check nothing.csv", "nothing.csv"),
         ("validate golden.yaml --catalogue nothing.parquet", "nothing.parquet"),
