@@ -280,6 +280,8 @@ def in_options(text: str, prefix: str = "") -> str:
 
     text = re.sub(r"\bcolumns=\{([^}]*)\}", option, text)
     text = re.sub(r"\b(?<!-)(columns|format)=(?!\w)", rf"--{prefix}\1", text)
+    for call, what in (("results", "runs"), ("golden", "a golden set")):
+        text = re.sub(rf"\bload_{call}\(source, ([^()]*)\)", rf"\1 for {what}", text)
     names = "|".join(POLICY_HELP)
     return re.sub(rf"\b({names})='(\w+)'", lambda one: f"{flag(one[1])} {one[2]}", text)
 
