@@ -32,7 +32,7 @@ def runs_and_qrels(draw):
     }
 
 
-def ours(rankings, qrels, labels):
+def ours(rankings, qrels, labels, **policies):
     hits = from_records(
         [
             {"run_id": "r", "query_id": q, "rank": rank, "doc_id": d}
@@ -62,6 +62,7 @@ def ours(rankings, qrels, labels):
         golden,
         labels,
         match="doc",
+        **policies,
     )
 
 
@@ -292,3 +293,134 @@ def test_ndcg_asked_for_by_name_on_graded_labels_tells_of_the_linear_one_once():
     ours(*asked, ["nDCG@10", "mrr"])
     ours(*asked, None)
     ours({"q": ["d1"]}, {"q": {"d1": 1}}, ["ndcg@10"])
+
+
+OTHERS = {
+    "map": "map", "ndcg_linear": "ndcg", "rprec": "Rprec", "bpref": "bpref", "11pt_avg": "11pt_avg",
+    "set_precision": "set_P", "set_recall": "set_recall", "set_f1": "set_F",
+    "iprec@0": "iprec_at_recall_0.00", "iprec@0.3": "iprec_at_recall_0.30",
+    "iprec@1": "iprec_at_recall_1.00",
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
+@given(runs_and_qrels())
+@settings(max_examples=100, deadline=None)
+def test_measures_of_whole_lists_agree_with_pytrec_eval(data):
+    rankings, qrels = data
+    found = ours(rankings, qrels, list(OTHERS))
+    oracle = pytrec_eval.RelevanceEvaluator(
+        qrels, {*OTHERS.values()} - set(RECALLS) | {"iprec_at_recall"}
+    ).evaluate(as_run(rankings))
+    for query_id, docs in rankings.items():
+        expected = [oracle[query_id][name] if docs else 0.0 for name in OTHERS.values()]
+        np.testing.assert_allclose(
+            found.loc[query_id, list(OTHERS)].astype(float), expected, 0, 1e-9
+        )
+
+
+RECALLS = [name for name in OTHERS.values() if name.startswith("iprec")]
+
+
+@pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
+@given(runs_and_qrels())
+@settings(max_examples=60, deadline=None)
+def test_measures_of_whole_lists_agree_with_ir_measures(data):
+    rankings, qrels = data
+    names = {
+        "map": "AP", "ndcg_linear": "nDCG", "rprec": "Rprec", "bpref": "Bpref",
+        "set_precision": "SetP", "set_recall": "SetR", "set_f1": "SetF", "iprec@0.1": "IPrec@0.1",
+    }  # fmt: skip
+    found = ours(rankings, qrels, list(names.values()))
+    assert list(found)[3:] == list(names)
+    answered = {query_id: docs for query_id, docs in rankings.items() if docs}
+    measures = [ir_measures.parse_measure(name) for name in names.values()]
+    for one in ir_measures.iter_calc(measures, qrels, as_run(answered)) if answered else ():
+        label = parse_label(str(one.measure)).text
+        assert found.loc[one.query_id, label] == pytest.approx(one.value, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
+@given(runs_and_qrels(), st.sampled_from([0.5, 0.8, 0.95]))
+@settings(max_examples=60, deadline=None)
+def test_rank_biased_precision_and_expected_reciprocal_rank_are_their_sums(data, p):
+    rankings, qrels = data
+    found = ours(rankings, qrels, [f"rbp({p})", "err@3", "err(3)@10"])
+    for query_id, docs in rankings.items():
+        grades = [qrels[query_id].get(doc, 0) for doc in docs]
+        rbp = (1 - p) * sum(p**place for place, grade in enumerate(grades) if grade > 0)
+
+        def err(k, highest, grades=grades):
+            goes_on, total = 1.0, 0.0
+            for rank, grade in enumerate(grades[:k], 1):
+                stops = (2**grade - 1) / 2**highest
+                total, goes_on = total + goes_on * stops / rank, goes_on * (1 - stops)
+            return total
+
+        expected = [rbp, err(3, 4), err(10, 3)]
+        values = found.loc[query_id].iloc[3:].astype(float)
+        np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
+
+
+def test_err_agrees_with_trecs_gdeval():
+    rankings = {"1": DOCS, "2": DOCS[::-1], "3": DOCS[2:5]}
+    qrels = {"1": {"d1": 2, "d4": 1, "d7": 3}, "2": {"d0": 1, "d5": 4}, "3": {"d3": 1, "d9": 2}}
+    found = ours(rankings, qrels, ["ERR@5"])
+    theirs = list(ir_measures.iter_calc([ir_measures.ERR @ 5], qrels, as_run(rankings)))
+    assert len(theirs) == 3
+    for one in theirs:  # it prints five decimals
+        assert found.loc[one.query_id, "err@5"] == pytest.approx(one.value, abs=5.1e-6)
+
+
+def test_a_grade_above_the_highest_of_err_is_refused_with_the_label_that_takes_it():
+    with pytest.raises(rs.DataError, match=r"a target of grade 5; .*; err\(5\)@3 takes 5"):
+        ours({"q": ["d1"]}, {"q": {"d1": 5}}, ["err@3"])
+
+
+def test_bpref_without_a_judged_irrelevant_document_is_recall():
+    found = ours({"q": ["x", "d1"], "r": ["x"]}, {"q": {"d1": 1, "d2": 1}, "r": {"d1": 0}}, "bpref")
+    assert found.loc["q", "bpref"] == 0.5 and np.isnan(found.loc["r", "bpref"])
+
+
+@pytest.mark.parametrize("label", ["map", "rprec", "bpref", "set_f1", "11pt_avg", "err@5", "rbp"])
+def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
+    targets = {"q": {"d1": 1, "d2": 0}}
+    thrice = ours({"q": ["d1", "d2", "d2", "d2", "d1"]}, targets, label)[label].iloc[0]
+    assert 0 < thrice <= 1
+
+
+def test_min_grade_decides_what_is_relevant_and_leaves_grades_to_ndcg():
+    rankings, qrels = (
+        {"q": ["d1", "x", "d2"], "r": ["d1"]},
+        {"q": {"d1": 1, "d2": 2}, "r": {"d1": 1}},
+    )
+    labels = ["hit@1", "mrr", "recall@3", "precision@3", "map", "ndcg_linear@3", "judged@3"]
+    any_grade, high = (ours(rankings, qrels, labels, min_grade=grade) for grade in (1, 2))
+    assert high.loc["q", labels[:5]].tolist() == [0, 1 / 3, 1, 1 / 3, 1 / 3]
+    assert any_grade.loc["q", labels[:5]].tolist() == [1, 1, 1, 2 / 3, (1 + 2 / 3) / 2]
+    assert high[labels[5:]].equals(any_grade[labels[5:]])
+    # r has no target of grade 2
+    assert high.loc["r", labels[:5]].isna().all() and high.loc["r", "ndcg_linear@3"] == 1
+    filled = ours(rankings, qrels, labels, min_grade=2, empty_gold="one").loc["r", labels]
+    assert filled.tolist() == [1, 1, 1, 0, 1, 1, 1]
+
+
+def test_judged_only_closes_up_the_ranks_of_judged_hits():
+    rankings, qrels = {"q": ["x", "d0", "y", "d1"]}, {"q": {"d0": 0, "d1": 1, "d2": 1}}
+    labels = ["mrr", "precision@2", "judged@3", "set_precision"]
+    assert ours(rankings, qrels, labels)[labels].iloc[0].tolist() == [1 / 4, 0, 1 / 3, 1 / 4]
+    closed = ours(rankings, qrels, labels, judged_only=True)[labels].iloc[0].tolist()
+    assert closed == [1 / 2, 1 / 2, 1, 1 / 2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ({"min_grade": 0}, "a whole number from 1"), ({"min_grade": True}, "a whole number from 1"),
+        ({"min_grade": 1.5}, "a whole number from 1"), ({"judged_only": 1}, "True or False"),
+        ({"ties": "score"}, "file, trec, trec64"),
+    ],
+)  # fmt: skip
+def test_policies_of_grades_and_order_are_checked(policy, allowed):
+    with pytest.raises(rs.DataError, match=allowed):
+        rs.Policies(**policy)
