@@ -594,7 +594,9 @@ def _score_at(
         return columns, graded["run_id"]
 
     (scores, run_of_graded), notes = columns_of(decidable(matches)), {}
-    n_graded = np.bincount(codes_of(run_of_graded), minlength=len(run_of_graded.cat.categories))
+    # The hits of a run without any may know no run at all.
+    n_runs = len(rows["run_id"].cat.categories)
+    n_graded = np.bincount(codes_of(run_of_graded), minlength=n_runs)
     if rule is not None and "undecidable" not in matches:
         text = (
             "hits have cut text and no stored matches: what this rule would have found in the part"
