@@ -44,7 +44,7 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.reporting import Report, report
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies, policies_of, resolve_policies
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.provenance import provenance
@@ -375,7 +375,7 @@ class Evaluation(Tables):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster,
+            cluster=cluster, min_grade=self._min_grade,
         )  # fmt: skip
 
     def slices(
@@ -452,7 +452,7 @@ class Evaluation(Tables):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(scores, self.golden, chosen, self._known_results)
+        return explain(scores, self.golden, chosen, self._known_results, self._min_grade)
 
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
@@ -1311,7 +1311,9 @@ class Evaluation(Tables):
         n = len(self.run_ids)
         runs = f"{n} run{'s' if n != 1 else ''}"
         title = f"Evaluation: {runs} × {len(self.golden.queries)} queries"
-        means = summarize(self.scores, self.golden, metrics=list(self.primary))
+        means = summarize(
+            self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade
+        )
         columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
         for metric in self.primary:
             rows = means[(means["metric"] == metric).to_numpy()].set_index("run_id")
@@ -1367,6 +1369,11 @@ class Evaluation(Tables):
     @property
     def _runs(self) -> pd.DataFrame:
         return self.settings if self.source is None else self.results.runs
+
+    @property
+    def _min_grade(self) -> int:
+        """The lowest grade that is relevant in the scores."""
+        return resolve_policies(self.profile, self.policies).min_grade
 
     @property
     def _level(self) -> str:

@@ -17,7 +17,7 @@ from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import Label
+from ragscore.scoring.metrics import GRADED, Label
 from ragscore.scoring.rules import LEVELS, RANKLESS, response_of, targets_at
 
 Counts = npt.NDArray[np.int64]
@@ -48,14 +48,14 @@ class Applicability:
     applicable as any other.
     """
 
-    def __init__(self, golden: Golden, rows: pd.DataFrame) -> None:
-        self.golden = golden
+    def __init__(self, golden: Golden, rows: pd.DataFrame, min_grade: int = 1) -> None:
+        self.golden, self.min_grade = golden, min_grade
         # texts are looked up once: all else is told per golden query
         self.query = lookup(rows["query_id"], golden.queries["query_id"])
         self.level = lookup(rows["level"], pd.Index(LEVELS))
         self.should_refuse = _are_among(golden, golden.refusals)
         self._applies: dict[tuple[str, str | None], Flags] = {}
-        self._has_targets: dict[tuple[bool, str], Flags] = {}
+        self._has_targets: dict[tuple[bool, str, int], Flags] = {}
 
     def of_rows(self, label: Label) -> Flags:
         """Flag the rows to which a metric applies; the cut-off k makes no difference."""
@@ -76,6 +76,10 @@ class Applicability:
             return self._at_own_level("hit") | self.by_query(has_other)
         return self.by_query(_applies_to_queries(self.golden, label.name, self.should_refuse))
 
+    def grade_of(self, name: str) -> int:
+        """Return the lowest grade of a target without which a ranking metric doesn't apply."""
+        return 1 if name in GRADED else self.min_grade
+
     def by_query(self, flags: Flags) -> Flags:
         """Return flags of golden queries as flags of rows."""
         return np.append(flags, False)[self.query]
@@ -93,10 +97,10 @@ class Applicability:
 
     def _with_targets(self, name: str, level: str) -> Flags:
         """Flag golden queries that have what a ranking metric asks for at this level."""
-        key = (name == "recall_all", level)
+        key = (name == "recall_all", level, self.grade_of(name))
         if key not in self._has_targets:
             selected = targets_at(self.golden, level)
-            targets = selected.targets[selected.targets["grade"] > 0]
+            targets = selected.targets[selected.targets["grade"] >= key[2]]
             needed = selected.support_groups if key[0] else targets
             self._has_targets[key] = _are_among(self.golden, needed["query_id"])
         return self._has_targets[key]

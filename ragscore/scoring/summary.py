@@ -45,6 +45,7 @@ def summarize(
     results: Results | None = None,
     bounds: bool = False,
     cluster: str | None = "group",
+    min_grade: int = 1,
 ) -> pd.DataFrame:
     """Means of every metric, by run and, if asked, by a column or tag of the golden set.
 
@@ -72,6 +73,8 @@ def summarize(
         each other (paraphrases, a source, a conversation). Intervals allow for it. None: queries
         are independent. Repeats of a run are no queries of their own: average them first
         (`ev.average_repeats()`).
+    min_grade
+        The policy that the scores were made with.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def summarize(
     groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    states = ValueStates(rows, golden, results)
+    states = ValueStates(rows, golden, results, min_grade)
     parts = _measured(rows, chosen, grouping, clusters) | _counted(rows, chosen, grouping, states)
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
     table = table.assign(

@@ -73,6 +73,7 @@ def explain(
     golden: Golden,
     metrics: list[str] | str | None = None,
     results: Results | None = None,
+    min_grade: int = 1,
 ) -> pd.DataFrame:
     """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
@@ -85,6 +86,8 @@ def explain(
     results
         What the scores were made from. Without them only failed and missing queries are known; why
         an answered one has no value at an answer metric stays `unexplained`.
+    min_grade
+        The policy that the scores were made with.
 
     Returns
     -------
@@ -108,7 +111,7 @@ def explain(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    states, parts = ValueStates(rows, golden, results), []
+    states, parts = ValueStates(rows, golden, results, min_grade), []
     for name in chosen:
         codes, reasons = states.of(name)
         part = rows[["run_id", "query_id"]].assign(
@@ -128,13 +131,17 @@ class ValueStates:
     """The state of each score row at one metric after another, all from the same facts."""
 
     def __init__(
-        self, rows: pd.DataFrame, golden: Golden | None, results: Results | None = None
+        self,
+        rows: pd.DataFrame,
+        golden: Golden | None,
+        results: Results | None = None,
+        min_grade: int = 1,
     ) -> None:
         self.rows, self.facts = rows, RowFacts(rows, results)
         self.applicability: Applicability | None = None
         self.should_refuse = np.zeros(len(rows), dtype=bool)
         if golden is not None:
-            self.applicability = Applicability(golden, rows)
+            self.applicability = Applicability(golden, rows, min_grade)
             self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
 
     def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
@@ -182,6 +189,8 @@ class ValueStates:
             return [(extra, "not_applicable", "no golden query")]
         off = ~self.applicability.of_rows(label) & is_nan & ~self.facts.extra
         target = "target at this match level" if label.is_ranking else "target"
+        if label.is_ranking and (grade := self.applicability.grade_of(label.name)) > 1:
+            target = f"target of grade {grade} or more at this match level"
         is_excused = self.should_refuse & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
         return [
             (extra, "not_applicable", "no golden query"),
@@ -291,7 +300,8 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
     known = metric_columns(scores)
     if metrics is None:
         return known
-    chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    asked = [metrics] if isinstance(metrics, str) else metrics
+    chosen = list(dict.fromkeys(_column_of(name, known) for name in asked))
     unknown = [name for name in chosen if name not in scores.columns]
     if unknown:
         raise DataError(
@@ -307,6 +317,17 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
             allowed=f"scores has {name_list(known)}",
         )
     return chosen
+
+
+def _column_of(name: str, known: list[str]) -> str:
+    """Return the column of a metric that may be asked for by another tool's name."""
+    if name in known or not isinstance(name, str):
+        return name
+    try:
+        label = parse_label(name).text
+    except DataError:
+        return name
+    return label if label in known else name
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:

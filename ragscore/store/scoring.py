@@ -276,7 +276,7 @@ def _per_run(
             | {"n_undecidable": int(n_undecidable[run_id])}
             | {"provenance": provenance[run_id] | {"fields": fields[run_id]}},
             "matches": None if matches is None else matches[matches["run_id"] == run_id],
-            "summary": summarize(own, golden),
+            "summary": summarize(own, golden, min_grade=job.policies.min_grade),
             "golden": hashes.assign(run_id=run_id),
         }
     return kept

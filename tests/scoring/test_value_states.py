@@ -329,3 +329,27 @@ def test_what_cannot_be_explained_is_refused_with_the_choices(of_cause):
         explain(scores, results, "faithfulness")
     with pytest.raises(rs.DataError, match="scores: no level"):
         explain(scores.drop(columns="level"), golden)
+
+
+def test_a_query_without_a_target_of_min_grade_is_not_expected_to_have_a_value(
+    write_golden, write_run
+):
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "low", "query": "?", "expected_doc_ids": {"d1": 1}},
+                {"id": "high", "query": "?", "expected_doc_ids": {"d1": 2}},
+            ]
+        )
+    )
+    results = rs.load_results(
+        write_run("r", [record(name, [hit("c1", "d1", 1)]) for name in ("low", "high")])
+    )
+    ev = rs.evaluate(results, golden, ["hit@1", "ndcg_linear@1"], match="doc", min_grade=2)
+    told = ev.explain("hit@1").set_index("query_id")
+    assert told.loc["low", "reason"] == (
+        "the query has no target of grade 2 or more at this match level"
+    )
+    assert told["state"].tolist() == ["not_applicable", "scored"]
+    assert ev.summary()["n_expected"].tolist() == [1, 2] and ev.summary()["n"].tolist() == [1, 2]
+    assert ev.summary("Success@1")["metric"].tolist() == ["hit@1"]
