@@ -152,10 +152,11 @@ def load_golden(
     Parameters
     ----------
     source
-        A file: our YAML or JSON lines, TREC qrels (also .gz), a BEIR folder, another tool's file,
-        or a table of CSV, TSV, Parquet or JSON. A frame of pandas, polars, pyarrow, DuckDB or a
-        `datasets.Dataset`. A list of records. A dict `{query: [ids]}` or `{query: {id: grade}}`.
-        "ir_datasets:NAME". By default the file that the environment variable RAGSCORE_GOLDEN names.
+        A file, a glob pattern, or a list of paths: our YAML or JSON lines, TREC qrels (also .gz), a
+        BEIR folder, another tool's file, or a table of CSV, TSV, Parquet or JSON. A frame of
+        pandas, polars, pyarrow, DuckDB or a `datasets.Dataset`. A list of records. A dict `{query:
+        [ids]}` or `{query: {id: grade}}`. "ir_datasets:NAME". By default the file that the
+        environment variable RAGSCORE_GOLDEN names.
     format
         The name of a format, where the content doesn't tell it.
     columns
@@ -205,6 +206,16 @@ def load_golden(
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {GOLDEN_VARIABLE}"
         raise DataError("no golden file given", field="source", allowed=allowed)
+    if paths := _several(chosen):
+        return _joined(
+            [
+                load_golden(
+                    one, format, columns, strict=strict, absent_docs=absent_docs,
+                    catalogue=catalogue, topics=topics, split=split,
+                )
+                for one in paths
+            ]
+        )  # fmt: skip
     options = {"columns": columns, "topics": topics, "split": split}
     name: str | Path
     if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
@@ -334,6 +345,33 @@ def load_results(
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
     return parts[0] if len(parts) == 1 else Results.concat(parts)
+
+
+def _several(source: Any) -> list[Any]:
+    """Return the files of a pattern or a list of paths; nothing for one file or other content."""
+    if isinstance(source, (list, tuple)):
+        is_paths = all(isinstance(one, (str, os.PathLike, Golden)) for one in source)
+        return list(source) if source and is_paths else []
+    is_pattern = isinstance(source, (str, os.PathLike)) and has_magic(str(source))
+    if not is_pattern or Path(source).exists():
+        return []
+    if not (matches := sorted(glob(str(source)))):
+        raise DataError(f"no file matches {source}", field="source")
+    return list(matches)
+
+
+def _joined(parts: list[Golden]) -> Golden:
+    """Return one golden set of several with different queries."""
+    frames = {}
+    for item in fields(Golden):
+        found = [frame for part in parts if len(frame := getattr(part, item.name))]
+        if found:
+            frames[item.name] = found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+    frames.setdefault("queries", parts[0].queries)
+    frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
+    if "mapping" in frames:
+        frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
+    return Golden(**frames)
 
 
 def _sources(source: Any) -> list[Any]:

@@ -508,6 +508,13 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
         runs = coded(_ids(table, columns["run_id"], problems, keep))
     else:
         runs = pd.Series(categorical(np.zeros(len(table), np.int8), [run_id]))
+    described: pd.DataFrame | None = None
+    if "repeat" in columns:
+        repeats = _numbers(table, columns["repeat"], problems, keep, "int32")
+        if repeats.nunique() > 1:  # each a run of its own
+            system, runs = runs, coded(runs.astype("str") + "-r" + repeats.astype("str"))
+            described = pd.DataFrame({"run_id": runs, "system": system, "repeat": repeats})
+            described = described[keep].drop_duplicates("run_id").astype({"system": "str"})
     hits["run_id"] = runs
     for role, dtype in (("rank", "int32"), ("score", "float64")):
         if role in columns:
@@ -515,7 +522,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if "score" in hits and "rank" not in hits:
         run = codes_of(hits["run_id"])
         without = np.isnan(hits["score"].to_numpy())
-        some = np.bincount(run[~without], minlength=len(runs.cat.categories)) > 0
+        some = np.bincount(run[~without & (run >= 0)], minlength=len(runs.cat.categories)) > 0
         allowed = "a score in every hit of a run, or a rank"
         _report(table, columns["score"], without & some[run], keep, problems, allowed)
     used = {name.partition(".")[0] for name in roles.values()} | set(roles.values())
@@ -528,7 +535,8 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if not keep.all():
         frame = frame[keep].reset_index(drop=True)
         columns = {role: one[keep].reset_index(drop=True) for role, one in columns.items()}
-    return _results_of(table, frame, columns, run_id, problems)
+    results = _results_of(table, frame, columns, run_id, problems)
+    return results if described is None else replace(results, runs=described)
 
 
 def _results_of(
@@ -547,12 +555,27 @@ def _results_of(
         for role in ID_ROLES:
             if role in columns:
                 _warn_of_joined(table, hits[role], str(columns[role].name))
+    run_column = _run_column(hits, cell)
+    proposed = f'columns={{"run_id": "{run_column}"}} if it names the run'
     if "rank" in hits:
-        ranked = hits if _are_ranks(cell, hits["rank"].to_numpy(), len(size)) else rank_hits(hits)
+        ranked = hits
+        if not _are_ranks(cell, hits["rank"].to_numpy(), len(size)):
+            try:
+                ranked = rank_hits(hits)
+            except DataError as error:
+                allowed = f"{proposed}; {error.allowed}" if run_column else error.allowed
+                raise DataError(
+                    error.found, file=table.name, field=str(columns["rank"].name), allowed=allowed
+                ) from error
     elif "score" in hits and hits["score"].notna().any():
         ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy(), n_used))
     else:
         ranked = hits.assign(rank=_ranks_in_order(cell, n_used))
+    if run_column is not None:
+        warn(
+            f"{table.name}: documents repeat within a query, but not within a query and"
+            f" {run_column}; {proposed}"
+        )
     if table.queries is not None:
         every = [(run if run is not None else run_id, one) for run, one in table.queries]
         responses = pd.DataFrame(every, columns=["run_id", "query_id"], dtype="str")
@@ -582,6 +605,29 @@ def _results_of(
     )
 
 
+def _run_column(hits: pd.DataFrame, cell: Codes) -> str | None:
+    """Return the column of one's own that seems to tell runs apart, None if there is none.
+
+    Documents that repeat within a query, but not within it and a column of few texts, are likely to
+    be those of several systems. The first rows are enough to tell.
+    """
+    ids = [name for name in ID_ROLES if name in hits]
+    first = hits.iloc[:100_000]
+    own = [
+        name
+        for name in first.columns
+        if str(name).startswith("x_") and isinstance(first[name].dtype, pd.StringDtype)
+    ]
+    if not own or not ids:
+        return None
+    keys = first[[*ids, *own]].assign(cell=cell[: len(first)])
+    if not keys.duplicated(["cell", *ids]).any():
+        return None
+    few = [name for name in own if 1 < first[name].nunique() <= 50 and first[name].notna().all()]
+    found = (name for name in few if not keys.duplicated(["cell", *ids, name]).any())
+    return next((str(name).removeprefix("x_") for name in found), None)
+
+
 def _warn_of_joined(table: Table, ids: pd.Series, name: str) -> None:
     """Warn where the only id of each query seems to be several ids in one text."""
     some = ids.iloc[:100].dropna()
@@ -604,7 +650,7 @@ def _warn_of_joined(table: Table, ids: pd.Series, name: str) -> None:
 def _of_responses(
     table: Table, column: pd.Series, role: str, dtype: str, cell: Codes, cells: Codes
 ) -> pd.Series:
-    """Return the first known value of each response; two that differ are refused for answers."""
+    """Return the first known value of each response."""
     known = np.flatnonzero(column.notna().to_numpy())
     of, first = np.unique(cell[known], return_index=True)
     place = np.full(int(cells.max(initial=0)) + 1, -1)

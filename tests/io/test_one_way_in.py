@@ -303,7 +303,7 @@ WAYS = [
     (
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
-        "DataError: hits.rank: rank 1 appears twice for query 'q1' of run 'run' (1 hits are "
+        "DataError: frame: rank: rank 1 appears twice for query 'q1' of run 'run' (1 hits are "
         "like that); whole numbers from 1 (or from 0), each once in a query, or ties='trec' "
         'to rank by score',
     ),
@@ -655,3 +655,32 @@ def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
     assert {str(hits[name].dtype) for name in ("query_id", "doc_id")} == {"str"}
     assert all(hits[name].array.dtype.storage == "pyarrow" for name in ("query_id", "doc_id"))
     assert hits["rank"].tolist() == [*range(1, 101)] * (n // 100)
+
+
+def test_several_golden_files_become_one_with_the_queries_of_all(folder):
+    for name in ("a", "b"):
+        load_golden({name: ["d"]}).save(f"{name}.qrels")
+    assert load_golden("*.qrels").queries["query_id"].tolist() == ["a", "b"]
+    joined = load_golden(["b.qrels", "a.qrels"])
+    assert joined.queries["query_id"].tolist() == ["b", "a"]
+    assert joined.queries["position"].tolist() == [0, 1]
+    with pytest.raises(rs.DataError, match="1 rows repeat a key, first a"):
+        load_golden(["a.qrels", "a.qrels"])
+
+
+def test_repeats_in_a_frame_of_hits_are_runs_of_their_own():
+    frame = pd.concat([HITS.assign(trial=1), HITS.assign(trial=2)], ignore_index=True)
+    runs = load_results(frame.assign(system="bm25")).runs
+    assert runs[["run_id", "system", "repeat"]].values.tolist() == [
+        ["bm25-r1", "bm25", 1],
+        ["bm25-r2", "bm25", 2],
+    ]
+
+
+def test_a_column_that_seems_to_name_the_run_is_proposed():
+    frame = pd.concat([HITS.assign(setup="x"), HITS.assign(setup="y")], ignore_index=True)
+    proposed = r'columns=\{"run_id": "setup"\} if it names the run'
+    with pytest.warns(UserWarning, match=proposed):
+        load_results(frame)
+    with pytest.raises(rs.DataError, match=rf"rank 1 appears twice.*{proposed}"):
+        load_results(frame.assign(rank=[2, 1, 1, 2, 1, 1]))
