@@ -41,7 +41,8 @@ from ragscore.golden.duplicates import SIMILARITY
 from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.io.load import load_golden, load_results
-from ragscore.reporting import Report, report
+from ragscore.reporting import Report
+from ragscore.reporting.build import report_runs
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
@@ -736,11 +737,16 @@ class Evaluation(Tables):
         --------
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
-        return report(
-            self.results, self.golden, path, slices=slices, baseline=baseline, scores=self.scores,
-            title=title, gate=gate, rule=rule, history=history, margins=margins, vary=vary,
-            allow_different=allow_different,
-            policies=replace(self.policies, match=self._level),
+        shown = metric_columns(self.scores)
+        scores, _ = self._scored([*shown, *(gate or {})])
+        whole = replace(self, scores=scores)
+        return report_runs(
+            self.results, self.golden, scores,
+            lambda a, b: whole.compare(
+                a, b, margins=margins, vary=vary, allow_different=allow_different
+            ),
+            path, slices=slices, baseline=baseline, title=title, gate=gate, rule=rule,
+            history=history,
         )  # fmt: skip
 
     def config_effects(

@@ -23,11 +23,9 @@ from ragscore.cli.options import (
     load_pair,
     losses,
     open_store,
-    policies,
     refuse_beside_profile,
 )
 from ragscore.frames.data import DataError
-from ragscore.reporting import report
 from ragscore.scoring.metrics import DEFAULT_METRICS
 from ragscore.store.store import RunStore
 
@@ -239,11 +237,10 @@ def _report(args: argparse.Namespace) -> None:
             allowed="with -o report.html; without -o Markdown is printed",
         )
     golden, results = load(args, args.runs)
-    made = report(
-        results, golden, out, baseline=args.baseline, slices=args.by,
-        title=args.title, gate=losses(args.max_drop, "--max-drop"),
-        rule=args.rule, history=open_store(args.history) if args.history else None,
-        **policies(args), **allowances(args),
+    made = evaluated(args, golden, results).report(
+        out, slices=args.by, baseline=args.baseline, title=args.title,
+        gate=losses(args.max_drop, "--max-drop"), rule=args.rule,
+        history=open_store(args.history) if args.history else None, **allowances(args),
     )  # fmt: skip
     if out is None:
         print(made.to_markdown(), end="")

@@ -3,7 +3,6 @@
 In: frames. Out: one HTML file with its figures inside, Markdown, or JSON that reloads.
 """
 
-from ragscore.reporting.build import report
 from ragscore.reporting.model import Report
 
-__all__ = ["Report", "report"]
+__all__ = ["Report"]

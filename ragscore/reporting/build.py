@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
@@ -25,9 +24,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs, check
 from ragscore.frames.errors import name_list, nearest
 from ragscore.golden.coverage import coverage
 from ragscore.reporting.model import Report
-from ragscore.scoring.metrics import DEFAULT_METRICS, headline_of
-from ragscore.scoring.policies import Policies, policies_of
-from ragscore.scoring.score import score
+from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
@@ -205,46 +202,22 @@ DESCRIBED = (
 USUAL_SLICES = ("difficulty", "category", "lang")
 
 
-def report(
-    source: Results | Comparison, golden: Golden | None = None, path: str | Path | None = None, *,
-    slices: Sequence[Slicing] | None = None, baseline: str | None = None,
-    scores: pd.DataFrame | None = None, title: str | None = None,
-    gate: Mapping[str, float] | None = None, rule: str = "threshold",
-    history: RunStore | None = None,
-    margins: dict[str, float] | None = None, vary: list[str] | str | None = None,
-    allow_different: bool | list[str] = False,
-    policies: Policies | None = None, **fields: Any,
-) -> Report:  # fmt: skip
-    """Build a page to decide from, about runs or a comparison.
-
-    It shows what changed from run to run, how good each run is, for which slices, and what each run
-    was. Parts without data are left out, and listed at the end with the reason.
+def report_comparison(
+    cmp: Comparison,
+    path: str | Path | None = None,
+    *,
+    title: str | None = None,
+    gate: Mapping[str, float] | None = None,
+    rule: str = "threshold",
+) -> Report:
+    """Build a page about one comparison alone.
 
     Parameters
     ----------
-    source
-        Runs, with their golden set; or a comparison alone.
     path
         Where to write it: .html, .md or .json.
-    slices
-        What to slice by, one section each: names as for `golden.slices`, or lists of names for
-        their combinations. By default difficulty, category and lang where the golden set has them.
-    baseline
-        The run that all others are compared with; without it each run is compared with the one
-        before it (by created_at where every run has one, else as loaded).
-    scores
-        Rows of these runs as `rs.score` made them by these policies, with columns of your own if
-        there are any. By default the runs are scored here.
     gate, rule
-        Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`. Every
-        comparison then says whether it passes.
-    history
-        A store: the trend is drawn over its runs. Without it, over these runs, if a system has runs
-        of several times.
-    margins, vary, allow_different
-        As for `ev.compare`.
-    policies, fields
-        `rs.Policies`, and single fields of it.
+        Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
 
     Returns
     -------
@@ -253,60 +226,39 @@ def report(
     Raises
     ------
     DataError
-        Runs without a golden set, a comparison with one, an unknown baseline, slice or metric of
-        `gate`, or an ending that names no form; runs that `ev.compare` refuses to compare.
+        A metric of `gate` that wasn't compared; an ending that names no form.
     """
-    if isinstance(source, Comparison):
-        made = Report(
-            title or f"{source.candidate} against {source.baseline}",
-            comparisons=(source,),
-            gates=gates((source,), gate, rule),
-        )
-        if golden is not None:
-            raise DataError(
-                "a golden set beside a comparison",
-                field="golden",
-                allowed="cmp.report(), or ev.report()",
-            )
-    else:
-        check_type(source, Results, "source", "Results and a golden set, or a Comparison")
-        if golden is None:
-            raise DataError("runs without a golden set", field="golden", allowed="ev.report()")
-        own = [name for name in gate or {} if name not in DEFAULT_METRICS]
-        options: dict[str, Any] = {
-            "metrics": [*DEFAULT_METRICS, *own] if own and scores is None else None,
-            "policies": policies_of(policies, fields),
-        }
-        options |= {"margins": margins, "vary": vary, "allow_different": allow_different}
-        made = _of_runs(
-            source, golden, scores, baseline, _slices(golden, slices), title, options, gate, rule,
-            history,
-        )  # fmt: skip
-    if path is not None:
-        made.write(path)
-    return made
+    made = Report(
+        title or f"{cmp.candidate} against {cmp.baseline}",
+        comparisons=(cmp,),
+        gates=gates((cmp,), gate, rule),
+    )
+    return _written(made, path)
 
 
-def _of_runs(
-    results: Results, golden: Golden, given: pd.DataFrame | None, baseline: str | None,
-    slices: list[Slicing], title: str | None, options: dict[str, Any],
-    max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
+def report_runs(
+    results: Results, golden: Golden, scores: pd.DataFrame,
+    compare: Callable[[str, str], Comparison], path: str | Path | None, *,
+    baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
+    gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
 ) -> Report:  # fmt: skip
+    """Build a page about runs; see `Evaluation.report`.
+
+    Parameters
+    ----------
+    compare
+        Gives the comparison of two of the runs.
+    """
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
+    chosen = _slices(golden, slices)
     results = _oldest_first(results)
-    if given is None:
-        scores = score(results, golden, policies=options["policies"])
-    else:
-        scores = _in_order(given, results.runs["run_id"].astype("str").tolist())
-    compared = tuple(
-        compare_runs(results, golden, a, b, scores=None if given is None else scores, **options)
-        for a, b in _pairs(results, baseline)
-    )
+    scores = _in_order(scores, results.runs["run_id"].astype("str").tolist())
+    compared = tuple(compare(a, b) for a, b in _pairs(results, baseline))
     names = headline_of(metric_columns(scores))
     parts = [
         _sliced(summarize(scores, golden, by=one, metrics=names, results=results), slice_names(one))
-        for one in slices
+        for one in chosen
     ]
     found = measure(
         results,
@@ -314,7 +266,7 @@ def _of_runs(
         scores,
         compared,
         baseline=baseline,
-        max_drop=max_drop,
+        max_drop=gate,
         rule=rule,
         history=history,
     )
@@ -323,7 +275,7 @@ def _of_runs(
         for name, part in found.parts.items()
     }
     run_ids = results.runs["run_id"].astype("str").tolist()
-    return Report(
+    made = Report(
         title=title or f"{len(run_ids)} runs on {len(golden.queries)} golden queries",
         runs=_runs(results, golden), config=_config(results, run_ids),
         summary=_plain(summarize(scores, golden, results=results)),
@@ -331,6 +283,13 @@ def _of_runs(
         answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
         **parts_of_page,
     )  # fmt: skip
+    return _written(made, path)
+
+
+def _written(made: Report, path: str | Path | None) -> Report:
+    if path is not None:
+        made.write(path)
+    return made
 
 
 def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:

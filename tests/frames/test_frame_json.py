@@ -27,7 +27,6 @@ from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import SliceComparison, compare_slices
 from ragscore.frames.render import dtypes_of, frame_of, rows_of
 from ragscore.golden.health import GoldenHealth, golden_health
-from ragscore.reporting import report as report_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning"
@@ -176,7 +175,7 @@ MADE = {
     scores: rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})
     ),
-    "Report": lambda results, golden, scores: report_of(results, golden),
+    "Report": lambda results, golden, scores: rs.evaluate(results, golden).report(),
 }  # fmt: skip
 
 

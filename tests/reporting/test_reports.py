@@ -22,7 +22,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import gate
 from ragscore.cli import main
-from ragscore.reporting import report
 from ragscore.reporting.page import Section, to_html
 from ragscore.scoring.profiles import PROFILES
 
@@ -34,6 +33,11 @@ NASTY = [
     "long " + "x" * 10_000, r"$\nothing$ _{ ^", "問い 질문 \u202e \x0b", "'; alert(1); //",
     "http://example.org/a.png", "line\nbreak\r\n# no heading",
 ]  # fmt: skip
+
+
+def report(results, golden, path=None, **options):
+    """The page about runs, as an evaluation makes it."""
+    return rs.evaluate(results, golden).report(path, **options)
 
 
 @pytest.fixture
@@ -279,18 +283,14 @@ def test_no_text_breaks_out_of_a_page(texts, title):
 
 def test_a_comparison_alone_is_a_page(pair, tmp_path):
     cmp = compare_runs(*pair, "a", "b")
-    text = report(cmp, path=tmp_path / "cmp.html").to_html()
+    text = cmp.report(tmp_path / "cmp.html").to_html()
     assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count(
         "img"
     ) == 3
-    profile = report(compare_runs(*pair, "a", "b", profile="kebab")).to_html()
+    profile = compare_runs(*pair, "a", "b", profile="kebab").report().to_html()
     assert "hit_at_k.1" in profile and "ndcg" not in re.sub(r"base64,[^\"]*", "", profile)
-    with pytest.raises(rs.DataError, match="a golden set beside a comparison"):
-        report(cmp, pair[1])
-    with pytest.raises(rs.DataError, match="runs without a golden set"):
-        report(pair[0])
     with pytest.raises(rs.DataError, match=r"found '\.pdf'; a name that ends in"):
-        report(cmp, path=tmp_path / "cmp.pdf")
+        cmp.report(tmp_path / "cmp.pdf")
 
 
 def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
@@ -442,7 +442,7 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
         and reasons["Trend"] == "no system has runs of two times"
     )
     assert "| Trend | no system has runs of two times |" in two.to_markdown()
-    assert not len(report(two.comparisons[0]).left_out)
+    assert not len(two.comparisons[0].report().left_out)
 
 
 def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, write_run):
@@ -464,7 +464,8 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
                 config={"depth": day * 10, "same": 1},
             )
         )
-    made = report(rs.load_results(files), golden)
+    with pytest.warns(UserWarning, match="ids of old do not join"):
+        made = report(rs.load_results(files), golden)
     (table,) = [
         block
         for block in made.to_markdown().split("\n\n")
@@ -509,7 +510,7 @@ def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
         report(results, golden, gate={"mrrr": 0.1})
     with pytest.raises(rs.DataError, match="history: found str"):
         report(results, golden, history="store")
-    alone = report(made.comparisons[0], gate={"hit@7": 1})
+    alone = made.comparisons[0].report(gate={"hit@7": 1})
     assert "### Gate passed" in alone.to_markdown()
 
 

@@ -121,7 +121,7 @@ class Comparison:
 
     gate = Verb("ragscore.analysis.comparison.gate:gate")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
-    report = Verb("ragscore.reporting.build:report")
+    report = Verb("ragscore.reporting.build:report_comparison")
 
     def slices(
         self,

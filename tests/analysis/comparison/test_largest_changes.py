@@ -10,7 +10,6 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.cli import main
-from ragscore.reporting import report
 
 GOLDEN = [
     {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]}
@@ -158,7 +157,7 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
 
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
     cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
-    page = report(cmp).to_html()
+    page = cmp.report().to_html()
     moves, _, flips = page.partition("Largest changes</h3>")[2].partition(
         "Answers that flipped</h3>"
     )
@@ -169,7 +168,7 @@ def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(comp
     )
     assert (
         "Answers that flipped</h3>"
-        not in report(compare_runs(*compared, "a", "b", metrics=["hit@1"])).to_html()
+        not in compare_runs(*compared, "a", "b", metrics=["hit@1"]).report().to_html()
     )
 
 
