@@ -30,21 +30,47 @@ import numpy as np
 import pandas as pd
 
 import ragscore as rs
+from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.gate import gate
+from ragscore.analysis.comparison.relabelling import label_effect
+from ragscore.analysis.comparison.score_diff import diff_scores
+from ragscore.analysis.config_effects import config_effects
 from ragscore.analysis.failure_causes import failures
+from ragscore.analysis.harness_files import write_event_log, write_metrics_json
+from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.paraphrases import paraphrases
+from ragscore.analysis.query_view import show_query
 from ragscore.analysis.rankings import score_distribution
 from ragscore.analysis.refusals import refusals
 from ragscore.analysis.repeats import average_repeats, repeats
 from ragscore.analysis.reported import check_reported
 from ragscore.analysis.retrievers import retrievers
 from ragscore.analysis.risk_coverage import risk_coverage
+from ragscore.analysis.slices import compare_slices, slice_means
+from ragscore.analysis.trend.noise import noise_components, noise_floor
+from ragscore.analysis.trend.trend import trend
+from ragscore.golden.coverage import coverage_rows
 from ragscore.golden.health import golden_health
 from ragscore.golden.tie_sensitivity import tie_sensitivity
-from ragscore.scoring.provenance import judge_fingerprint
-from ragscore.scoring.summary import summarize
+from ragscore.reporting import report
+from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.provenance import judge_fingerprint, provenance
+from ragscore.scoring.score import scoring
+from ragscore.scoring.summary import add_columns, summarize
+from ragscore.scoring.value_states import explain
 from ragscore.stats import cosine
 
+# Functions behind methods of the public objects.
+INNER: dict[str, Callable[..., Any]] = {
+    one.__name__: one
+    for one in (
+        add_columns, aggregate, compare_runs, compare_slices, config_effects, coverage_rows,
+        diff_scores, explain, gate, label_effect, leaderboard, noise_components, noise_floor,
+        provenance, query_matrix, report, score_distribution, scoring, show_query, slice_means,
+        summarize, trend, write_event_log, write_metrics_json,
+    )
+}  # fmt: skip
 # What has another name now: before -> after. It holds for columns, labels, values, JSON keys,
 # fields of results and parameters, as whole words, wherever they stand.
 RENAMED: dict[str, str] = {
@@ -59,6 +85,23 @@ RENAMED: dict[str, str] = {
     "bridge_how": "bridge_reason",
     "left_band": "first_out_of_control",
     "n_by_noise": "n_expected_by_chance",
+    "rank_a": "rank_baseline",
+    "rank_b": "rank_candidate",
+    "only_a": "only_baseline",
+    "only_b": "only_candidate",
+    "n_expected_a": "n_expected_baseline",
+    "n_expected_b": "n_expected_candidate",
+    "p50_a": "p50_baseline",
+    "p50_b": "p50_candidate",
+    "p95_a": "p95_baseline",
+    "p95_b": "p95_candidate",
+    "value_a": "value_baseline",
+    "value_b": "value_candidate",
+    "run_a": "run_baseline",
+    "run_b": "run_candidate",
+    "a_unchanged": "unchanged_baseline",
+    "b_unchanged": "unchanged_candidate",
+    "delta_unchanged": "unchanged_delta",
     "if_all_zero": "lower_bound_missing",
     "if_all_one": "upper_bound_missing",
     # the fingerprint of the metrics' versions, which names answered_unanswerable
@@ -76,6 +119,18 @@ RENAMED_ALONE: dict[str, str] = {
     "fault": "cause",
     "n_a": "n_baseline",
     "n_b": "n_candidate",
+    "a": "baseline",
+    "b": "candidate",
+    "a_old": "baseline",
+    "b_new": "candidate",
+    "n_old": "n_baseline",
+    "n_new": "n_candidate",
+    "winners": "n_better",
+    "losers": "n_worse",
+    "unchanged": "n_same",
+    "change": "delta",
+    "before": "baseline",
+    "after": "candidate",
     "mean_a": "baseline",
     "mean_b": "candidate",
     "tells": "discriminates",
@@ -345,7 +400,7 @@ class Kept:
 
     def _called(self, function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if isinstance(function, str):
-            function = getattr(rs, function, None) or getattr(rs, RENAMED.get(function, function))
+            function = found(function)
         try:
             return function(*args, **options)
         except (TypeError, AttributeError, KeyError, rs.DataError) as error:
@@ -437,6 +492,15 @@ class Kept:
         return [
             None if absent else self.plain(one) for one, absent in zip(cells, missing, strict=True)
         ]
+
+
+def found(name: str) -> Callable[..., Any]:
+    """A function by its name: public, in a namespace, or one behind a method."""
+    spaces = (rs.io, rs.match, rs.frames, rs.golden, rs.judging, rs.collecting, rs.stats)
+    for space in (rs, *spaces):
+        if hasattr(space, name):
+            return getattr(space, name)
+    return INNER[name]
 
 
 def digest_of(values: list[Any]) -> str:
@@ -568,7 +632,7 @@ def analyses(
     for label in metrics:
         call(f"{at}/query_matrix={label}", "query_matrix", scores, label)
     call(f"{at}/leaderboard", "leaderboard", scores, golden=golden, results=results)
-    call(f"{at}/impact", "impact", scores, results.runs, list(metrics), golden)
+    call(f"{at}/impact", "config_effects", scores, results.runs, list(metrics), golden=golden)
     call(f"{at}/golden_health", golden_health, scores, golden, results, metric=metrics[0])
     call(f"{at}/near_duplicates", golden.near_duplicates, 0.4)
     call(f"{at}/tie_sensitivity", tie_sensitivity, results, golden, list(metrics))
@@ -680,10 +744,10 @@ def compared(
         for rule in ("threshold", "interval"):
             call(f"{at}/gate={rule}", "gate", cmp, allowed, rule=rule)
         call(f"{at}/gate=require", "gate", cmp, allowed, require=True)
-    call(f"{at}/diff_config", "diff_config", results, baseline, candidate)
-    call(f"{at}/diff_scores", "diff_scores", scores, baseline, candidate)
-    call(f"{at}/flips", "flips", scores, baseline, candidate)
-    call(f"{at}/flips_at", "flips", scores, baseline, candidate, {metrics[1]: (0.25, 0.5)})
+    call(f"{at}/diff_config", results.config_diff, baseline, candidate)
+    diff = call(f"{at}/diff_scores", "diff_scores", scores, baseline, candidate)
+    call(f"{at}/flips", diff.flips)
+    call(f"{at}/flips_at", diff.flips, {metrics[1]: (0.25, 0.5)})
     call(f"{at}/rank_overlap", results.rank_overlap, baseline, candidate)
     call(f"{at}/rank_overlap_doc", results.rank_overlap, baseline, candidate, ids="doc", p=0.8)
     call(
@@ -696,7 +760,13 @@ def compared(
     )
     call(f"{at}/same_run", "same_run", results.select(baseline), results.select(candidate))
     call(
-        f"{at}/leaderboard", "leaderboard", scores, baseline, list(metrics), golden, iterations=500
+        f"{at}/leaderboard",
+        "leaderboard",
+        scores,
+        list(metrics),
+        baseline=baseline,
+        golden=golden,
+        iterations=500,
     )
     for one in by:
         call(
@@ -852,7 +922,7 @@ def demo(kept: Kept) -> None:
     for number, query_id in enumerate(golden.queries["query_id"].iloc[[0, 40, 90, 181]]):
         runs = ["bm25", "hybrid"] if number % 2 else None
         kept.call(f"demo/show_query={query_id}", "show_query", results, golden, query_id, runs)
-    page(kept, "demo/report", results, golden, by=["difficulty", "category"], gate={"mrr@10": 0.02})
+    page(kept, "demo/report", results, golden, slices=["difficulty", "category"], gate={"mrr@10": 0.02})
     page(
         kept,
         "demo/report_two",
@@ -913,17 +983,15 @@ def relabelled(kept: Kept, results: Any, golden: Any, before: Any) -> None:
         item = f"demo/compare_goldens={name}"
         kept.call(
             item,
-            "compare_goldens",
+            "label_effect",
             results,
-            old,
             new,
+            old,
             "dense",
             "hybrid_rerank",
             metrics=["hit@5", "mrr@10"],
         )
-        kept.call(
-            f"{item},one_run", "compare_goldens", results, old, new, "hybrid", metrics=["hit@5"]
-        )
+        kept.call(f"{item},one_run", "label_effect", results, new, old, "hybrid", metrics=["hit@5"])
 
 
 def written_runs(kept: Kept, at: str, results: Any) -> None:
@@ -1069,7 +1137,7 @@ def history(kept: Kept) -> None:
     kept.call("history/find", store.find, system="bm25", config={"bm25.k1": 1.2})
     kept.call("history/score", store.score, golden, ["hit@5", "mrr@10", "ndcg@10"])
     for metric in ("mrr@10", "hit@5", "passed", "latency_ms"):
-        kept.call(f"history/trend={metric}", "trend", store, metric)
+        kept.call(f"history/trend={metric}", "trend", store, metric, show="table")
         kept.call(
             f"history/trend_golden={metric}",
             "trend",
@@ -1077,10 +1145,12 @@ def history(kept: Kept) -> None:
             metric,
             golden=[before, golden],
             baseline="05-bm25-k1.5",
+            show="table",
         )
-    kept.call("history/trend_by", "trend", store, "mrr@10", golden=golden, by="category")
+    kept.call("history/trend_by", "trend", store, "mrr@10", "category", golden=golden, show="table")
     scores = rs.score(results, golden, ["hit@5", "mrr@10", "passed"])
-    kept.call("history/trend_frame", "trend", scores, "mrr@10", results=results, golden=golden)
+    options = {"results": results, "golden": golden, "show": "table"}
+    kept.call("history/trend_frame", "trend", scores, "mrr@10", **options)
     for metric in ("mrr@10", "passed"):
         kept.call(f"history/noise_floor={metric}", "noise_floor", store, metric)
         kept.call(f"history/noise_components={metric}", "noise_components", store, metric)
@@ -1089,9 +1159,14 @@ def history(kept: Kept) -> None:
     )
     some = ["08-hybrid", "09-hybrid-rrf10", "10-hybrid-pool30", "11-rerank-10", "13-rerank-30"]
     kept.call(
-        "history/impact", "impact", scores[scores["run_id"].isin(some)], results.runs, golden=golden
+        "history/impact",
+        "config_effects",
+        scores[scores["run_id"].isin(some)],
+        results.runs,
+        golden=golden,
     )
-    kept.call("history/leaderboard", "leaderboard", scores, "07-dense", ["hit@5", "mrr@10"], golden)
+    options = {"baseline": "07-dense", "golden": golden}
+    kept.call("history/leaderboard", "leaderboard", scores, ["hit@5", "mrr@10"], **options)
     repeated = ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
     options = {"runs": repeated, "show": "per_query"}
     rows = kept.call("history/trials", repeats, scores, "passed", 2, **options)
@@ -1369,7 +1444,7 @@ def made(kept: Kept) -> None:
     table = fresh.per_query
     added = kept.call("made/add_columns", "add_columns", scores, table, partial=True)
     kept.call("made/add_columns/summarize", "summarize", added, golden)
-    page(kept, "made/report", results, golden, by="lang", title="Made up")
+    page(kept, "made/report", results, golden, slices="lang", title="Made up")
     written_runs(kept, "made", results.select("alpha1"))
     kept.write(
         "made/write_ragchecker=golden",
@@ -1392,6 +1467,7 @@ def made(kept: Kept) -> None:
         results=results,
         golden=golden,
         repeats=["alpha1", "alpha2", "alpha3"],
+        show="table",
     )
     judged = kept.call(
         "made/score_judged", "score", results, golden, ["judge_correctness", "mrr@10"]
@@ -1859,9 +1935,9 @@ def robust(kept: Kept) -> None:
         "shared/robust/leaderboard",
         "leaderboard",
         scores,
-        "humR03dc",
         ["map@1000", "ndcg@10"],
-        golden,
+        baseline="humR03dc",
+        golden=golden,
     )
     kept.call("shared/robust/diff_scores", "diff_scores", scores, "humR03dc", "pircRBa1")
     kept.call(
@@ -1943,7 +2019,12 @@ def raggy(kept: Kept) -> None:
         )
         scores = kept.call(f"{at}/score", "score", results, golden)
         kept.call(
-            f"{at}/leaderboard", "leaderboard", scores, runs[0], ["ndcg@10", "mrr@10"], golden
+            f"{at}/leaderboard",
+            "leaderboard",
+            scores,
+            ["ndcg@10", "mrr@10"],
+            baseline=runs[0],
+            golden=golden,
         )
         kept.call(f"{at}/rank_overlap", results.rank_overlap, runs[0], runs[1])
         kept.call(f"{at}/score_distribution", "score_distribution", results, golden)
