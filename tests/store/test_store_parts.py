@@ -46,7 +46,7 @@ def varied(write_golden, write_run, tmp_path, small_groups):
     ] + [
         {"id": "refuse", "query": "?", "answerable": False},
         {"id": "nothing", "query": "?", "answerable": True},
-        {"id": "doc", "query": "?", "expected_doc_ids": ["d1"]},
+        {"id": "doc", "query": "?", "expected_doc_ids": {"d1": 2, "d4": 0, "d9": 1}},
     ]
     golden = rs.load_golden(write_golden(rows))
 
@@ -122,6 +122,10 @@ def by_last_digit(hits, targets):
     return pairs.loc[same, ["hit", "target"]]
 
 
+WHOLE_LISTS = [
+    "map", "ndcg_linear", "rprec", "bpref", "bpref:doc", "set_precision", "set_recall", "set_f1",
+    "err@3", "rbp", "rbp(0.95):doc", "iprec@0.3", "11pt_avg:doc",
+]  # fmt: skip
 CHOICES = pytest.mark.parametrize(
     "choices",
     [
@@ -130,6 +134,9 @@ CHOICES = pytest.mark.parametrize(
         {"profile": "kebab"}, {"profile": "rig"},
         {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"},
         {"rule": by_last_digit, "match": "doc"},
+        {"metrics": WHOLE_LISTS}, {"metrics": WHOLE_LISTS, "match": "doc", "collapse": "doc"},
+        {"profile": "trec"}, {"match": "doc", "ties": "trec64", "collapse": "doc"},
+        {"metrics": WHOLE_LISTS, "match": "doc", "min_grade": 2, "judged_only": True},
     ],
     ids=lambda choices: "-".join(choices) or "defaults",
 )  # fmt: skip
