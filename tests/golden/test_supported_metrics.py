@@ -111,3 +111,11 @@ def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
     )
     golden = rs.load_golden(tmp_path / "x.csv", columns={"query_id": "topic", "doc_id": "gave"})
     assert told(golden, {"q1": ["d1"]})["supported"]["mrr"]
+
+
+def test_two_reasons_why_a_file_is_neither_are_both_given(tmp_path):
+    (tmp_path / "x.yaml").write_text("- 5\n", encoding="utf-8")
+    with pytest.raises(
+        rs.DataError, match=r"^neither golden set \(.*a mapping with id and query\) nor results \("
+    ):
+        rs.supported_metrics(tmp_path / "x.yaml", strict=True)

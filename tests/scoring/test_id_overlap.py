@@ -74,6 +74,21 @@ def test_a_run_of_chunk_ids_and_a_golden_set_of_documents_are_not_scored_without
     assert scores["mrr"].tolist() == [1, 1] and not said
 
 
+def test_retrieved_ids_taken_for_chunks_are_told_from_documents():
+    frame = pd.DataFrame({"query_id": ["q0", "q1"], "retrieved_ids": [["a", "x"], ["b"]]})
+    results = rs.load_results(frame, columns={"chunk_id": "retrieved_ids"})
+    golden = rs.load_golden({"q0": ["a"], "q1": ["b"]})
+    scores, (said,) = told(results, golden)
+    assert scores["mrr"].tolist() == [0, 0]
+    assert "2 of 2 would join by the hits' chunk_id ('a')" in said
+    assert told(*repaired(said, results, golden))[0]["mrr"].tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="2 of 2 would join by the hits' chunk_id"):
+        unjoined = rs.evaluate(
+            rs.load_results(frame, columns={"chunk_id": "retrieved_ids"}), golden
+        )
+    assert unjoined.coverage().ids["n_joined_ids"].tolist() == [0]
+
+
 CASES = {
     "in lower case": (["Ab", "C"], ["ab", "c"]),
     "without surrounding white space": ([" a", "b "], ["a", "b"]),
