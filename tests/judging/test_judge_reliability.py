@@ -172,7 +172,7 @@ def judged(write_golden, write_run, tmp_path):
     n = 12
     golden = rs.load_golden(
         write_golden(
-            [{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d"]} for i in range(n)]
+            [{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d1"]} for i in range(n)]
         )
     )
     texts = [
