@@ -922,7 +922,14 @@ def demo(kept: Kept) -> None:
     for number, query_id in enumerate(golden.queries["query_id"].iloc[[0, 40, 90, 181]]):
         runs = ["bm25", "hybrid"] if number % 2 else None
         kept.call(f"demo/show_query={query_id}", "show_query", results, golden, query_id, runs)
-    page(kept, "demo/report", results, golden, slices=["difficulty", "category"], gate={"mrr@10": 0.02})
+    page(
+        kept,
+        "demo/report",
+        results,
+        golden,
+        slices=["difficulty", "category"],
+        gate={"mrr@10": 0.02},
+    )
     page(
         kept,
         "demo/report_two",
