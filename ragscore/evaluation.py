@@ -4,56 +4,49 @@
 what the functions behind them need, so that nothing is passed twice and nothing forgotten.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import query_matrix
-from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.relabelling import LabelEffect, label_effect
-from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
-from ragscore.analysis.config_effects import ConfigEffects, config_effects
-from ragscore.analysis.failure_causes import DEFAULT_K, Failures, failures
-from ragscore.analysis.harness_files import write_metrics_json
-from ragscore.analysis.leaderboard import Leaderboard, leaderboard
-from ragscore.analysis.paraphrases import NARROW, POOL, Paraphrases, paraphrases
-from ragscore.analysis.query_view import QueryView, show_query
-from ragscore.analysis.rankings import score_distribution
-from ragscore.analysis.refusals import Refusals, refusals
-from ragscore.analysis.repeats import Repeats, average_names, average_repeats, repeats
-from ragscore.analysis.reported import check_reported
 from ragscore.analysis.result_forms import Tables
-from ragscore.analysis.retrievers import RetrieverReport, retrievers
-from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
-from ragscore.analysis.slices import MIN_N, slice_means
-from ragscore.analysis.trend.trend import Trend, trend
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
-from ragscore.golden.coverage import Coverage, coverage, coverage_rows
-from ragscore.golden.duplicates import SIMILARITY
-from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
-from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.io.load import load_golden, load_results
-from ragscore.reporting import Report
-from ragscore.reporting.build import report_runs
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
-from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
-from ragscore.scoring.provenance import provenance
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
 from ragscore.scoring.summary import Slicing, add_columns, summarize
 from ragscore.scoring.value_states import explain, metric_columns
-from ragscore.store.store import RunStore
+
+if TYPE_CHECKING:
+    from ragscore.analysis.comparison.model import Comparison
+    from ragscore.analysis.comparison.relabelling import LabelEffect
+    from ragscore.analysis.comparison.score_diff import ScoreDiff
+    from ragscore.analysis.config_effects import ConfigEffects
+    from ragscore.analysis.failure_causes import Failures
+    from ragscore.analysis.leaderboard import Leaderboard
+    from ragscore.analysis.paraphrases import Paraphrases
+    from ragscore.analysis.query_view import QueryView
+    from ragscore.analysis.refusals import Refusals
+    from ragscore.analysis.repeats import Repeats
+    from ragscore.analysis.retrievers import RetrieverReport
+    from ragscore.analysis.risk_coverage import RiskCoverage
+    from ragscore.analysis.trend.trend import Trend
+    from ragscore.golden.coverage import Coverage
+    from ragscore.golden.health import GoldenHealth
+    from ragscore.reporting import Report
+    from ragscore.store.store import RunStore
 
 # The metrics that decide, by aspect: the first of each line that has a value, both of a pair.
 ASPECTS = (
@@ -78,7 +71,7 @@ def evaluate(
     primary: list[str] | str | None = None,
     policies: Policies | None = None,
     **fields: Any,
-) -> "Evaluation":
+) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
     Parameters
@@ -132,7 +125,7 @@ def evaluate_stored(
     part_hits: int | None = None,
     policies: Policies | None = None,
     **fields: Any,
-) -> "Evaluation":
+) -> Evaluation:
     """Score stored runs part by part, and return the object of `rs.evaluate`.
 
     Results are read when they are first asked for, then whole.
@@ -223,7 +216,7 @@ class Evaluation(Tables):
         self,
         runs: list[str] | str | None = None,
         queries: Any = None,
-    ) -> "Evaluation":
+    ) -> Evaluation:
         """Return the evaluation of some runs, or of some queries; nothing is scored anew.
 
         Parameters
@@ -277,7 +270,7 @@ class Evaluation(Tables):
         better: Mapping[str, str] | str | None = None,
         range: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
         partial: bool = False,
-    ) -> "Evaluation":
+    ) -> Evaluation:
         """Add metrics of your own; they go everywhere ours go.
 
         Parameters
@@ -385,7 +378,7 @@ class Evaluation(Tables):
         metrics: list[str] | str | None = None,
         *,
         cluster: str | None = "group",
-        min_n: int = MIN_N,
+        min_n: int = 10,
         seed: int = 0,
     ) -> pd.DataFrame:
         """Return means by slice, and test each slice against the rest of its run.
@@ -422,6 +415,8 @@ class Evaluation(Tables):
         --------
         >>> ev.slices("difficulty", "mrr@10")
         """
+        from ragscore.analysis.slices import slice_means
+
         scores, chosen = self._scored(metrics or list(self.primary))
         return slice_means(scores, self.golden, by, chosen, cluster=cluster, min_n=min_n, seed=seed)
 
@@ -470,6 +465,8 @@ class Evaluation(Tables):
         --------
         >>> ev.pivot("mrr@10")
         """
+        from ragscore.analysis.comparison.align import query_matrix
+
         scores, (name,) = self._scored_one(metric)
         return query_matrix(scores, name)
 
@@ -498,6 +495,8 @@ class Evaluation(Tables):
         --------
         >>> ev.query("pd-005")
         """
+        from ragscore.analysis.query_view import show_query
+
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
 
     def coverage(self) -> Coverage:
@@ -511,6 +510,8 @@ class Evaluation(Tables):
         --------
         >>> ev.coverage()
         """
+        from ragscore.golden.coverage import coverage
+
         return coverage(self.results, self.golden)
 
     def coverage_issues(self) -> pd.DataFrame:
@@ -523,6 +524,8 @@ class Evaluation(Tables):
         --------
         >>> ev.coverage_issues()
         """
+        from ragscore.golden.coverage import coverage_rows
+
         return coverage_rows(self.results, self.golden)
 
     # Compare
@@ -585,6 +588,8 @@ class Evaluation(Tables):
         --------
         >>> ev.compare("dense", "hybrid")
         """
+        from ragscore.analysis.comparison.compare import compare_runs
+
         scores, chosen = self._scored(metrics)
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
@@ -606,6 +611,8 @@ class Evaluation(Tables):
         --------
         >>> ev.score_diff("dense", "hybrid")
         """
+        from ragscore.analysis.comparison.score_diff import diff_scores
+
         return diff_scores(self.scores, baseline, candidate)
 
     def leaderboard(
@@ -641,6 +648,8 @@ class Evaluation(Tables):
         --------
         >>> ev.leaderboard("mrr@10", baseline="dense")
         """
+        from ragscore.analysis.leaderboard import leaderboard
+
         scores, chosen = self._scored(metrics or list(self.primary))
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
@@ -685,6 +694,8 @@ class Evaluation(Tables):
         --------
         >>> ev.trend("mrr@10", order=["bm25", "dense", "hybrid"])
         """
+        from ragscore.analysis.trend.trend import trend
+
         scores, (name,) = self._scored_one(metric)
         return trend(
             scores, name, by, golden=self.golden, results=self.results, order=order,
@@ -737,6 +748,8 @@ class Evaluation(Tables):
         --------
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
+        from ragscore.reporting.build import report_runs
+
         shown = metric_columns(self.scores)
         scores, _ = self._scored([*shown, *(gate or {})])
         whole = replace(self, scores=scores)
@@ -779,6 +792,8 @@ class Evaluation(Tables):
         --------
         >>> ev.config_effects("mrr@10")
         """
+        from ragscore.analysis.config_effects import config_effects
+
         scores, chosen = self._scored(metrics or list(self.primary))
         return config_effects(
             scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
@@ -811,6 +826,8 @@ class Evaluation(Tables):
         --------
         >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
         """
+        from ragscore.analysis.comparison.relabelling import label_effect
+
         return label_effect(
             self.results, self.golden, old, baseline, candidate, metrics=metrics,
             match=self.policies.match,
@@ -856,6 +873,8 @@ class Evaluation(Tables):
         --------
         >>> ev.refusals().detection[["run_id", "precision", "recall", "f1"]]
         """
+        from ragscore.analysis.refusals import refusals
+
         right = right and self._named(right)
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
@@ -901,6 +920,8 @@ class Evaluation(Tables):
         --------
         >>> ev.risk_coverage(right="hit@5").at_risk(0.3)[["run_id", "threshold", "coverage"]]
         """
+        from ragscore.analysis.risk_coverage import risk_coverage
+
         right = right and self._named(right)
         return risk_coverage(
             self._scores_with(*DECIDED_BY, right), self.golden, self.results, right=right,
@@ -938,6 +959,8 @@ class Evaluation(Tables):
         --------
         >>> ev.failures().transitions("dense", "hybrid")
         """
+        from ragscore.analysis.failure_causes import DEFAULT_K, failures
+
         hit, right = hit and self._named(hit), right and self._named(right)
         return failures(
             self._scores_with(*DECIDED_BY, f"hit@{DEFAULT_K}", hit, right), self.golden,
@@ -945,7 +968,7 @@ class Evaluation(Tables):
         )  # fmt: skip
 
     def paraphrases(
-        self, *, narrow: int = NARROW, pool: int = POOL, pattern: str | None = None
+        self, *, narrow: int = 10, pool: int = 50, pattern: str | None = None
     ) -> Paraphrases:
         r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
 
@@ -979,6 +1002,8 @@ class Evaluation(Tables):
         --------
         >>> ev.paraphrases(narrow=5, pool=10).kinds
         """
+        from ragscore.analysis.paraphrases import paraphrases
+
         return paraphrases(self.results, self.golden, narrow=narrow, pool=pool, pattern=pattern)
 
     def repeats(
@@ -1019,11 +1044,13 @@ class Evaluation(Tables):
         --------
         >>> ev.repeats("passed", 2, runs=["dense", "hybrid"]).summary
         """
+        from ragscore.analysis.repeats import repeats
+
         scores, (name,) = self._scored_one(metric)
         chosen = self.results.runs if runs is None else runs
         return repeats(scores, name, k, threshold, runs=chosen)
 
-    def average_repeats(self) -> "Evaluation":
+    def average_repeats(self) -> Evaluation:
         """Average the repeats of each system query by query, so that every query counts once.
 
         Five runs of one system on 50 queries know as much about other queries as 50 do. Runs of one
@@ -1046,6 +1073,8 @@ class Evaluation(Tables):
         --------
         >>> ev.average_repeats().leaderboard("mrr@10")
         """
+        from ragscore.analysis.repeats import average_names, average_repeats
+
         scores = average_repeats(self.scores, self.results.runs)
         names = average_names(self.results.runs, pd.Series(self.run_ids))
         settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
@@ -1093,6 +1122,8 @@ class Evaluation(Tables):
         >>> keyed = rs.Golden(ev.golden.queries, targets)
         >>> rs.evaluate(replace(ev.results, hits=hits), keyed).retrievers(k=5).table
         """
+        from ragscore.analysis.retrievers import retrievers
+
         return retrievers(
             self.results, self.golden, k, hits, source_keys=source_keys, metadata=metadata,
             substrings=substrings, unknown=self.policies.unknown,
@@ -1124,6 +1155,8 @@ class Evaluation(Tables):
         --------
         >>> ev.retriever_scores()[["run_id", "relevance", "p50", "above"]]
         """
+        from ragscore.analysis.rankings import score_distribution
+
         return score_distribution(self.results, self.golden, match=self._level)
 
     # What the golden set can tell
@@ -1132,8 +1165,8 @@ class Evaluation(Tables):
         self,
         metric: str = "passed",
         *,
-        similarity: float = SIMILARITY,
-        differences: tuple[float, ...] = DIFFERENCES,
+        similarity: float = 0.7,
+        differences: tuple[float, ...] = (0.02, 0.05, 0.1),
     ) -> GoldenHealth:
         """Measure how well the golden set tells runs apart, and find its gaps.
 
@@ -1164,6 +1197,8 @@ class Evaluation(Tables):
         --------
         >>> ev.golden_health("hit@5").queries.query("discriminates == 'all fail'")
         """
+        from ragscore.golden.health import golden_health
+
         scores, (name,) = self._scored_one(metric)
         return golden_health(
             scores, self.golden, self.results, name, similarity=similarity, differences=differences
@@ -1197,6 +1232,8 @@ class Evaluation(Tables):
         --------
         >>> ev.tie_sensitivity("mrr@10")
         """
+        from ragscore.golden.tie_sensitivity import tie_sensitivity
+
         return tie_sensitivity(self.results, self.golden, metrics, match=self._level)
 
     # Provenance, other tools
@@ -1241,6 +1278,8 @@ class Evaluation(Tables):
         >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
         >>> ev.check_reported(reported)["difference"].abs().max()
         """
+        from ragscore.analysis.reported import check_reported
+
         chosen = find_profile(profile) or self.profile
         policies = self.policies if chosen else replace(self.policies, match=self._level)
         return check_reported(
@@ -1267,6 +1306,8 @@ class Evaluation(Tables):
         --------
         >>> ev.provenance("mrr@10")
         """
+        from ragscore.scoring.provenance import provenance
+
         return provenance(
             self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
             policies=self.policies,
@@ -1288,6 +1329,8 @@ class Evaluation(Tables):
         --------
         >>> ev.to_profile("trec")
         """
+        from ragscore.scoring.profile_aggregates import aggregate
+
         return aggregate(self.results, self.golden, profile)
 
     def save_metrics_json(self, path: str | Path, profile: str | Profile = METRICS_JSON) -> Path:
@@ -1309,6 +1352,8 @@ class Evaluation(Tables):
         --------
         >>> ev.select("dense").save_metrics_json("metrics.json", profile="kebab")
         """
+        from ragscore.analysis.harness_files import write_metrics_json
+
         return write_metrics_json(self.results, self.golden, path, profile=profile)
 
     # What it prints

@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,9 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.paraphrases import paraphrases
+from ragscore.analysis.slices import slice_means
+from ragscore.golden.health import golden_health
 from ragscore.scoring.summary import summarize
 
 ROOT = Path(__file__).parents[1]
@@ -254,3 +259,32 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
         code = "\n".join(lines).replace('"metrics.json"', repr(str(tmp_path / "metrics.json")))
         code = code.replace('"report.html"', repr(str(tmp_path / "report.html")))
         exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
+
+
+def test_asking_for_an_evaluation_imports_no_analysis():
+    code = (
+        "import sys, ragscore as rs; rs.evaluate; print([name for name in sys.modules if"
+        " name.startswith(('ragscore.plot', 'ragscore.golden', 'ragscore.reporting',"
+        " 'ragscore.store', 'ragscore.analysis.comparison', 'matplotlib', 'scipy'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# The numbers stand twice so that the face needs no analysis before one is asked for.
+@pytest.mark.parametrize(
+    ("method", "function"),
+    [
+        (rs.Evaluation.slices, slice_means),
+        (rs.Evaluation.paraphrases, paraphrases),
+        (rs.Evaluation.golden_health, golden_health),
+    ],
+)
+def test_a_method_has_the_defaults_of_its_function(method, function):
+    mine, theirs = (inspect.signature(one).parameters for one in (method, function))
+    shared = [
+        name for name in mine if name in theirs and mine[name].default is not mine[name].empty
+    ]
+    assert {"narrow", "min_n", "similarity"} & set(shared)
+    for name in set(shared) - {"metrics", "metric"}:
+        assert mine[name].default == theirs[name].default, name
