@@ -251,10 +251,9 @@ def resolve(
             and (
                 allowed is None
                 or kinds[name] in allowed
-                or (
-                    # Surely ids, but of a wrong kind: who reads them says so.
-                    known in _SURELY_IDS and kinds[name] in ("flag", "fraction")
-                )
+                # Surely meant, but of a wrong kind: who reads the column says so.
+                or (known in _SURELY_IDS and kinds[name] in ("flag", "fraction"))
+                or (known == role and role in ("rank", "score", "grade"))
             )
         ]
         if candidates:

@@ -153,8 +153,9 @@ def choose_format(
     suffixes = (".jsonl", ".yaml", ".yml")
     if seen.kind != "folder" and path.name.removesuffix(".gz").endswith(suffixes):
         ours = seen.keys & own.fields
-        is_sure = len(ours) > 1 or not seen.keys or seen.kind in ("yaml", "text")
-        may_be = ours - {"query"} and not (table and table.fits(seen))
+        is_sure = not seen.keys or seen.kind in ("yaml", "text")
+        is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
+        may_be = bool(ours - {"query"}) and not (table and table.fits(seen))
         otherwise = own if is_sure or may_be else None
     return matching_format(seen, formats, name, what, otherwise, table)
 

@@ -280,6 +280,7 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     queries: list[str] = []
     ids: list[Any] = []
     scores: list[float | None] = []
+    ranks: list[int] = []
     every: list[tuple[str | None, str]] = []
     has_runs = all(
         isinstance(value, Mapping)
@@ -295,7 +296,15 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
             every.append((run_id, query_id))
             found = _plain(value)
             if isinstance(found, Mapping):
-                pairs = list(found.items())
+                for one, score in found.items():
+                    if isinstance(score, bool) or not isinstance(score, (int, float)):
+                        raise DataError(
+                            f"found {describe(score)} as the score of {one!r} for query"
+                            f" {query_id!r}",
+                            file=name,
+                            allowed="a number",
+                        )
+                pairs = sorted(found.items(), key=lambda pair: -pair[1])
             elif isinstance(found, list):
                 pairs = [(one, None) if not _is_scored(one) else tuple(one) for one in found]
             else:
@@ -309,10 +318,12 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
                     )
                 ids.append(as_id(one))
                 scores.append(score)
+            ranks += range(1, len(pairs) + 1)
             runs += [run_id] * len(pairs)
             queries += [query_id] * len(pairs)
     columns: dict[str, Any] = {"query_id": pd.Series(queries, dtype="str")}
     columns["doc_id"] = pd.Series(ids, dtype="str")
+    columns["rank"] = pd.Series(ranks, dtype="int32")
     if has_runs:
         columns["run_id"] = pd.Series(runs, dtype="str")
     if any(score is not None for score in scores):

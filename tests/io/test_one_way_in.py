@@ -684,3 +684,27 @@ def test_a_column_that_seems_to_name_the_run_is_proposed():
         load_results(frame)
     with pytest.raises(rs.DataError, match=rf"rank 1 appears twice.*{proposed}"):
         load_results(frame.assign(rank=[2, 1, 1, 2, 1, 1]))
+
+
+def test_a_dict_of_scores_ranks_by_score_and_a_list_of_pairs_by_its_order():
+    by_score = load_results({"q1": {"a": 1, "b": 2, "c": 1}}).hits
+    assert by_score[["doc_id", "rank"]].values.tolist() == [["b", 1], ["a", 2], ["c", 3]]
+    in_order = load_results({"q1": [("a", 0.5), ("b", 0.6)]}).hits
+    assert in_order[["doc_id", "rank", "score"]].values.tolist() == [["a", 1, 0.5], ["b", 2, 0.6]]
+    with pytest.raises(rs.DataError, match=r"found a boolean: true as the score of 'a' for query"):
+        load_results({"q1": {"a": True}})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "allowed"),
+    [("score", "1,5", "a number"), ("rank", 1.5, "a whole number"), ("score", True, "a number")],
+)
+def test_scores_and_ranks_that_are_none_are_refused_not_ignored(column, value, allowed):
+    with pytest.raises(rs.DataError, match=rf"frame:1: {column}: found .*; {allowed}$"):
+        load_results(pd.DataFrame({"qid": ["q1"], "docno": ["a"], column: [value]}))
+
+
+def test_hits_as_records_in_json_lines_are_read_whatever_they_are_called(tmp_path):
+    row = {"query_id": "q1", "query": "?", "results": [{"chunk_id": "c", "score": 0.4}]}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    assert load_results(tmp_path / "rows.jsonl").hits["chunk_id"].tolist() == ["c"]
