@@ -50,10 +50,9 @@ from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.analysis.trend.noise import noise_components, noise_floor
 from ragscore.analysis.trend.trend import trend
-from ragscore.golden.coverage import coverage_rows
+from ragscore.golden.coverage import coverage, coverage_rows
 from ragscore.golden.health import golden_health
 from ragscore.golden.tie_sensitivity import tie_sensitivity
-from ragscore.reporting import report
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.provenance import judge_fingerprint, provenance
 from ragscore.scoring.score import scoring
@@ -65,9 +64,9 @@ from ragscore.stats import cosine
 INNER: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
-        add_columns, aggregate, compare_runs, compare_slices, config_effects, coverage_rows,
+        add_columns, aggregate, compare_runs, compare_slices, config_effects, coverage, coverage_rows,
         diff_scores, explain, gate, label_effect, leaderboard, noise_components, noise_floor,
-        provenance, query_matrix, report, score_distribution, scoring, show_query, slice_means,
+        provenance, query_matrix, score_distribution, scoring, show_query, slice_means,
         summarize, trend, write_event_log, write_metrics_json,
     )
 }  # fmt: skip
@@ -271,7 +270,8 @@ class Kept:
         if isinstance(value, dict):
             fields = {str(key): one for key, one in value.items()}
         elif dataclasses.is_dataclass(value):
-            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+            parts = [one for one in dataclasses.fields(value) if one.compare]
+            fields = {one.name: getattr(value, one.name) for one in parts}
         elif hasattr(value, "_fields"):
             fields = {one: getattr(value, one) for one in value._fields}
         else:
@@ -441,7 +441,8 @@ class Kept:
         if isinstance(value, (list, tuple, np.ndarray)):
             return [self.plain(one) for one in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+            parts = [one for one in dataclasses.fields(value) if one.compare]
+            fields = {one.name: getattr(value, one.name) for one in parts}
             return {key: self.plain(one) for key, one in fields.items() if not callable(one)}
         return f"<{type(value).__name__}>"
 
@@ -498,8 +499,8 @@ def found(name: str) -> Callable[..., Any]:
     """A function by its name: public, in a namespace, or one behind a method."""
     spaces = (rs.io, rs.match, rs.frames, rs.golden, rs.judging, rs.collecting, rs.stats)
     for space in (rs, *spaces):
-        if hasattr(space, name):
-            return getattr(space, name)
+        if callable(function := getattr(space, name, None)):
+            return function
     return INNER[name]
 
 
@@ -862,7 +863,8 @@ def profiles(kept: Kept, at: str, results: Any, golden: Any) -> None:
 
 def page(kept: Kept, item: str, *args: Any, **options: Any) -> None:
     """A report: its JSON as data, its HTML and Markdown as texts."""
-    made = kept.call(item, "report", *args, **options)
+    source = args[0] if len(args) == 1 else rs.evaluate(*args)
+    made = kept.call(item, source.report, **options)
     if made is None:
         return
     html = made.to_html()
