@@ -64,7 +64,8 @@ from ragscore.stats import cosine
 INNER: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
-        add_columns, aggregate, compare_runs, compare_slices, config_effects, coverage, coverage_rows,
+        add_columns, aggregate, compare_runs, compare_slices, config_effects, coverage,
+        coverage_rows,
         diff_scores, explain, gate, label_effect, leaderboard, noise_components, noise_floor,
         provenance, query_matrix, score_distribution, scoring, show_query, slice_means,
         summarize, trend, write_event_log, write_metrics_json,
