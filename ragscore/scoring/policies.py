@@ -63,8 +63,9 @@ class Policies:
         The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
         ranks (see `rs.match.rank_hits`).
     min_grade
-        The lowest grade that is relevant (trec_eval's -l). Metrics of grades (ndcg, ndcg_linear,
-        err) and judged@k don't read it, as in trec_eval; recall_all asks for the whole group.
+        The lowest grade that is relevant in ranking metrics and `passed` (trec_eval's -l). Metrics
+        of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor do
+        metrics of citations; recall_all asks for every target of a group.
     judged_only
         Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
         (trec_eval's -J).
