@@ -17,6 +17,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import Tables
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
+from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
@@ -236,11 +237,7 @@ class Evaluation(Tables):
         --------
         >>> ev.select(runs=["dense", "hybrid"], queries="difficulty == 'hard'").summary()
         """
-        names = (
-            self.run_ids
-            if runs is None
-            else run_names(self._runs, [runs] if isinstance(runs, str) else list(runs))
-        )
+        names = self.run_ids if runs is None else run_names(self._runs, runs)
         golden = self.golden if queries is None else self.golden.select(queries)
         run_of = self.scores["run_id"].astype("str")
         is_kept = run_of.isin(names).to_numpy(copy=True)
@@ -417,7 +414,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.slices import slice_means
 
-        scores, chosen = self._scored(metrics or list(self.primary))
+        scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(scores, self.golden, by, chosen, cluster=cluster, min_n=min_n, seed=seed)
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
@@ -650,7 +647,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.leaderboard import leaderboard
 
-        scores, chosen = self._scored(metrics or list(self.primary))
+        scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, runs=runs, cluster=cluster, seed=seed,
@@ -794,7 +791,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.config_effects import config_effects
 
-        scores, chosen = self._scored(metrics or list(self.primary))
+        scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
             scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
             seed=seed,
@@ -875,7 +872,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.refusals import refusals
 
-        right = right and self._named(right)
+        right = None if right is None else self._named(right)
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
         scores = self._scores_with(*DECIDED_BY, right, *chosen)
@@ -922,7 +919,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.risk_coverage import risk_coverage
 
-        right = right and self._named(right)
+        right = None if right is None else self._named(right)
         return risk_coverage(
             self._scores_with(*DECIDED_BY, right), self.golden, self.results, right=right,
             threshold=threshold, refusals=refusals,
@@ -961,7 +958,8 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.failure_causes import DEFAULT_K, failures
 
-        hit, right = hit and self._named(hit), right and self._named(right)
+        hit = None if hit is None else self._named(hit)
+        right = None if right is None else self._named(right)
         return failures(
             self._scores_with(*DECIDED_BY, f"hit@{DEFAULT_K}", hit, right), self.golden,
             self.results, hit=hit, right=right, threshold=threshold,
@@ -1434,8 +1432,10 @@ class Evaluation(Tables):
         """Return scores that have these metrics, and their names as the scores have them."""
         if metrics is None:
             return self.scores, None
-        names = [metrics] if isinstance(metrics, str) else list(metrics)
-        names = [self._named(name) for name in names]
+        given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
+        if not given:
+            raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
+        names = [self._named(name) for name in given]
         lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
         if not lacking:
             return self.scores, names
@@ -1452,7 +1452,7 @@ class Evaluation(Tables):
 
     def _scores_with(self, *metrics: str | None) -> pd.DataFrame:
         """Return scores that have these metrics as well."""
-        return self._scored([name for name in metrics if name])[0]
+        return self._scored([name for name in metrics if name] or None)[0]
 
     def _scored_one(self, metric: str) -> tuple[pd.DataFrame, list[str]]:
         check_type(metric, str, "metric", "one metric")
@@ -1470,14 +1470,13 @@ _STATES = {
 def _primary(scores: pd.DataFrame, given: list[str] | str | None) -> tuple[str, ...]:
     """Return the metrics that decide: as given, else one for each aspect with values."""
     if given is not None:
-        names = [given] if isinstance(given, str) else list(given)
+        names = names_of(given, "primary")
         unknown = [name for name in names if name not in scores]
         if unknown:
-            known = ", ".join(metric_columns(scores)[:10])
             raise DataError(
-                f"{', '.join(unknown)} wasn't scored",
+                f"{name_list(unknown)} wasn't scored",
                 field="primary",
-                allowed=f"metrics of the scores: {known}, ...",
+                allowed=nearest(unknown[0], metric_columns(scores), "metrics of the scores:"),
             )
         return tuple(dict.fromkeys(names))
     has_value = {name for name in metric_columns(scores) if scores[name].notna().any()}

@@ -364,3 +364,106 @@ def test_scores_read_back_from_a_file_can_be_summarized(write_golden, write_run,
         table["mean"].tolist() == pytest.approx([(1 + 1 / 4 + 0) / 3])
         and np.isfinite(table["low"]).all()
     )
+
+
+WRONG = {
+    "None": None, "a number": 5, "an empty list": [], "a list of None": [None],
+    "an empty dict": {}, "a name that isn't there": "nothng", "a frame": pd.DataFrame({"a": [1]}),
+}  # fmt: skip
+OWN = ["a name that isn't there"]  # may be a column of one's own
+# What to call, its arguments, which of them is wrong, and which wrong values have a meaning.
+NAMED = [
+    ("summary", ["mrr"], {}, 0, ["None"]),
+    ("summary", ["mrr"], {}, "by", ["None"]),
+    ("summary", ["mrr"], {}, "cluster", ["None"]),
+    ("slices", ["difficulty"], {}, 0, []),
+    ("slices", ["difficulty", "mrr"], {}, 1, ["None"]),
+    ("explain", ["mrr"], {}, 0, ["None"]),
+    ("pivot", ["mrr"], {}, 0, []),
+    ("query", ["q1"], {}, 0, []),
+    ("query", ["q1"], {}, "runs", ["None", "an empty list"]),
+    ("select", [], {}, "runs", ["None", "an empty list"]),
+    ("select", [], {}, "queries", ["None"]),
+    ("compare", ["a", "b"], {}, 0, []),
+    ("compare", ["a", "b"], {}, 1, []),
+    ("compare", ["a", "b", "mrr"], {}, 2, ["None"]),
+    ("compare", ["a", "b"], {}, "margins", ["None", "an empty dict"]),
+    ("compare", ["a", "b"], {}, "vary", ["None", "an empty list", "an empty dict"]),
+    ("compare", ["a", "b"], {}, "allow_different", ["an empty list", "an empty dict"]),
+    ("score_diff", ["a", "b"], {}, 1, []),
+    ("leaderboard", ["mrr"], {}, 0, ["None"]),
+    ("leaderboard", ["mrr"], {}, "baseline", ["None"]),
+    ("leaderboard", ["mrr"], {}, "runs", ["None"]),
+    ("provenance", ["mrr"], {}, 0, ["None", "an empty list", "an empty dict", *OWN]),
+    ("to_profile", ["trec"], {}, 0, []),
+    ("repeats", ["hit@1", 1], {}, 0, []),
+    ("paraphrases", [], {}, "narrow", []),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(
+    ("verb", "args", "more", "place", "meant"),
+    NAMED,
+    ids=[f"{verb} {place}" for verb, _, _, place, _ in NAMED],
+)
+def test_a_wrong_argument_is_one_short_error(pair, verb, args, more, place, meant, wrong):
+    results, golden = pair
+    queries = golden.queries.assign(difficulty=["easy", "easy", "hard"])
+    ev = rs.evaluate(results, replace(golden, queries=queries), ["mrr", "hit@1"])
+    given, named = list(args), dict(more)
+    if isinstance(place, int):
+        given[place] = WRONG[wrong]
+    else:
+        named[place] = WRONG[wrong]
+    if wrong in meant:
+        getattr(ev, verb)(*given, **named)
+        return
+    with pytest.raises(rs.DataError) as refused:
+        getattr(ev, verb)(*given, **named)
+    assert len(str(refused.value)) < 400 and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ev: ev.query("q22"), "no query 'q22'; the golden set and these runs have q1, q2"),
+        (lambda ev: ev.summary("mrrr"), "unknown metric 'mrrr'; .*did you mean mrr"),
+        (lambda ev: ev.compare("a", "c"), "run: no run or system 'c'; there are a, b"),
+        (lambda ev: ev.select(runs="A"), "no run or system 'A'; there are a, b; did you mean a?"),
+        (lambda ev: ev.summary("mrr", by="lange"), "by: no column or kind of tag 'lange'; one of"),
+        (
+            lambda ev: ev.to_profile("treck"),
+            "unknown profile 'treck'; .*did you mean trec",
+        ),
+        (
+            lambda ev: rs.evaluate(ev.results, ev.golden, match="docs"),
+            "match: found 'docs'; one of auto, .*; did you mean doc",
+        ),
+        (
+            lambda ev: rs.evaluate(ev.results, ev.golden, mising="zero"),
+            "found 'mising'; one of match, .*; did you mean missing",
+        ),
+        (
+            lambda ev: rs.evaluate(ev.results, ev.golden, primary="mr"),
+            "primary: mr wasn't scored; .*did you mean",
+        ),
+        (lambda ev: rs.evaluate(ev.golden, ev.results), "found (Golden|Results)"),
+        (
+            lambda ev: rs.evaluate(ev.results, ev.golden, rule="doc"),
+            "rule: found str; a function of hits and targets",
+        ),
+        (lambda ev: rs.Results.concat("a"), "parts: found str; a list of Results"),
+        (lambda ev: rs.RunStore(None), "root: found NoneType; a folder, or a URL"),
+        (lambda ev: rs.Golden(None), "queries: found NoneType; a DataFrame"),
+        (lambda ev: rs.Results(ev.results.runs, None), "responses: found NoneType; a DataFrame"),
+        (lambda ev: ev.results.save("x", format=["trec"]), "unknown format list; one of"),
+        (lambda ev: rs.plot.summary("ev"), "found str; ev.summary"),
+        (lambda ev: rs.plot.ranks(ev.scores), "cmp: found DataFrame; what ev.compare returns"),
+        (lambda ev: rs.judging.get_judge("groundness"), "unknown judge 'groundness'; .*groundedn"),
+    ],
+)
+def test_a_misspelt_name_or_a_wrong_kind_tells_the_way_on(pair, call, message):
+    ev = rs.evaluate(*pair, ["mrr", "hit@1"])
+    with pytest.raises(rs.DataError, match=message):
+        call(ev)

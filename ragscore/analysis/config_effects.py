@@ -17,7 +17,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.render import shown_n, shown_number
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
@@ -210,6 +210,7 @@ def _configs(runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]) -> l
     configs = [flat(content) if content else None for content in contents]
     known = {key for config in configs if config for key in config}
     extra = [name for name in OF_RUNS if name in by_run and name not in known]
+    ignore = names_of(ignore, "ignore", "config keys")
     if unknown := [key for key in ignore if key not in {*known, *extra}]:
         raise DataError(
             f"no key {name_list(unknown)}",

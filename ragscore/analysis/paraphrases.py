@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, counted
-from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.frames.errors import warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
@@ -152,6 +152,8 @@ def paraphrases(
 ) -> Paraphrases:
     """Compare what is found for several wordings; see `Evaluation.paraphrases`."""
     check_inputs(results, golden)
+    check_type(narrow, int, "narrow", "a whole number from 1")
+    check_type(pool, int, "pool", "a whole number from 1")
     if not 1 <= narrow <= pool:
         raise DataError(
             f"narrow is {narrow}, pool is {pool}", field="narrow", allowed="1 ≤ narrow ≤ pool"

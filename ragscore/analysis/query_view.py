@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import JsonResult
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
+from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
@@ -193,6 +193,9 @@ def show_query(
         A query that neither the golden set nor these runs have; an unknown run.
     """
     check_inputs(results, golden)
+    check_type(query_id, str, "query_id", "the id of a query")
+    if texts is not None:
+        check_type(texts, pd.DataFrame, "texts")
     names = run_names(
         results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs
     )

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.data import DataError
-from ragscore.frames.errors import excerpt, name_list, nearest, warn
+from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import excerpt, name_list, names_of, nearest, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
@@ -194,6 +194,7 @@ def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.
     if isinstance(runs, pd.DataFrame):
         return _systems_of(runs, known)
     if runs is not None:
+        runs = names_of(runs, "runs", "run ids of the scores")
         unknown = [run_id for run_id in runs if run_id not in set(known)]
         if unknown or len(set(runs)) < len(runs) or not runs:
             raise DataError(
@@ -272,6 +273,7 @@ def _system_rows(
     system: str, values: pd.DataFrame, failed: Flags, passed: Flags, k: int
 ) -> pd.DataFrame:
     n = values.shape[1]
+    check_type(k, int, "k", f"whole numbers from 1 to {n}")
     if not 1 <= k <= n:
         raise DataError(
             f"k is {k} and {system} has {n} repeats",

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import excerpt, name_list, nearest
+from ragscore.frames.errors import excerpt, name_list, names_of, nearest
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -127,6 +127,7 @@ class Golden:
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 
     def __post_init__(self) -> None:
+        check_type(self.queries, pd.DataFrame, "queries")
         is_labelled = "answerable" in self.queries
         for item in fields(self):
             object.__setattr__(self, item.name, conform(getattr(self, item.name), item.name))
@@ -180,7 +181,7 @@ class Golden:
                 )
             kept = frame[np.asarray(queries)]
         else:
-            ids = [queries] if isinstance(queries, str) else list(queries)
+            ids = names_of(queries, "queries", "query ids, a mask, or a pandas query")
             lacking = [one for one in ids if one not in set(known)]
             if lacking:
                 raise DataError(
@@ -316,7 +317,7 @@ class Results:
     def __post_init__(self) -> None:
         for item in fields(self):
             frame = getattr(self, item.name)
-            if frame is not None:
+            if frame is not None or item.name in ("runs", "responses"):
                 object.__setattr__(self, item.name, conform(frame, item.name))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
@@ -362,6 +363,7 @@ class Results:
                 f"{', '.join(twice)} is named twice", field="run", allowed="each run once"
             )
         if query_ids is not None:
+            check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
         frames: dict[str, Any] = {}
         for item in fields(self):
@@ -381,6 +383,9 @@ class Results:
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
         """Return the runs of several results side by side; run ids must differ."""
+        check_type(parts, (list, tuple), "parts", "a list of Results")
+        for part in parts:
+            check_type(part, Results, "parts")
         if not parts:
             raise DataError("found none", field="parts", allowed="at least one Results")
         frames: dict[str, Any] = {}

@@ -87,6 +87,25 @@ def _of_length(names: Iterable[str], length: int) -> list[str]:
     return [one for one in names if abs(len(one) - length) <= 1][:COMPARED]
 
 
+def names_of(value: object, field: str, allowed: str = "a name, or a list of names") -> list[str]:
+    """Return one name or several as a list.
+
+    Raises
+    ------
+    DataError
+        Anything else, such as a frame or a number.
+    """
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, Iterable) or hasattr(value, "columns"):
+        raise DataError(f"found {excerpt(value)}", field=field, allowed=allowed)
+    names = list(value)
+    for one in names:
+        if not isinstance(one, str):
+            raise DataError(f"found {excerpt(one)}", field=field, allowed=allowed)
+    return names
+
+
 def check_choice(value: object, known: Collection[str], field: str) -> None:
     """Refuse an argument that is none of a few words.
 

@@ -117,6 +117,7 @@ def _not_in_catalogue(golden: Golden, catalogue: pd.DataFrame) -> Violations:
 
     Only the kinds of ids that the catalogue has are checked.
     """
+    check_type(catalogue, pd.DataFrame, "catalogue")
     parts = [NOTHING]
     for level, column in (("doc", "doc_id"), ("chunk", "chunk_id")):
         if column in catalogue and column in golden.targets:

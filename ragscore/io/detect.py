@@ -174,7 +174,7 @@ def matching_format(
     """
     by_name = {candidate.name: candidate for candidate in (*formats, *([table] if table else []))}
     if name is not None:
-        if name not in by_name:
+        if not isinstance(name, str) or name not in by_name:
             raise DataError(
                 f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, by_name)
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import Golden, from_records
+from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.rows import yaml_rows
@@ -301,6 +301,7 @@ def check_catalogue(
     targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems
 ) -> None:
     """Report expected ids that the catalogue lacks, for each kind of id that it has."""
+    check_type(catalogue, pd.DataFrame, "catalogue")
     for level in ("doc", "chunk"):
         name, column = ID_FIELDS[level]
         if column in catalogue.columns:

@@ -128,7 +128,7 @@ def _save(
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
     name = format if format is not None else suffixes.get(_suffix(Path(path)))
-    if name is None or name not in writers:
+    if not isinstance(name, str) or name not in writers:
         known = f"format=, one of {', '.join(writers)}"
         endings = f"or a path that ends in {', '.join(suffixes)}"
         if name is None:

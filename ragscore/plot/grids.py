@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.failure_causes import Failures
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
 from ragscore.plot.style import (
     LONGEST,
@@ -205,6 +205,7 @@ def failure_transitions(
         if baseline is None or candidate is None:
             raise DataError("found no two runs", field="baseline, candidate", allowed=source)
         table = table.transitions(baseline, candidate)
+    check_type(table, pd.DataFrame, "table", source)
     check_columns(table, set(table.index), "table", source)
     counts = table.to_numpy("float64")
     if not counts.sum():

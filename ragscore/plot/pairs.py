@@ -45,6 +45,7 @@ def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     The line is thicker where more queries share it. The lowest place is "miss". Only queries with a
     target and a row in both runs are drawn.
     """
+    check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     rows = cmp.per_query[
         cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
     ]

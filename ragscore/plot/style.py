@@ -110,6 +110,7 @@ def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
 
 def check_summary(summary: pd.DataFrame) -> None:
     """Refuse frames other than `ev.summary()` without slices: one row per run and metric."""
+    check_type(summary, pd.DataFrame, "summary", "ev.summary()")
     if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
         what = (
             "a scores frame"
@@ -141,6 +142,7 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
 
 def check_scores(scores: pd.DataFrame) -> None:
     """Refuse frames other than those of `rs.score`."""
+    check_type(scores, pd.DataFrame, "scores", "the frame of rs.score")
     if not {"run_id", "state", "level"} <= set(scores.columns):
         what = (
             "a summary"
@@ -173,6 +175,7 @@ def sliced_rows(
         Scores without `by` or a golden set, a summary that isn't sliced like this, several metrics
         and none is chosen, or no query with a value.
     """
+    check_type(table, pd.DataFrame, "table", "the frame of rs.score, or ev.summary(by=...)")
     if "metric" not in table:
         check_scores(table)
         if metric is None or by is None:

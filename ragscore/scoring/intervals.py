@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Metric, describe
@@ -50,6 +50,7 @@ def query_clusters(
         )
     if golden is None or cluster is None:
         return None
+    check_type(cluster, str, "cluster", "a column of golden.queries, or None")
     if cluster not in golden.queries:
         if cluster == "group":
             return None

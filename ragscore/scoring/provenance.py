@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import name_list, nearest, warn
+from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
@@ -89,7 +89,7 @@ def provenance(
         An unknown metric, policy or profile.
     """
     check_inputs(results, golden)
-    labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
+    labels = DEFAULT_METRICS if metrics is None else names_of(metrics, "metrics")
     described = scoring(results, golden, rule=rule, profile=profile, policies=policies, **fields)
     frame = provenance_frame(provenance_parts(results, golden, labels, described), labels)
     return frame.astype({"run_id": results.runs["run_id"].dtype})
@@ -238,7 +238,7 @@ def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
     """Return the components that `allow_different` names."""
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
-    named = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    named = tuple(names_of(ignore, "allow_different", "True, False, or names of components"))
     unknown = [name for name in named if name not in COMPONENTS]
     if unknown:
         raise DataError(

@@ -277,6 +277,7 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
     DataError
         Not a matches frame, or a position that no row has. The rule is named.
     """
+    check_type(rule, Callable, "rule", "a function of hits and targets")  # type: ignore[arg-type]
     matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
     allowed = "a DataFrame with the columns hit and target"
     check_type(matches, pd.DataFrame, name, allowed)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, check_inputs
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import names_of, warn
 from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.answers import answer_columns
@@ -171,11 +171,14 @@ def _prepared(
     return chosen, policies, golden, level
 
 
+LABELS = "labels, such as 'mrr@10'"
+
+
 def labels_of(
     results: Results, metrics: list[str] | str | None, profile: Profile | None
 ) -> list[Label]:
     """Return the metrics asked for, else the profile's at the runs' k, else the default ones."""
-    given = [metrics] if isinstance(metrics, str) else metrics
+    given = None if metrics is None else names_of(metrics, "metrics", LABELS)
     if not given and profile:
         ks = results.runs["k"].dropna().unique().tolist() if "k" in results.runs else []
         given = profile.labels([int(k) for k in ks])

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
     Groups,
@@ -223,13 +223,10 @@ def slice_names(by: Slicing) -> tuple[str, ...]:
     DataError
         Otherwise.
     """
-    names = (by,) if isinstance(by, str) else tuple(by)
-    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
-        raise DataError(
-            f"found {list(names)}",
-            field="by",
-            allowed="a column of the queries or a kind of tag, or several different ones",
-        )
+    allowed = "a column of the queries or a kind of tag, or several different ones"
+    names = tuple(names_of(by, "by", allowed))
+    if not names or len(set(names)) < len(names):
+        raise DataError(f"found {list(names)}", field="by", allowed=allowed)
     return names
 
 

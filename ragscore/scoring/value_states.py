@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.typing import Flags
 from ragscore.scoring.applicability import (
     CHECKS_OF,
@@ -300,7 +300,7 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
     known = metric_columns(scores)
     if metrics is None:
         return known
-    asked = [metrics] if isinstance(metrics, str) else metrics
+    asked = names_of(metrics, "metrics")
     chosen = list(dict.fromkeys(_column_of(name, known) for name in asked))
     unknown = [name for name in chosen if name not in scores.columns]
     if unknown:

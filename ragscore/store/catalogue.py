@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, from_records, run_names
+from ragscore.frames.data import DataError, check_type, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_provenance
 from ragscore.store.files import Place, read_parquet
@@ -67,6 +67,7 @@ class Catalogue:
         table = self.table
         keep = np.ones(len(table), dtype=bool)
         if system is not None:
+            check_type(system, str, "system", "the name of a system")
             keep &= (
                 (table["system"] == system).to_numpy(dtype=bool, na_value=False)
                 if "system" in table

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError, categorical
-from ragscore.frames.errors import name_list
+from ragscore.frames.errors import name_list, names_of
 from ragscore.scoring.policies import STATES
 from ragscore.scoring.rules import LEVELS
 from ragscore.store.catalogue import Catalogue, open_catalogue
@@ -296,7 +296,7 @@ def _repeated(values: pd.Series, n_rows: npt.NDArray[np.int64]) -> Any:
 def _columns_to_read(columns: Iterable[list[str]], metrics: list[str] | None) -> list[str]:
     """Return the columns to read of runs that have these."""
     if metrics is not None:
-        return list(dict.fromkeys([*_IDS, *metrics]))
+        return list(dict.fromkeys([*_IDS, *names_of(metrics, "metrics")]))
     # Runs of a compact file share their lists: a thousand runs have few distinct ones.
     distinct = {id(names): names for names in columns}.values()
     return list(dict.fromkeys(name for names in distinct for name in names))

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
-from ragscore.frames.errors import check_choice
+from ragscore.frames.errors import check_choice, names_of
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
@@ -60,6 +60,7 @@ class RunStore:
     """
 
     def __init__(self, root: str | Path, *, storage_options: dict[str, Any] | None = None) -> None:
+        check_type(root, (str, os.PathLike), "root", "a folder, or a URL")
         self.root = place_of(root, storage_options)
         self._catalogue: Catalogue | None = None
 
@@ -362,7 +363,7 @@ class RunStore:
         catalogue = self._open()
         parts = catalogue.provenance(catalogue.table["run_id"].astype("str").tolist())
         return provenance_frame(
-            parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
+            parts, DEFAULT_METRICS if metrics is None else names_of(metrics, "metrics")
         )
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
@@ -375,6 +376,8 @@ class RunStore:
         DataError
             A run was saved without scores.
         """
+        for field, run in (("baseline", baseline), ("candidate", candidate)):
+            check_type(run, str, field, "the name of a run")
         catalogue = self._open()
         (old,), (new,) = catalogue.names(baseline), catalogue.names(candidate)
         return catalogue.golden_changes(old, new)

@@ -290,7 +290,7 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         ("score golden.yaml hits.csv --columns query_id=topcnr", "did you mean topicnr?"),
         (
             "check hits.csv",
-            'the first record is topicnr="q1", docno="d1", sys="dense"; as results -',
+            '"dense"; --columns query_id=???,doc_id=docno for runs or --columns',
         ),
         ("metrics mrr@", "unknown metric 'mrr@'; "),
         ("check nothing.csv", "nothing.csv"),

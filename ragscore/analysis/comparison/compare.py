@@ -382,7 +382,7 @@ def _deltas(
     """
     names = metric_columns(scores)
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
-        check_margins(given or {}, field, names)
+        check_margins({} if given is None else given, field, names)
     first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
     second = second.reindex(first.index)
     states = [side["state"].astype("str").to_numpy() for side in (first, second)]

@@ -4,13 +4,14 @@ In: two frames of scores on the same queries. Out: one row per metric with means
 the minimum detectable difference and a verdict. Every table of differences is computed here.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.data import DataError
+from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES, bounds_of, kind_of, shared_only
@@ -186,6 +187,7 @@ def check_margins(margins: dict[str, float], field: str, names: list[str]) -> No
     DataError
         The first such margin.
     """
+    check_type(margins, Mapping, field, "metric -> number, such as {'mrr@10': 0.02}")
     for name, margin in margins.items():
         if name not in names:
             raise DataError(

@@ -190,6 +190,7 @@ def gate(
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
+    check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
     if not max_drop:
         raise DataError(
             "found no metric",

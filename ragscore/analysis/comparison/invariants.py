@@ -10,7 +10,7 @@ import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
-from ragscore.frames.errors import name_list, nearest, warn
+from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
     check_provenance,
@@ -112,7 +112,7 @@ def flag_declared(
     """
     if vary is None:
         return differing
-    names = [vary] if isinstance(vary, str) else vary
+    names = names_of(vary, "vary", "config keys")
     known = dict.fromkeys(key for run_id in (a, b) for key in _flat_config(results, run_id))
     unknown = [name for name in names if not any(_is_within(key, name) for key in known)]
     if unknown:

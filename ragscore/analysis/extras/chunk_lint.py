@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
-from ragscore.frames.data import DataError
+from ragscore.frames.data import DataError, check_type
 from ragscore.frames.typing import Flags
 
 Hashes = npt.NDArray[np.uint64]
@@ -90,6 +90,7 @@ def lint_chunks(
     DataError
         There is no column `text`, or a limit is not in its range.
     """
+    check_type(chunks, pd.DataFrame, "chunks")
     if "text" not in chunks:
         raise DataError(
             "no column text",

@@ -271,6 +271,7 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
         if len(set(names)) < len(names):
             raise DataError(f"found {order}", field="order", allowed="each run once")
         return runs.loc[names]
+    check_type(order, str, "order", "a column of the runs, or a list of run ids")
     if order not in runs:
         raise DataError(
             f"no column {excerpt(order)}",

@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import History, Segment, read_history, split_segments
 from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import describe
@@ -149,7 +149,10 @@ def trend(
     --------
     >>> store.trend("mrr@10", golden=golden).plot()
     """
+    check_type(golden, (Golden, list, tuple), "golden", "a Golden, or a list of them")
     goldens = [golden] if isinstance(golden, Golden) else list(golden)
+    for one in goldens:
+        check_type(one, Golden, "golden")
     history = read_history(source, metric, results=results, order=order, repeats=repeats)
     segments = split_segments(history.provenance)
     bridges = find_bridges(history, segments, goldens)
