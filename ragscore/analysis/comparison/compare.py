@@ -147,7 +147,8 @@ def compare_runs(
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
         level, k = _profile_level(chosen, versions_agree), NO_CUT
-    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule)
+    min_grade = resolve_policies(chosen, policies).min_grade
+    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, min_grade)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -223,8 +224,12 @@ def _target_ranks(
     profile: Profile | None,
     k: int,
     rule: Rule | None,
+    min_grade: int,
 ) -> tuple[pd.DataFrame, set[str]]:
-    """Return one row per query and target that a run found, and the queries that have targets."""
+    """Return one row per query and target that a run found, and the queries that have any.
+
+    Targets below `min_grade` are none.
+    """
     names = [level.name]
     if level.name == "per_query":  # finest first; each query is matched at one level only
         names = [name for name in LEVELS if name in level.joinable]
@@ -233,7 +238,7 @@ def _target_ranks(
     for name in names:
         selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
         is_new = ~selected["query_id"].isin(with_target).to_numpy()
-        selected = selected[is_new & (selected["grade"] > 0)]
+        selected = selected[is_new & (selected["grade"] >= min_grade)]
         with_target |= set(selected["query_id"])
         parts.append(
             grade_hits(results.hits, selected, rule or level_rule(name, results, golden))[1]

@@ -515,3 +515,24 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
         "latency_ms", ["p95_low"]
     ].isna().item() is (n < 72)
     assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()
+
+
+def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 1, "high": 2}}])
+    )
+    lists = {"a": [("high", 1, 1.0), ("low", 2, 9.0)], "b": [("low", 1, 9.0), ("high", 2, 1.0)]}
+    hits = pd.DataFrame(
+        [(run, "q", *row) for run, rows in lists.items() for row in rows],
+        columns=["run_id", "query_id", "doc_id", "rank", "score"],
+    )
+    asked = pd.DataFrame({"run_id": ["a", "b"], "query_id": "q"})
+    results = rs.Results(runs=pd.DataFrame({"run_id": ["a", "b"]}), responses=asked, hits=hits)
+
+    def outcome(**policies):
+        cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], match="doc", **policies)
+        return cmp.per_query["outcome"].iloc[0]
+
+    assert outcome() == "draw"  # both find a document at rank 1
+    assert outcome(min_grade=2) == "loss"  # of grade 2 only at rank 2
+    assert outcome(min_grade=2, ties="trec") == "draw"  # by score both lists are low, high
