@@ -36,8 +36,9 @@ from ragscore.analysis.comparison.gate import gate
 from ragscore.analysis.comparison.relabelling import label_effect
 from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.analysis.config_effects import config_effects
+from ragscore.analysis.extras.event_log import write_event_log
 from ragscore.analysis.failure_causes import failures
-from ragscore.analysis.harness_files import write_event_log, write_metrics_json
+from ragscore.analysis.harness_files import write_metrics_json
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.query_view import show_query

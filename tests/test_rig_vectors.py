@@ -12,7 +12,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
-from ragscore.analysis.harness_files import write_event_log
+from ragscore.analysis.extras.event_log import write_event_log
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.summary import summarize

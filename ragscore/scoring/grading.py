@@ -198,7 +198,7 @@ def rule_name(rule: Rule) -> str:
     """
     code = getattr(rule, "__code__", None)
     name = getattr(rule, "__qualname__", repr(rule))
-    if code is None or getattr(rule, "__module__", "").startswith("ragscore."):
+    if code is None or (getattr(rule, "__module__", None) or "").startswith("ragscore."):
         return name
     closed = [repr(cell.cell_contents) for cell in getattr(rule, "__closure__", None) or ()]
     content = repr(

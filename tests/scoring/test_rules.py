@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.frames.data import from_records
+from ragscore.scoring.grading import rule_name
 from ragscore.scoring.rules import targets_at
 
 
@@ -226,6 +227,15 @@ def test_a_rule_of_ones_own(write_golden, write_run):
         )
     )
     assert rs.score(results, golden, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5]
+
+
+def test_a_rule_that_belongs_to_no_module_is_named_by_its_code():
+    made: dict[str, object] = {}
+    exec("def mine(hits, targets): return None\ndef other(hits, targets): return 1", made)
+    assert made["mine"].__module__ is None
+    assert rule_name(made["mine"]).startswith("mine")
+    made["other"].__qualname__ = "mine"
+    assert rule_name(made["other"]) != rule_name(made["mine"])
 
 
 def test_a_rule_that_pairs_two_queries_is_refused():

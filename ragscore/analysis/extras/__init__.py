@@ -1,4 +1,4 @@
-"""Analyses that only some systems need: behaviour, chunk lint, freshness, knowledge gain."""
+"""Extras that only some systems need: behaviour, chunk lint, event log, freshness, gain."""
 
 import lazy_loader
 

@@ -2,6 +2,7 @@ from . import knowledge_gain
 from .answer_behaviour import Behaviour, behaviour
 from .chunk_lint import Lint, lint_chunks
 from .document_versions import Freshness, freshness
+from .event_log import write_event_log
 from .needles import NeedleSet, needle_set
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "knowledge_gain",
     "lint_chunks",
     "needle_set",
+    "write_event_log",
 ]

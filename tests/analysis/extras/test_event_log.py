@@ -8,7 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.harness_files import write_event_log
+from ragscore.analysis.extras.event_log import write_event_log
 from ragscore.scoring.summary import summarize
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
