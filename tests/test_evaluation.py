@@ -288,3 +288,28 @@ def test_a_method_has_the_defaults_of_its_function(method, function):
     assert {"narrow", "min_n", "similarity"} & set(shared)
     for name in set(shared) - {"metrics", "metric"}:
         assert mine[name].default == theirs[name].default, name
+
+
+@pytest.mark.parametrize(
+    ("results", "golden", "message"),
+    [
+        (
+            {"Q1": ["a"], "Q2": ["b"]},
+            {"q1": ["a"], "q2": ["b"]},
+            r"query ids of run do not join: it has 'Q1', 'Q2'; the golden set has 'q1', 'q2'\. 2 of"
+            r" 2 would join in lower case \('Q1' and 'q1'\)",
+        ),
+        (
+            pd.DataFrame({"question": ["what?"], "retrieved_ids": [["a"]]}),
+            {"what?": ["a"]},
+            "made from the texts of its queries: name the column that holds ids",
+        ),
+    ],
+    ids=["case", "texts as ids"],
+)
+def test_query_ids_that_do_not_join_are_named(results, golden, message):
+    with (
+        pytest.warns(UserWarning, match=message),
+        pytest.warns(UserWarning, match="without a row"),
+    ):
+        rs.evaluate(results, golden)

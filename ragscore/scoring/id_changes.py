@@ -184,7 +184,11 @@ def _beginnings(ids: pd.Series, is_suffix: bool) -> list[str]:
     last = len(texts) - 1
     first, other = texts[last // 10], texts[last - last // 10]
     length = next((n for n in range(len(first)) if first[: n + 1] != other[: n + 1]), len(first))
-    parts = [first[:n] for n in range(1, length + 1)]
+    # An affix ends where letters do: what is left of `docs/x.md` is never its last letter.
+    ends = [
+        n for n in range(1, length + 1) if not (first[n - 1 : n + 1].isalpha() and n < len(first))
+    ]
+    parts = [first[:n] for n in ends]
     return [one[::-1] for one in parts] if is_suffix else parts
 
 

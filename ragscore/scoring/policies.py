@@ -17,6 +17,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.id_changes import find_join
 from ragscore.scoring.metrics import GRADED, WHOLE_LIST, Label, parse_label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS, RANKLESS, targets_at
@@ -218,15 +219,40 @@ def with_policies(
 
 
 def warn_of_missing(scores: pd.DataFrame) -> None:
-    """Warn of golden queries that a run has no row for, with their number by run."""
-    absent = codes_of(scores["state"]) == STATES.index("missing")
+    """Warn of golden queries that a run has no row for, with their number by run.
+
+    Where no row of a run has a golden query, say what its ids are beside the golden set's.
+    """
+    state = scores["state"].astype("str")
+    absent = (state == "missing").to_numpy()
     if absent.any():
+        answered = scores.loc[state.isin(["scored", "failed"]).to_numpy(), "run_id"]
+        rows = scores.loc[(state == "extra").to_numpy(), "run_id"]
+        rows = rows[~rows.isin(answered).to_numpy()].astype("str")
+        for run_id, of_run in rows.groupby(rows.to_numpy()):
+            warn(_unjoined(str(run_id), of_run.index.unique(), scores.index[absent].unique()))
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
         listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
         warn(
             f"golden queries without a row are left out of the means ({listed}); missing='zero'"
             " counts them as failures"
         )
+
+
+def _unjoined(run_id: str, ids: pd.Index, golden: pd.Index) -> str:
+    """Say that no query id of a run is one of the golden set's, and what would join them."""
+    sides = (", ".join(map(repr, side[:3])) for side in (ids, golden))
+    text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
+    join = find_join(ids, golden)
+    if join is not None:
+        first = " and ".join(map(repr, join.pairs[0]))
+        return f"{text}. {join.n_joined} of {len(golden)} would join {join.words} ({first})"
+    if ids.str.fullmatch("q-[0-9a-f]{12}").all():
+        text += (
+            ". The run's ids were made from the texts of its queries: name the column that holds"
+            ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
+        )
+    return text
 
 
 def hit_at_run_k(results: Results) -> pd.Series:
