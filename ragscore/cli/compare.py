@@ -33,10 +33,10 @@ LISTED = 20  # changed queries that a comparison lists without --all
 
 
 def add_compare(commands: Commands) -> None:
-    """`ragscore compare RUN_A RUN_B --golden GOLDEN`."""
+    """`ragscore compare BASELINE CANDIDATE --golden GOLDEN`."""
     parser = add_command(
         commands,
-        "compare RUN_A RUN_B --golden GOLDEN",
+        "compare BASELINE CANDIDATE --golden GOLDEN",
         "Compare two runs query by query, on the queries both have.",
         "compare runs/dense runs/hybrid --golden golden.yaml",
         "Prints what changed, metric by metric with intervals and verdicts, then the queries.",
@@ -63,7 +63,7 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument(
         "--write-report",
         action="store_true",
-        help="write report.md, with every changed query, beside run b (default: print only)",
+        help="write report.md, with every changed query, beside the candidate (default: print)",
     )
     add_profile(parser, "its own report with --json")
     add_json(parser)
@@ -75,11 +75,12 @@ def add_compare(commands: Commands) -> None:
 
 
 def add_gate(commands: Commands) -> None:
-    """`ragscore gate RUN_A RUN_B --golden GOLDEN --max-drop mrr@10=0.02`."""
+    """`ragscore gate BASELINE CANDIDATE --golden GOLDEN --max-drop mrr@10=0.02`."""
     parser = add_command(
         commands,
-        "gate RUN_A RUN_B --golden GOLDEN --max-drop LABEL=LOSS",
-        "Decide if run b may replace run a: exit status 1 if a metric loses more than allowed.",
+        "gate BASELINE CANDIDATE --golden GOLDEN --max-drop LABEL=LOSS",
+        "Decide if the candidate may replace the baseline: exit status 1 if a metric loses more"
+        " than allowed.",
         "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
     )
     _add_pair(parser)
@@ -103,11 +104,11 @@ def add_gate(commands: Commands) -> None:
 
 
 def _add_pair(parser: CommandParser) -> None:
-    parser.add_argument("baseline", help=f"run a: {RUN_HELP}")
+    parser.add_argument("baseline", help=RUN_HELP)
     parser.add_argument(
         "candidate",
         nargs="?",
-        help="run b, likewise; without it, the first argument holds both, as --run picks them",
+        help="likewise; without it, the first argument holds both, as --run picks them",
     )
 
 
@@ -172,7 +173,7 @@ def _gate(args: argparse.Namespace) -> int:
 
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:
-    """Return the folder of run b, given as a file, a folder or a name in the store."""
+    """Return the folder of the candidate, given as a file, a folder or a name in the store."""
     given = Path(args.candidate or args.baseline)
     if given.is_file():
         return given.parent

@@ -172,10 +172,10 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
 
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
-    """Return "n / expected" for a table; with `other`, the number expected of run b."""
+    """Return "n / expected" for a table; with `other`, the number expected of the candidate."""
     if other is None or other == n_expected:
         return f"{n} / {n_expected}"
-    return f"{n} / {n_expected} (a), {other} (b)"
+    return f"{n} / {n_expected} (baseline), {other} (candidate)"
 
 
 def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:

@@ -189,11 +189,12 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(
         ),
         (
             ["compare", "{golden}", "{b}", "--golden", "{golden}"],
-            "golden file, not a run; usage: ragscore compare RUN_A RUN_B --golden GOLDEN",
+            "golden file, not a run; usage: ragscore compare BASELINE CANDIDATE --golden GOLDEN",
         ),
         (
             ["compare", "{a}", "{b}", "--golden", "{a}"],
-            "this is a run, not a golden file; usage: ragscore compare RUN_A RUN_B --golden GOLDEN",
+            "this is a run, not a golden file; usage: ragscore compare BASELINE CANDIDATE --golden"
+            " GOLDEN",
         ),
         (["runs", "{folder}"], "not a store: no folder in it holds a run.json"),
     ],

@@ -461,9 +461,9 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
     # answered q4
     assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
     shown = cmp.shown()[0].set_index("metric")["n / expected"]
-    assert shown["empty"] == "1 / 4 (a), 3 (b)"
+    assert shown["empty"] == "1 / 4 (baseline), 3 (candidate)"
     for form in (repr(cmp), cmp.to_markdown(), cmp._repr_html_()):
-        assert "n / expected" in form and "1 / 4 (a), 3 (b)" in form
+        assert "n / expected" in form and "1 / 4 (baseline), 3 (candidate)" in form
 
 
 def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
