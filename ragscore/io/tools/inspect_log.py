@@ -1,7 +1,7 @@
 """Inspect AI's logs (`.json`; `.eval` through `inspect_ai.log`) and its `samples_df` -> cases.
 
 Epochs become repeats. The place of the passages in a sample is each task author's own convention:
-name it, as in `columns={"retrieved_ids": "metadata.sources"}`.
+name it, as in `columns={"chunk_id": "metadata.sources"}`.
 """
 
 import re
