@@ -1,0 +1,65 @@
+"""What `by` means, everywhere: a name or several, each a column of the queries or a kind of tag."""
+
+import pytest
+
+import ragscore as rs
+
+
+@pytest.fixture
+def golden(write_golden):
+    rows = [
+        {"difficulty": "easy", "tags": ["x", "y"], "team": "red"},
+        {"difficulty": "hard", "tags": ["x"], "team": "blue"},
+        {"tags": [], "team": "red"},
+    ]
+    return rs.load_golden(
+        write_golden(
+            [
+                row | {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]}
+                for n, row in enumerate(rows)
+            ]
+        )
+    )
+
+
+def test_several_names_make_a_slice_of_every_combination(golden):
+    assert golden.slices(["difficulty", "tag"]).values.tolist() == [
+        ["q0", "easy", "x"],
+        ["q0", "easy", "y"],
+        ["q1", "hard", "x"],
+        ["q2", "(none)", "(none)"],
+    ]
+
+
+def test_a_field_of_ones_own_needs_no_prefix(golden):
+    assert "x_team" in golden.queries
+    assert golden.slices("team")["team"].tolist() == ["red", "blue", "red"]
+    assert golden.slices("x_team")["x_team"].tolist() == ["red", "blue", "red"]
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        ("dificulty", r"no column or kind of tag 'dificulty'; .*did you mean difficulty\?"),
+        (["tag", "teams"], r"no column or kind of tag 'teams'; .*team"),
+        (["tag", "tag"], "or several different ones"),
+        ([], "or several different ones"),
+    ],
+)
+def test_an_unknown_name_lists_the_nearest(golden, by, message):
+    with pytest.raises(rs.DataError, match=message):
+        golden.slices(by)
+
+
+def test_a_summary_has_a_column_per_name(golden, write_run):
+    from conftest import hit, record
+
+    found = [record("q0", [hit("c", "d", 1)]), record("q1", []), record("q2", [])]
+    ev = rs.evaluate(rs.load_results(write_run("a", found)), golden, ["hit@1"])
+    rows = ev.summary("hit@1", by=["team", "tag"])
+    assert rows[["team", "tag", "mean", "n"]].values.tolist() == [
+        ["blue", "x", 0, 1],
+        ["red", "(none)", 0, 1],
+        ["red", "x", 1, 1],
+        ["red", "y", 1, 1],
+    ]
