@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from conftest import hit, record
@@ -130,6 +131,19 @@ def test_every_method_in_the_readme_is_there(name):
     known = {*dir(kind), *([one.name for one in fields(kind)] if is_dataclass(kind) else [])}
     named = set(re.findall(rf"(?<![\w/.\-])(?:{name})\.([A-Za-z_]\w*)", text))
     assert named - known - FILES == set()
+
+
+def test_every_picture_in_the_readme_is_drawn(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    ev = rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+    names = {"rs": rs, "ev": ev, "store": rs.RunStore("data/demo/history")}
+    names["cmp"] = ev.compare("dense", "hybrid")
+    chapter = README.partition("## Pictures\n")[2].partition("\n## ")[0]
+    calls = re.findall(r"`((?:rs|ev|cmp|store)\..*?\))`", chapter)
+    assert len(calls) > 10
+    for call in calls:
+        assert isinstance(eval(call, names), plt.Axes), call
+        plt.close("all")
 
 
 def test_every_outcome_is_defined_in_the_readme():
