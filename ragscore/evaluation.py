@@ -1361,8 +1361,10 @@ class Evaluation(Tables):
         runs = f"{n} run{'s' if n != 1 else ''}"
         title = f"Evaluation: {runs} × {len(self.golden.queries)} queries"
         means = summarize(
-            self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade
-        )
+            self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade,
+            # Results of a store are not read to be printed.
+            results=self.source if isinstance(self.source, Results) else None,
+        )  # fmt: skip
         columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
         for metric in self.primary:
             rows = means[(means["metric"] == metric).to_numpy()].set_index("run_id")
@@ -1383,7 +1385,13 @@ class Evaluation(Tables):
             notes.append(f"{more} more runs: see .summary().")
         run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
         counts = pd.crosstab(run, state)
-        for name, text in _STATES.items():
+        policies = resolve_policies(self.profile, self.policies)
+        texts = {
+            "missing": _MISSING[policies.missing],
+            "failed": _FAILED[policies.errors],
+            "extra": "Rows without a golden query, in no mean of quality",
+        }
+        for name, text in texts.items():
             found = counts[name] if name in counts else pd.Series(dtype="int64")
             if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
@@ -1460,10 +1468,14 @@ class Evaluation(Tables):
         return scores, names or []
 
 
-_STATES = {
-    "missing": "Golden queries without a row, left out of the means",
-    "failed": "Failed queries, scored on the hits they have",
-    "extra": "Rows without a golden query, in no mean of quality",
+# What is said of golden queries without a row, and of failed queries, by their policy.
+_MISSING = {
+    "exclude": "Golden queries without a row, left out of the means",
+    "zero": "Golden queries without a row, counted as failures",
+}
+_FAILED = {
+    "miss": "Failed queries, scored on the hits they have",
+    "exclude": "Failed queries, left out of the means",
 }
 
 

@@ -126,6 +126,9 @@ def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_ru
     assert re.search(r"Rows without a golden query, in no mean of quality: \S+ 1\.", text)
     assert "Queries without any label: 1." in text
     assert "Queries that should be refused: 1," in text
+    other = repr(rs.evaluate(ev.results, ev.golden, "hit@1", missing="zero", errors="exclude"))
+    assert re.search(r"without a row, counted as failures: \S+ 3\.", other)
+    assert re.search(r"Failed queries, left out of the means: \S+ 1\.", other)
     page = ev._repr_html_()
     assert page.startswith("<p><b>Evaluation: 1 run") and "<table" in page
 
