@@ -215,6 +215,13 @@ def test_every_file_the_readme_points_to_is_there():
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["README.md", "data/README.md"])
+def test_every_test_that_a_page_names_is_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"`(tests/[\w/.]+)`", text):
+        assert (ROOT / target).exists(), target
+
+
 @pytest.mark.parametrize("kind", ["ragscore demo", "pytest"])
 def test_the_two_commands_are_one_line_each(kind):
     commands = re.findall(r"^python3 -m venv \.venv && .*$", README, flags=re.M)
