@@ -51,6 +51,7 @@ def scored(tmp_path):
     return score
 
 
+@pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
     [
@@ -362,6 +363,7 @@ def profile_means(tmp_path):
     return means
 
 
+@pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
     [
@@ -386,6 +388,7 @@ def test_formulas_by_the_profile(profile_means, ranking, gold, expected):
     ] == pytest.approx(list(expected.values()), abs=5e-7)
 
 
+@pytest.mark.filterwarnings("ignore:none of the 1 queries .* is labelled:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 @pytest.mark.parametrize("ranking", [["d1"], []])
 def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, ranking):

@@ -447,6 +447,7 @@ def test_a_deeper_reranking_takes_more_processor_time(results, readme):
     assert results.responses.columns.intersection(["elapsed_ms"]).empty
 
 
+@pytest.mark.filterwarnings("ignore:ids of .* do not join .level chunk.:UserWarning")
 def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
     results, golden, readme
 ):
