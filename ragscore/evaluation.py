@@ -1306,6 +1306,11 @@ class Evaluation(Tables):
         """
         from ragscore.scoring.provenance import provenance
 
+        names = (
+            None
+            if metrics is None
+            else [self._named(name) for name in names_of(metrics, "metrics")]
+        )
         return provenance(
             self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
             policies=self.policies,
@@ -1456,6 +1461,7 @@ class Evaluation(Tables):
 
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
+        check_type(metric, str, "metric", "the name of one metric")
         return metric if metric in self.scores else parse_label(metric).text
 
     def _scores_with(self, *metrics: str | None) -> pd.DataFrame:

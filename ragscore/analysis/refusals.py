@@ -8,6 +8,7 @@ of unanswerable queries.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -307,6 +308,9 @@ def right_metric(
     rows: pd.DataFrame, right: str | None, threshold: float | None
 ) -> tuple[str, float] | None:
     """Return the metric that says what is right and its threshold; None without such a metric."""
+    check_type(right, (str, type(None)), "right", "the name of one metric")
+    if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
+        raise DataError(f"found {threshold!r}", field="threshold", allowed="a number")
     if right is None:
         runs_with = {
             name: set(rows.loc[rows[name].notna(), "run_id"])

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns, has_labels, may_be, names_ids
@@ -310,6 +310,7 @@ def load_results(
         resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
     """
     check_choice(ties, TIES, "ties")
+    check_type(run_id, (str, type(None)), "run_id", "a name")
     if isinstance(source, Results):
         return source
     parts: list[Results] = []

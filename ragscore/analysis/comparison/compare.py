@@ -147,8 +147,8 @@ def compare_runs(
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
         level, k = _profile_level(chosen, versions_agree), NO_CUT
-    min_grade = resolve_policies(chosen, policies).min_grade
-    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, min_grade)
+    holding = resolve_policies(chosen, policies)
+    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, holding)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -224,11 +224,11 @@ def _target_ranks(
     profile: Profile | None,
     k: int,
     rule: Rule | None,
-    min_grade: int,
+    policies: Policies,
 ) -> tuple[pd.DataFrame, set[str]]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Targets below `min_grade` are none.
+    Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone.
     """
     names = [level.name]
     if level.name == "per_query":  # finest first; each query is matched at one level only
@@ -238,11 +238,13 @@ def _target_ranks(
     for name in names:
         selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
         is_new = ~selected["query_id"].isin(with_target).to_numpy()
-        selected = selected[is_new & (selected["grade"] >= min_grade)]
-        with_target |= set(selected["query_id"])
-        parts.append(
-            grade_hits(results.hits, selected, rule or level_rule(name, results, golden))[1]
-        )
+        relevant = selected[is_new & (selected["grade"] >= policies.min_grade)]
+        with_target |= set(relevant["query_id"])
+        matcher = rule or level_rule(name, results, golden)
+        found = grade_hits(results.hits, relevant, matcher)[1]
+        if policies.judged_only:
+            found = _among_judged(found, grade_hits(results.hits, selected, matcher)[0])
+        parts.append(found)
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
     ranks = found.pivot_table(
         index=["query_id", "target_id"],
@@ -261,6 +263,16 @@ def _target_ranks(
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
     return ranks, with_target
+
+
+def _among_judged(found: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Return found targets with their rank among the judged hits of their list."""
+    lists = ["run_id", "query_id"]
+    judged = judged.sort_values("rank", kind="stable")
+    place = judged.groupby(lists, observed=True).cumcount() + 1
+    places = judged[[*lists, "rank"]].assign(place=place)
+    rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
+    return found.assign(rank=rank.to_numpy())
 
 
 def _outcomes(
