@@ -139,7 +139,8 @@ class Paraphrases(FramesResult):
         return f"{n} in {groups}; found at rank ≤ {self.narrow}, in the pool at rank ≤ {self.pool}"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        table = self.summary.round(3)
+        return table if table["pool_cut_short"].any() else table.drop(columns="pool_cut_short")
 
 
 def paraphrases(

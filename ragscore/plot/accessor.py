@@ -106,19 +106,16 @@ EVALUATION = Gallery(
     Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
     Picture(risk_coverage, {"curve": lambda ev: ev.risk_coverage().curve}),
 )
+_RUNS: dict[str, Callable[[Any], Any]] = {
+    "baseline": lambda cmp: cmp.baseline,
+    "candidate": lambda cmp: cmp.candidate,
+}
 COMPARISON = Gallery(
     'ev.compare("dense", "hybrid").plot.ranks()',
-    Picture(forest, {"deltas": lambda cmp: cmp.deltas}),
+    Picture(forest, {"deltas": lambda cmp: cmp.deltas, **_RUNS}),
     Picture(ranks, {"cmp": lambda cmp: cmp}),
-    Picture(outcomes, {"counts": lambda cmp: cmp.counts}),
-    Picture(
-        scatter,
-        {
-            "scores": lambda cmp: cmp.evaluated[1],
-            "baseline": lambda cmp: cmp.baseline,
-            "candidate": lambda cmp: cmp.candidate,
-        },
-    ),
+    Picture(outcomes, {"counts": lambda cmp: cmp.counts, **_RUNS}),
+    Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS}),
 )
 LEADERBOARD = Gallery(
     'ev.leaderboard("mrr@10").plot()',

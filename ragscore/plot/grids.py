@@ -193,7 +193,7 @@ def failure_transitions(
         From `Failures.transitions`: one row per cause in the baseline, one column per cause in the
         candidate. Or the `Failures` themselves, with two runs.
     baseline, candidate
-        The runs, for `Failures`.
+        The runs; for `Failures` they are needed, for a frame they are names beside the axes.
 
     Raises
     ------
@@ -236,8 +236,8 @@ def failure_transitions(
         fontsize=9,
     )
     ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
-    ax.set_xlabel("candidate")
-    ax.set_ylabel("baseline")
+    ax.set_xlabel("candidate" if candidate is None else f"candidate: {candidate}")
+    ax.set_ylabel("baseline" if baseline is None else f"baseline: {baseline}")
     ax.set_title(f"{int(counts.sum())} queries", fontsize=10)
     return ax
 

@@ -91,7 +91,12 @@ def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def forest(
-    deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None
+    deltas: pd.DataFrame,
+    metrics: list[str] | None = None,
+    baseline: str = "baseline",
+    candidate: str = "candidate",
+    *,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the differences of two runs, metric by metric, with their verdicts.
 
@@ -106,6 +111,8 @@ def forest(
     metrics
         Which, in this order; by default the headline metrics of 0 to 1 that have values, else all
         of that scale.
+    baseline, candidate
+        What the runs are called.
 
     Raises
     ------
@@ -116,7 +123,7 @@ def forest(
         deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
     )
     rows = _drawn_deltas(deltas, metrics)
-    ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.3)
+    ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
     ax.axvline(0, color="black", linewidth=0.8)
     for verdict, part in rows.groupby("verdict", sort=False):
         colour, marker, is_filled = _VERDICTS.get(str(verdict), _OPEN)
@@ -144,7 +151,7 @@ def forest(
         rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)]
     )
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlabel("candidate − baseline, with paired 95 % interval (↓: lower is better)")
+    ax.set_xlabel(f"{candidate} − {baseline},\nwith paired 95 % interval (↓: lower is better)")
     ax.grid(axis="x", alpha=0.3)
     legend(ax)
     return ax
@@ -181,13 +188,21 @@ def _delta_label(metric: str, n: int) -> str:
     return wrapped(f"{metric}{' ↓' if describe(metric).better == 'lower' else ''} (n = {n})", 40)
 
 
-def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
+def outcomes(
+    counts: Mapping[str, int],
+    baseline: str | None = None,
+    candidate: str | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Draw the number of queries with each outcome of a comparison, one bar each.
 
     Parameters
     ----------
     counts
         `Comparison.counts`; its words may be those of another harness.
+    baseline, candidate
+        What the runs are called, for the title.
     """
     check_type(counts, Mapping, "counts", "cmp.counts")
     names = [name for name in OUTCOMES if name in counts] + [
@@ -204,6 +219,8 @@ def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
     ax.invert_yaxis()
     ax.margins(x=0.1)
     ax.set_xlabel(f"queries (n = {sum(counts.values())})")
+    if baseline is not None and candidate is not None:
+        ax.set_title(f"{candidate} against {baseline}", fontsize=10)
     legend(ax)
     return ax
 

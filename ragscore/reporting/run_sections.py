@@ -256,7 +256,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         title = f"How failure causes changed: {baseline} to {candidate}"
         figure: Figure = (
             f"{title}; the numbers are in the table below",
-            partial(plot.failure_transitions, wide),
+            partial(plot.failure_transitions, wide, str(baseline), str(candidate)),
         )
         found.append(
             Section(

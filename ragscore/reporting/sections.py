@@ -117,13 +117,13 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
         found.append(
             (
                 f"Differences of {title} with their intervals; the numbers are in the table below",
-                partial(plot.forest, cmp.deltas),
+                partial(plot.forest, cmp.deltas, None, cmp.baseline, cmp.candidate),
             )
         )
     found.append(
         (
             f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}",
-            partial(plot.outcomes, cmp.counts),
+            partial(plot.outcomes, cmp.counts, cmp.baseline, cmp.candidate),
         )
     )
     if cmp.profile is None and cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any():

@@ -80,6 +80,7 @@ def test_a_shallow_pool_is_said(group_of):
         found = group_of([1, None], deep=False)
     group = found.groups.iloc[0]
     assert (group["n_misranked"], group["n_missing"], group["dominant"]) == (0, 1, "retrieval")
+    assert "pool_cut_short" in repr(found) and "pool_cut_short" not in repr(group_of([1, None]))
 
 
 def test_a_run_of_smaller_k_is_refused(group_of):

@@ -40,7 +40,7 @@ def content(ax):
 
 
 def test_the_usual_picture_is_drawn_by_a_call(cmp):
-    assert content(cmp.plot()) == content(rs.plot.forest(cmp.deltas))
+    assert content(cmp.plot()) == content(rs.plot.forest(cmp.deltas, None, "dense", "hybrid"))
 
 
 def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
@@ -49,7 +49,7 @@ def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
         rs.plot.scatter(ev.scores, "mrr@10", "dense", "hybrid")
     )
     assert content(cmp.plot.forest(metrics=["hit@5"])) == content(
-        rs.plot.forest(cmp.deltas, ["hit@5"])
+        rs.plot.forest(cmp.deltas, ["hit@5"], "dense", "hybrid")
     )
     assert content(ev.plot.heatmap("mrr@10", ["difficulty", "category"])) == content(
         rs.plot.heatmap(ev.summary("mrr@10", by=["difficulty", "category"]))
@@ -86,7 +86,7 @@ def test_every_object_with_pictures_draws_its_usual_one(ev):
     assert content(refused.plot()) == content(rs.plot.refusal_matrix(refused.table))
     found = failures(ev.scores, ev.golden, ev.results)
     assert content(found.plot("dense", "hybrid")) == content(
-        rs.plot.failure_transitions(found.transitions("dense", "hybrid"))
+        rs.plot.failure_transitions(found.transitions("dense", "hybrid"), "dense", "hybrid")
     )
     with pytest.raises(rs.DataError, match=r"ev\.failures\(\)\.transitions\(baseline, candidate\)"):
         found.plot()

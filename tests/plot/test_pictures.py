@@ -63,6 +63,16 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
     }
 
 
+def test_pictures_of_two_runs_name_them():
+    label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
+    assert label.startswith("new − old,")
+    counts = {"win": 1}
+    assert rs.plot.outcomes(counts, "old", "new").get_title() == "new against old"
+    table = pd.DataFrame({"right": [1]}, index=pd.Index(["right"], name="baseline"))
+    ax = rs.plot.failure_transitions(table, "old", "new")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("candidate: new", "baseline: old")
+
+
 def test_a_forest_has_one_scale():
     with pytest.raises(
         rs.DataError, match=r"no metric of 0 to 1 has values; the comparison has latency_ms"

@@ -276,7 +276,9 @@ def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
         raise DataError(
             f"no column {excerpt(order)}",
             field="order",
-            allowed=nearest(order, runs.columns, "a list of run ids, or one of"),
+            allowed=nearest(order, runs.columns, "a list of run ids, or one of")
+            if len(runs.columns)
+            else "a list of run ids, or results= that say of each run",
         )
     without = runs.index[runs[order].isna()].tolist()
     if len(without) == len(runs):

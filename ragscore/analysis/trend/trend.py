@@ -66,14 +66,17 @@ class Trend(TableResult):
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
         outside = table["in_band"].eq(False).fillna(False)
+        known = table["in_band"].notna()
+        no_band = np.logical_and(~known, known.any())
         marks = np.select(
-            [table["first_out_of_control"], table["is_baseline"], outside],
-            ["left the band", "baseline", "outside"],
+            [table["first_out_of_control"], table["is_baseline"], outside, no_band],
+            ["left the band", "baseline", "outside", "no band"],
             "",
         )
         shown = table[["run_id", "system", *self.by]].fillna("")
         return shown.assign(
-            **{name: table[name].map(shown_number) for name in ("mean", "low", "high")},
+            **{self.metric: table["mean"].map(shown_number)},
+            **{name: table[name].map(shown_number) for name in ("low", "high")},
             n=table["n"].astype("str") + " of " + table["n_expected"].astype("str"),
             segment=table["segment"],
         ).assign(**{"": marks})
@@ -83,8 +86,12 @@ class Trend(TableResult):
         notes = break_texts(self.table)
         band = self.table[self.table["band_low"].notna()]
         if len(band) and not self.by:
-            limits = band[["band_low", "band_high"]].drop_duplicates().to_numpy()
-            ranges = "; ".join(f"{low:.3f} to {high:.3f}" for low, high in limits)
+            limits = band.groupby(["band_low", "band_high"], sort=False)["segment"].unique()
+            ranges = "; ".join(
+                f"{row['band_low']:.3f} to {row['band_high']:.3f}"
+                f" (segment {', '.join(map(str, row['segment']))})"
+                for row in limits.reset_index().to_dict("records")
+            )
             notes.append(
                 f"noise band (from {band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged"
                 f" system land in {ranges}"

@@ -591,6 +591,17 @@ def test_slices_by_several_names_are_their_combinations(store, golden):
     assert "mrr@10 by difficulty × category" in found.plot(limit=2).figure.get_suptitle()
 
 
+def test_a_trend_prints_its_metric_and_says_where_the_band_does_not_reach(store, golden):
+    found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30")
+    printed = found.shown().set_index("run_id")
+    assert printed["mrr@10"].tolist() == [f"{mean:.3f}" for mean in found.table["mean"]]
+    without = found.table.loc[found.table["band_low"].isna(), "run_id"].tolist()
+    assert without == printed.index[printed[""] == "no band"].tolist() != []
+    # the band moves with the relabelling, so each range names its segments
+    (band,) = [note for note in found.notes() if note.startswith("noise band")]
+    assert "(segment 1, 3); " in band and band.endswith("(segment 4)")
+
+
 def test_a_trend_reloads_from_its_json(store):
     found = store.trend("mrr@10")
     again = type(found).from_json(found.to_json())
