@@ -1306,11 +1306,8 @@ class Evaluation(Tables):
         """
         from ragscore.scoring.provenance import provenance
 
-        names = (
-            None
-            if metrics is None
-            else [self._named(name) for name in names_of(metrics, "metrics")]
-        )
+        if metrics is not None:
+            metrics = [self._named(name) for name in names_of(metrics, "metrics")]
         return provenance(
             self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
             policies=self.policies,
