@@ -5,7 +5,6 @@ import importlib
 import json
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -301,10 +300,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
     """Print the means over the queries that were asked."""
-    asked = replace(
-        golden,
-        queries=golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])],
-    )
+    asked = golden.select(golden.queries["query_id"].isin(results.responses["query_id"]))
     ev = evaluate(results, asked, args.metric)
     table = ev.summary(args.metric if args.metric or args.json else HEADLINE)
     print(as_json(records_of(table)) if args.json else readable(table, []))
