@@ -175,7 +175,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     relabelled, store, golden
 ):
     # After a change of formulas or intervals:
-    # ragscore.demo.history.refresh_history("data/demo/history", "data/demo/golden.yaml").
+    # ragscore.demo.history.refresh_history(Path("data/demo/history"), DEMO / "golden.yaml").
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
     with pytest.warns(UserWarning, match="different provenance"):
         stored = (
