@@ -813,6 +813,8 @@ class Evaluation(Tables):
             The golden set before it was relabelled.
         baseline, candidate
             Run ids or systems; without a candidate, the effect of the labels on the baseline alone.
+        metrics
+            Labels, or one; by default the primary metrics.
 
         Raises
         ------
@@ -825,10 +827,14 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.comparison.relabelling import label_effect
 
-        return label_effect(
+        found = label_effect(
             self.results, self.golden, old, baseline, candidate, metrics=metrics,
             match=self.policies.match,
         )  # fmt: skip
+        if metrics is not None:
+            return found
+        decides = found.deltas["metric"].isin(self.primary).to_numpy()
+        return replace(found, deltas=found.deltas[decides].reset_index(drop=True))
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 

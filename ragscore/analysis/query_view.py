@@ -22,9 +22,8 @@ ROW = 24  # pixels of one hit in the drawing
 GAP = 56  # and of the space in which moves are drawn
 MAX_CHARS = 600  # of a text that is shown
 STROKES = {"up": ("#009e73", ""), "down": ("#d55e00", "6 3"), "same": ("#999999", "")}
-HIT_STYLE = (
-    f"height:{ROW}px;line-height:{ROW}px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
-)
+TAIL = 18  # last characters of an id, which are shown however narrow its list is
+HIT_STYLE = f"height:{ROW}px;line-height:{ROW}px;white-space:pre;overflow:hidden;display:flex"
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,7 +130,7 @@ class QueryView(JsonResult):
         hits = "".join(_hit_html(row, run_id == self.run_ids[0]) for row in rows)
         hits = hits or '<div style="color:#666">no hits</div>'
         return (
-            '<div style="flex:1 1 0;min-width:220px">'
+            '<div style="flex:1 1 0;min-width:260px">'
             f'<div style="height:{ROW}px"><b>{escape(run_id)}</b></div>'
             f"{hits}</div>"
         )
@@ -318,17 +317,29 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
 
 
 def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
-    """Return one hit on one line; its whole text is the tooltip."""
-    mark = f"<b>✔ {escape(str(row['id']))}</b>" if row["target"] else escape(str(row["id"]))
+    """Return one hit on one line; its whole id and text are the tooltip.
+
+    A long id is cut in the middle: ids of one list often begin alike.
+    """
+    name = str(row["id"])
+    cut = max(0, len(name) - TAIL)
+    weight = "bold" if row["target"] else "normal"
+    mark = (
+        f'<span style="min-width:{min(cut, 2)}em;overflow:hidden;text-overflow:ellipsis;'
+        f'font-weight:{weight}">{escape(name[:cut])}</span>'
+        f'<span style="flex:none;font-weight:{weight}">{escape(name[cut:])}</span>'
+    )
     move = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
     number, text = row.get("score"), row.get("text")
     has_score = isinstance(number, float) and not np.isnan(number)
     score = f" <small>{number:.3g}</small>" if has_score else ""
-    tip = f"{row['target']} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
+    met = f" meets {row['target']}" if row["target"] else ""
+    tip = f"{name}{met} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
     background = ";background:rgba(0,158,115,.18)" if row["target"] else ""
     return (
-        f'<div style="{HIT_STYLE}{background}" title="{escape(tip, quote=True)}">{row["rank"]}.'
-        f" {mark}{move}{score}</div>"
+        f'<div style="{HIT_STYLE}{background}" title="{escape(tip, quote=True)}">'
+        f'<span style="flex:none">{row["rank"]}. {"✔ " if row["target"] else ""}</span>{mark}'
+        f'<span style="flex:none">{move}{score}</span></div>'
     )
 
 
