@@ -88,6 +88,7 @@ def test_recall_counts_the_expected_documents_that_were_found(kebab):
         (["c1"], ["x", "y", "z"], 0.0, 0.0),
     ],
 )
+@pytest.mark.filterwarnings("ignore:ids of")  # nothing is found on purpose
 def test_precision_divides_by_k(kebab, expected, chunks, at_5, at_10):
     rows = [{"id": "q", "query": "?", "expected_chunk_ids": expected, "expected_doc_ids": ["d"]}]
     found = kebab(
@@ -260,6 +261,7 @@ def rechunked(write_golden, write_run):
     return rs.load_results(files), golden
 
 
+@pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
 def test_another_chunker_falls_back_to_documents(rechunked):
     report = json.loads(compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
     assert report["deltas"]["chunker_version_match"] == "fallback_doc"

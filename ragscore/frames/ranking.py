@@ -221,7 +221,8 @@ def n_contradicting(hits: pd.DataFrame) -> int:
     """Count the lists in which a hit has a higher score than one ranked before it."""
     cell, rank = _cells(hits), hits["rank"].to_numpy()
     order = np.lexsort((rank, cell))
-    rises = np.diff(hits["score"].to_numpy("float64")[order]) > 0
+    scores = hits["score"].to_numpy("float64")[order]
+    rises = scores[1:] > scores[:-1]  # a difference of two infinities would be none
     rises &= np.diff(cell[order]) == 0
     return len(np.unique(cell[order[1:]][rises]))
 

@@ -313,7 +313,7 @@ def test_ratings_that_dont_fit_are_refused():
         rs.DataError, match="found 1 dimensions; one row per item, one column per rater"
     ):
         krippendorff_alpha([1, 0])
-    with pytest.raises(rs.DataError, match="'nominal', 'ordinal', 'interval'"):
+    with pytest.raises(rs.DataError, match="one of nominal, ordinal, interval"):
         krippendorff_alpha([[1, 0]], "ratio")
     for wrong in (
         lambda: weighted_kappa(["good", "bad"], ["bad", "good"]),

@@ -138,7 +138,7 @@ def change(file, edit):
             lambda file: change(
                 file, lambda table: table.set_column(0, "run_id", pa.array(["z"] * len(table)))
             ),
-            "hits: a run_id that the runs frame doesn't know",
+            "hits: run_id 'z' is not in the runs frame; one of b",
         ),
         (lambda file: file.write_bytes(b"PAR1"), "b/hits.parquet: not a readable Parquet file"),
         (

@@ -589,6 +589,9 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "empty_gold": "one",
         "collapse": "doc",
         "unknown": "miss",
+        "ties": "file",
+        "min_grade": 1,
+        "judged_only": False,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
     assert (

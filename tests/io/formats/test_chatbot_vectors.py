@@ -11,7 +11,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.score_diff import flips
+from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.provenance import same_judges
 
@@ -290,9 +290,11 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
         [case()], {"a": [judged(before)], "b": [judged(after)]}, a=JUDGE, b=JUDGE
     )
     assert (
-        flips(rs.score(results, golden, ["judge_groundedness", "judge_correctness"]), "a", "b")[
-            "kind"
-        ].tolist()
+        diff_scores(
+            rs.score(results, golden, ["judge_groundedness", "judge_correctness"]), "a", "b"
+        )
+        .flips()["kind"]
+        .tolist()
         == kind
     )
 
@@ -304,7 +306,9 @@ def test_11_recall_flips_by_query(load):
         "b": [row("lost"), row("won", hit), row("kept", hit)],
     }
     results, golden = load([case(name) for name in ("lost", "won", "kept")], runs)
-    flipped = flips(rs.score(results, golden, ["hit@5:anchor"], profile="chatbot"), "a", "b")
+    flipped = diff_scores(
+        rs.score(results, golden, ["hit@5:anchor"], profile="chatbot"), "a", "b"
+    ).flips()
     assert flipped[["query_id", "kind"]].to_numpy().tolist() == [
         ["lost", "regression"],
         ["won", "improvement"],
@@ -318,7 +322,7 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
         [case("q"), case("p")], {"a": [row("p")], "b": [row("q", [("a.md", "O")]), row("p")]}
     )
     with pytest.warns(UserWarning, match="golden queries without a row"):
-        assert not len(flips(rs.score(results, golden, ["hit@5"]), "a", "b"))
+        assert not len(diff_scores(rs.score(results, golden, ["hit@5"]), "a", "b").flips())
 
 
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
