@@ -972,7 +972,7 @@ class Evaluation(Tables):
         )  # fmt: skip
 
     def paraphrases(
-        self, *, narrow: int = 10, pool: int = 50, pattern: str | None = None
+        self, *, narrow: int | None = None, pool: int | None = None, pattern: str | None = None
     ) -> Paraphrases:
         r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
 
@@ -980,7 +980,7 @@ class Evaluation(Tables):
         ----------
         narrow, pool
             Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too
-            low at rank ≤ pool.
+            low at rank ≤ pool. By default 10 and 50, or half of the runs' smallest k and that k.
         pattern
             A regular expression with one group that finds the kind of paraphrase in the query id,
             where the golden set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo".
@@ -1004,7 +1004,7 @@ class Evaluation(Tables):
 
         Examples
         --------
-        >>> ev.paraphrases(narrow=5, pool=10).kinds
+        >>> ev.paraphrases().kinds
         """
         from ragscore.analysis.paraphrases import paraphrases
 

@@ -147,19 +147,23 @@ def paraphrases(
     results: Results,
     golden: Golden,
     *,
-    narrow: int = NARROW,
-    pool: int = POOL,
+    narrow: int | None = None,
+    pool: int | None = None,
     pattern: str | None = None,
 ) -> Paraphrases:
     """Compare what is found for several wordings; see `Evaluation.paraphrases`."""
     check_inputs(results, golden)
-    check_type(narrow, int, "narrow", "a whole number from 1")
+    runs = results.runs.reindex(columns=["run_id", "k"])
+    if pool is None:
+        pool = min([POOL, *map(int, runs["k"].dropna())])
     check_type(pool, int, "pool", "a whole number from 1")
+    if narrow is None:
+        narrow = min(NARROW, max(1, pool // 2))
+    check_type(narrow, int, "narrow", "a whole number from 1")
     if not 1 <= narrow <= pool:
         raise DataError(
             f"narrow is {narrow}, pool is {pool}", field="narrow", allowed="1 ≤ narrow ≤ pool"
         )
-    runs = results.runs.reindex(columns=["run_id", "k"])
     shallow = runs[(runs["k"] < pool).fillna(False)]
     if len(shallow):
         named = ", ".join(f"{run_id} (k = {k})" for run_id, k in shallow.itertuples(index=False))

@@ -24,3 +24,7 @@ __all__ = [
     "load_ledger",
     "same_judges",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -18,3 +18,7 @@ __all__ = [
     "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",
     "refusal_matrix", "failure_transitions", "risk_coverage",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -369,6 +369,11 @@ def _three(ids: pd.Index) -> str:
 def _way_on(trouble: _Trouble, column: str, join: Join) -> str:
     """Say which change would join how many ids, and write the code."""
     to, n = trouble.column, len(trouble.expected)
+    if trouble.level == "chunk" and column == "doc_id" and trouble.kind != "no id":
+        return (
+            f"{join.n_joined} of {n} name a document that is among the hits: match='doc', where the"
+            " golden set names documents"
+        )
     whose = f"by the hits' {column}" if column != to else ""
     how = ", ".join(part for part in (whose, join.words) if part)
     pair = " and ".join(map(repr, dict.fromkeys(join.pairs[0])))

@@ -19,3 +19,7 @@ __all__ = [
     "filter_hits", "grade_hits", "parse_citations", "rank_hits", "score_answers", "score_hits",
     "targets_at",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -78,3 +78,7 @@ __all__ = [
     "tied_sets", "two_sample_p", "variance_components", "verdict",
     "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -85,7 +85,8 @@ def test_a_shallow_pool_is_said(group_of):
 
 def test_a_run_of_smaller_k_is_refused(group_of):
     with pytest.raises(rs.DataError, match=r"r \(k = 10\) retrieved fewer than 50 hits a query"):
-        group_of([1], config={"eval_k": 10})
+        group_of([1], config={"eval_k": 10}, pool=50)
+    assert group_of([1], config={"eval_k": 10}).pool == 10  # by default, what the run kept
     assert len(group_of([1], config={"other": 1}).per_query)  # a run that doesn't say is allowed
 
 

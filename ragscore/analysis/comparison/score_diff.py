@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME, paired_means
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import markdown_table, shown_number
@@ -40,8 +41,8 @@ POINTS = {"judge_groundedness": (3.0, 4.0), "judge_correctness": (3.0, 4.0)}
 LARGEST = 3  # queries that are listed in each direction
 
 
-@dataclass(frozen=True)
-class ScoreDiff:
+@dataclass(frozen=True, repr=False)  # else the generated one replaces FramesResult's
+class ScoreDiff(FramesResult):
     """The candidate's scores against the baseline's.
 
     Attributes
@@ -57,8 +58,18 @@ class ScoreDiff:
         |delta| first, equal ones in the candidate's order.
     """
 
+    FRAMES = ("metrics", "largest_changes")
+    METHODS = ("flips", "to_markdown", "to_json")
+
     metrics: pd.DataFrame
     largest_changes: pd.DataFrame
+
+    def _heading(self) -> str:
+        return "The candidate's scores against the baseline's, metric by metric"
+
+    def _shown(self) -> pd.DataFrame:
+        is_shown = (self.metrics["n_better"] + self.metrics["n_worse"] > 0).to_numpy()
+        return self.metrics[is_shown].round(3)
 
     def flips(self, thresholds: dict[str, tuple[float, float]] | None = None) -> pd.DataFrame:
         """One row per metric and query that went from good to bad, or from bad to good.
