@@ -1403,12 +1403,25 @@ class Evaluation(Tables):
             found = counts[name] if name in counts else pd.Series(dtype="int64")
             if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
+        if bare := self._without_hits():
+            notes.append(
+                f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
+                " records no hits, ask for other metrics."
+            )
         answerable = self.golden.queries["answerable"]
         if n := int(answerable.isna().sum()):
             notes.append(f"Queries without any label: {n}. They count in no ranking metric.")
         if n := len(self.golden.refusals):
             notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
         return notes
+
+    def _without_hits(self) -> list[str]:
+        """Return the runs of which no answered query has a hit, as far as the scores tell."""
+        if "empty" not in self.scores or not len(self.golden.targets):
+            return []
+        rows = self.scores[self.scores["state"].eq("scored").to_numpy()]
+        is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
+        return is_empty.index[is_empty].tolist()
 
     def _matched(self) -> str:
         level = self.settings["level"].astype("str").unique().tolist()

@@ -324,3 +324,11 @@ def test_query_ids_that_do_not_join_are_named(results, golden, message):
         pytest.warns(UserWarning, match="without a row"),
     ):
         rs.evaluate(results, golden)
+
+
+def test_a_run_without_any_hit_is_named():
+    answers = pd.DataFrame({"query_id": ["q1", "q2"], "answer": ["x", "y"]})
+    ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})
+    assert any("No row of run has any hit: ranking metrics are 0" in note for note in ev.notes())
+    found = rs.evaluate({"q1": ["a"], "q2": []}, {"q1": ["a"], "q2": ["b"]})
+    assert not any("has any hit" in note for note in found.notes())

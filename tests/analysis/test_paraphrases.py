@@ -28,7 +28,7 @@ def group_of(write_golden, write_run):
     1).
     """
 
-    def found_at(ranks, answers=None, deep=True, **described):
+    def found_at(ranks, answers=None, deep=True, pool=None, **described):
         records = []
         for query, rank in zip(GROUP, ranks, strict=False):
             found = [hit("o", "other", 1)] if rank is None else [hit("x", "docX", rank)]
@@ -40,6 +40,7 @@ def group_of(write_golden, write_run):
         return paraphrases(
             rs.load_results(write_run("r", records, **described)),
             rs.load_golden(write_golden(GROUP[: len(ranks)])),
+            pool=pool,
         )
 
     return found_at
