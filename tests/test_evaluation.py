@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -332,3 +333,17 @@ def test_a_run_without_any_hit_is_named():
     assert any("No row of run has any hit: ranking metrics are 0" in note for note in ev.notes())
     found = rs.evaluate({"q1": ["a"], "q2": []}, {"q1": ["a"], "q2": ["b"]})
     assert not any("has any hit" in note for note in found.notes())
+
+
+def test_columns_of_ones_own_are_compared_gated_drawn_and_reported(ev):
+    own = ev.with_columns(lengths(ev), better="lower").select(["dense", "hybrid"])
+    cmp = own.compare("dense", "hybrid")
+    row = cmp.deltas.set_index("metric").loc["length"]
+    values = own.pivot("length")
+    assert row["delta"] == pytest.approx((values["hybrid"] - values["dense"]).mean())
+    assert row["delta"] > 0 and row["verdict"] == "worse"
+    assert not cmp.gate({"length": 1}).passed and cmp.gate({"length": 100}).passed
+    assert cmp.slices("difficulty", "length").table["metric"].unique().tolist() == ["length"]
+    assert "length" in own.report().to_markdown()
+    assert "length" in own.plot(["length"]).get_xticklabels()[0].get_text()
+    plt.close("all")

@@ -168,29 +168,7 @@ def show_query(
     match: str = "auto",
     texts: pd.DataFrame | None = None,
 ) -> QueryView:
-    """Show one query through several runs.
-
-    The view holds the ranked lists side by side with the hits that met a target marked, the moves
-    between the lists, and the answers.
-
-    Parameters
-    ----------
-    runs
-        Run ids, or systems that only one run has; by default all runs, in their order.
-    match
-        The match level, as for `rs.score`.
-    texts
-        Passages (chunk_id, text) to show where the hits kept no text of their own.
-
-    Returns
-    -------
-    A `QueryView`: print it, end a notebook cell with it, or take its frames.
-
-    Raises
-    ------
-    DataError
-        A query that neither the golden set nor these runs have; an unknown run.
-    """
+    """Show one query through several runs, matched at a level; see `Evaluation.query`."""
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
     if texts is not None:

@@ -51,38 +51,7 @@ def slice_means(
     min_n: int = MIN_N,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return means by slice, and test each slice against the rest of the run's queries.
-
-    Parameters
-    ----------
-    scores
-        From `rs.score` or `store.scores`.
-    by
-        As for `golden.slices`: a name or several.
-    metrics
-        Columns of the scores; by default the headline metrics that were measured.
-    runs
-        Only these; by default all.
-    cluster
-        The column of `golden.queries` whose equal values make queries depend on each other. None:
-        every query stands alone.
-    min_n
-        Slices, or rests, of fewer queries are not tested.
-
-    Returns
-    -------
-    One row per run, slice and metric: the column or columns of `by`; `n` queries with a value,
-    `mean` with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
-    `delta_rest` = mean − mean_rest; `p` of a permutation test of slice against rest (NaN: not
-    tested, as times and costs); `q`, corrected by Benjamini and Hochberg for every test of this
-    frame: about 5 % of the rows with q ≤ .05 are expected to be chance; `is_small`, fewer than
-    `min_n` queries.
-
-    Raises
-    ------
-    DataError
-        No such column or kind of tag; an unknown metric or run.
-    """
+    """Return means by slice, tested against the rest of the run; see `Evaluation.slices`."""
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     parts = [
         _slice_rows(aligned, inside, groups, min_n, seed).assign(**labels)

@@ -108,13 +108,7 @@ def coverage(results: Results, golden: Golden) -> Coverage:
 
 
 def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
-    """Return the queries behind the counts of `coverage(...).runs`.
-
-    Returns
-    -------
-    One row per finding: run_id, query_id and `issue`: missing, extra, duplicate, empty, rank order,
-    ties.
-    """
+    """Return the queries behind the counts of `coverage`; see `Evaluation.coverage_issues`."""
     check_inputs(results, golden)
     responses, hits = results.responses, results.hits
     query_ids = golden.queries["query_id"]

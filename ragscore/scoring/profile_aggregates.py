@@ -20,17 +20,7 @@ from ragscore.scoring.score import score
 def aggregate(
     results: Results, golden: Golden, profile: str | Profile
 ) -> dict[str, dict[str, Any]]:
-    """Aggregate each run as a profile's harness writes it.
-
-    Returns
-    -------
-    {run_id: its JSON object}, rounded as that harness rounds; None where it writes null.
-
-    Raises
-    ------
-    DataError
-        An unknown profile, or what `rs.score` refuses.
-    """
+    """Aggregate each run as a profile's harness writes it; see `Evaluation.to_profile`."""
     check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is None:

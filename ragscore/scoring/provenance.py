@@ -63,31 +63,7 @@ def provenance(
     policies: Policies | None = None,
     **fields: Any,
 ) -> pd.DataFrame:
-    """Describe how these runs are measured; equal descriptions mean that scores are comparable.
-
-    If two values have the same provenance, their difference is due to the system.
-
-    Parameters
-    ----------
-    metrics
-        Labels, or one; by default all default metrics. They decide which versions, judges and
-        fields count.
-    rule, profile, policies, fields
-        As for `rs.score`.
-
-    Returns
-    -------
-    One row per run and component, with its `hash` and its `content` in words. Components: *golden*,
-    the queries and what is expected of each (tags and other notes left out); *rule* and match
-    level; *policies*; *judge_fingerprint*, judge, prompt and temperature of every criterion among
-    the metrics; *metric_versions*; *fields*, the result fields present that decide how a metric is
-    measured (NA content: none of these metrics depends on any).
-
-    Raises
-    ------
-    DataError
-        An unknown metric, policy or profile.
-    """
+    """Describe how these runs are measured; see `Evaluation.provenance`."""
     check_inputs(results, golden)
     labels = DEFAULT_METRICS if metrics is None else names_of(metrics, "metrics")
     described = scoring(results, golden, rule=rule, profile=profile, policies=policies, **fields)

@@ -47,7 +47,7 @@ def summarize(
     cluster: str | None = "group",
     min_grade: int = 1,
 ) -> pd.DataFrame:
-    """Means of every metric, by run and, if asked, by a column or tag of the golden set.
+    """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
 
     Parameters
     ----------
@@ -55,37 +55,12 @@ def summarize(
         From `rs.score` or `store.scores`.
     golden
         Needed for `by`. With it, `n_expected` counts a missing query only for metrics that would
-        have applied to it.
-    by
-        As for `golden.slices`: a column of the queries, a kind of tag, or several of them. A query
-        with several tags counts in each slice, one without in `(none)`.
-    metrics
-        Only these columns; by default all that hold numbers. True and false count as 1 and 0.
+        have applied to it, and intervals know of clusters.
     results
-        The results behind the scores. With them, `n_expected` also counts queries that were
-        refused, not judged or not recorded (see `ev.explain`), and leaves out metrics that the run
-        records nowhere.
-    bounds
-        Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
-        value that is missing were 0, or 1. NaN for metrics that don't range from 0 to 1.
-    cluster
-        With a golden set: the column of `golden.queries` whose equal values make queries depend on
-        each other (paraphrases, a source, a conversation). Intervals allow for it. None: queries
-        are independent. Repeats of a run are no queries of their own: average them first
-        (`ev.average_repeats()`).
+        With them, `n_expected` also counts queries that were refused, not judged or not recorded,
+        and leaves out metrics that the run records nowhere.
     min_grade
-        The policy that the scores were made with.
-
-    Returns
-    -------
-    One row per run, slice (a column per name of `by`) and metric: `mean`; `low`, `high`, its 95 %
-    interval (Wilson for 0/1 metrics, for bounded ones Wilson's form with the n that their spread
-    amounts to, else t, or a bootstrap-t where values are skewed; NaN where equal values tell
-    nothing); `n`, the queries in the mean; `n_expected`, those the metric was expected for;
-    `n_failed`, `n_missing` queries of the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`.
-    Times and costs have order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN
-    where n is too small for one: both bounds of a median take 6 values, of a p95 72), every query
-    counted as its own. A metric that applies to no query has n = 0 and NaN.
+        The lowest grade that is relevant in the scores.
 
     Raises
     ------

@@ -75,37 +75,10 @@ def explain(
     results: Results | None = None,
     min_grade: int = 1,
 ) -> pd.DataFrame:
-    """Tell for every query why it counts in a metric's mean, or why it doesn't.
+    """Tell for every query why it counts in a metric's mean; see `Evaluation.explain`.
 
-    Parameters
-    ----------
-    scores
-        From `rs.score` or `store.scores`, made with this golden set.
-    metrics
-        Labels, or one; by default every column that holds numbers.
-    results
-        What the scores were made from. Without them only failed and missing queries are known; why
-        an answered one has no value at an answer metric stays `unexplained`.
-    min_grade
-        The policy that the scores were made with.
-
-    Returns
-    -------
-    One row per metric, run and query: run_id, query_id, metric; `value` (float64, what counts in
-    the mean; NaN: nothing does); `state`, the cause; `reason`, the same in words. States: *scored*;
-    *not_applicable* (the golden set asks nothing of the query that the metric could judge, the run
-    never records what it is made of, or there is nothing to divide by); *refused* (the system
-    refused an answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are
-    stored); *missing* (no response, or one without what this run records elsewhere); *unexplained*
-    (NaN, and no cause found). A state other than scored may have a value: under `errors="miss"` a
-    failed query is a system_error that counts 0. All but not_applicable and unexplained are the
-    `n_expected` of `ev.summary()`.
-
-    Raises
-    ------
-    DataError
-        Not a frame of `rs.score`, an unknown metric column, or one of text; arguments in another
-        order.
+    Without results only failed and missing queries are known: why an answered one has no value of
+    an answer metric stays `unexplained`.
     """
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 from types import SimpleNamespace
 
 import duckdb  # noqa: F401 (a line of the table uses it)
@@ -708,3 +709,26 @@ def test_hits_as_records_in_json_lines_are_read_whatever_they_are_called(tmp_pat
     row = {"query_id": "q1", "query": "?", "results": [{"chunk_id": "c", "score": 0.4}]}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert load_results(tmp_path / "rows.jsonl").hits["chunk_id"].tolist() == ["c"]
+
+
+@pytest.mark.parametrize("ranked", [True, False])
+def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
+    n = 200_000
+    rows = pl.DataFrame(
+        {
+            "query_id": (pl.Series(range(n)) // 100).cast(pl.String),
+            "doc_id": pl.Series(range(n)).cast(pl.String),
+            "score": 1.0 / (pl.Series(range(n)) % 100 + 1),
+        }
+    )
+    rows = rows.with_columns(rank=pl.Series(range(n)) % 100 + 1) if ranked else rows
+    load_results(rows.head(100))
+    tracemalloc.start()
+    try:
+        results = load_results(rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(results.hits) == n
+    # One text object of a row takes 50 bytes and 8 of a list; ranks, codes and masks take 40.
+    assert peak / n < 50

@@ -62,25 +62,7 @@ class AlignedScores:
 
 
 def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = None) -> pd.DataFrame:
-    """One row per query with the values of one metric, one column per run.
-
-    Parameters
-    ----------
-    scores
-        From `rs.score` or `store.scores`.
-    runs
-        Run ids, or systems that only one run has; by default all runs, in their order.
-
-    Returns
-    -------
-    Values, indexed by query_id; NaN where the metric doesn't apply or the run wasn't asked. Queries
-    that the golden set doesn't have are left out.
-
-    Raises
-    ------
-    DataError
-        An unknown metric or run; two rows of one run for a query.
-    """
+    """Return one row per query and one column per run of a metric; see `Evaluation.pivot`."""
     aligned = align(scores, [metric], runs)
     return pd.DataFrame(
         aligned.of(metric),
