@@ -2,7 +2,8 @@
 
 Such a folder <-> `Results`. A test case that ended in an error has no row there, so it is missing
 from the responses too. Values that the harness computed itself (`retrieval_metrics`,
-`metrics.json`) become `reported`; judges' scores and claims become `judgments`.
+`metrics.json`) become `reported`; judges' scores and claims become `judgments`; the description in
+`summary.md` becomes the run's note.
 """
 
 import json
@@ -23,8 +24,8 @@ from ragscore.io.formats.fields import (
     ranks_of,
     take_columns,
 )
-from ragscore.io.output import by_query, check_one_run, write_json, write_lines
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, read_text
 from ragscore.io.values import (
     extra_fields,
     flag,
@@ -63,6 +64,8 @@ JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctnes
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
+DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
+NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
 
 Record = dict[str, Any]
@@ -79,6 +82,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     for row in json_rows(path, problems):
         _read_row(row, records, lines, problems)
     run, reported = _run(path, config, metrics, records["responses"])
+    run["note"] = read_description(path.parent / "summary.md") if _is_run_folder(path) else None
     records["reported"] += reported
     if config:
         of_config = problems.for_file(path.parent / "config.json")
@@ -99,11 +103,32 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     )
 
 
+def read_description(path: Path) -> str | None:
+    """Return the description of a run in its `summary.md`; None if there is none, or no such file.
+
+    It ends before the section Configuration, so that it may have headings of its own.
+    """
+    if not path.is_file():
+        return None
+    lines = [line.rstrip() for line in read_text(path).splitlines()]
+    if DESCRIPTION not in lines:
+        return None
+    section = lines[lines.index(DESCRIPTION) + 1 :]
+    headings = [line for line in section if line.startswith("## ")]
+    end = AFTER_DESCRIPTION if AFTER_DESCRIPTION in headings else next(iter(headings), None)
+    stated = "\n".join(section if end is None else section[: section.index(end)]).strip()
+    return stated if stated not in ("", NO_DESCRIPTION) else None
+
+
 def _object_beside(path: Path, name: str) -> Record | None:
     """Return the JSON object of another file of the run folder; None without such a file."""
     file = path.parent / name
-    is_run_folder = path.name.startswith("results.jsonl") and file.exists()
-    return json_object(file) if is_run_folder else None
+    return json_object(file) if _is_run_folder(path) and file.exists() else None
+
+
+def _is_run_folder(path: Path) -> bool:
+    """Return True if the files beside a file of rows are those of its run."""
+    return path.name.startswith("results.jsonl")
 
 
 def _run(
@@ -114,8 +139,8 @@ def _run(
     Everything else in `metrics.json` goes to `x_*` columns of the run.
     """
     left = dict(metrics or {})
-    is_run_folder = path.name.startswith("results.jsonl")
-    folder_or_stem = path.absolute().parent.name if is_run_folder else path.name.split(".")[0]
+    stem = path.name.split(".")[0]
+    folder_or_stem = path.absolute().parent.name if _is_run_folder(path) else stem
     run_id = as_id(left.pop("run_id", None)) or folder_or_stem
     stored = left.pop("aggregate_metrics", {})
     numbers, others = _numbers_and_others(stored if isinstance(stored, dict) else {})
@@ -315,7 +340,8 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
     A run that was loaded from such a folder is written with the same objects again, unknown fields
-    included. A field that is null there may be absent here, except in `config.json`.
+    included. A field that is null there may be absent here, except in `config.json`. Of its
+    `summary.md` only the description is written, which is the run's note.
     `metrics.json` holds the values that the run came with (`results.reported`);
     `ev.save_metrics_json` writes newly computed ones.
 
@@ -354,6 +380,9 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
         write_json(folder / "config.json", json.loads(run["config"]), indent=2)
     if metrics := _metrics(run, rows["reported"].get(RUN_LEVEL, [])):
         write_json(folder / "metrics.json", metrics, indent=2)
+    if "note" in run:
+        title = f"# Evaluation Run Summary\n\n**Run ID**: `{run['run_id']}`\n\n"
+        write_text(folder / "summary.md", f"{title}{DESCRIPTION}\n\n{run['note']}\n")
     return folder
 
 

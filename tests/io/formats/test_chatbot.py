@@ -7,6 +7,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.golden.coverage import coverage
+from ragscore.io.formats.chatbot import read_description
 
 CONFIG = {
     "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback",
@@ -263,6 +264,56 @@ def test_stored_values_are_reported_by_case_and_for_the_run(run_folder):
         and reported["test_001", "scope_miss"] == 0
     )
     assert reported["", "latency.p50_ms"] == 1234 and reported["", "recall_at_k_avg"] == 0.5
+
+
+SUMMARY = """# Evaluation Run Summary
+
+**Run ID**: `20251219_235258`
+**Timestamp**: 2025-12-19 23:55:13 UTC
+
+## Run Description
+
+{}
+
+## Configuration
+
+### RAG Parameters
+
+- **K**: 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("summary", "description"),
+    [
+        (SUMMARY.format("a wider k"), "a wider k"),
+        (SUMMARY.format("a wider k").replace("\n", "\r\n"), "a wider k"),
+        (SUMMARY.format("two\n\nparagraphs"), "two\n\nparagraphs"),
+        (SUMMARY.format("## Why\n\nits own heading"), "## Why\n\nits own heading"),
+        ("## Run Description\n\nno more sections\n", "no more sections"),
+        ("## Run Description\n\none\n\n## Files\n\n- a\n", "one"),
+        (SUMMARY.format("No description provided"), None),
+        (SUMMARY.format(""), None),
+        ("# Evaluation Run Summary\n\n## Configuration\n", None),
+        ("", None),
+    ],
+)
+def test_the_description_of_a_summary_is_its_section_or_nothing(tmp_path, summary, description):
+    (tmp_path / "summary.md").write_bytes(summary.encode())
+    assert read_description(tmp_path / "summary.md") == description
+
+
+def test_without_a_summary_there_is_no_description(tmp_path):
+    assert read_description(tmp_path / "summary.md") is None
+
+
+def test_the_description_of_a_summary_is_the_runs_note_and_is_written_back(run_folder, tmp_path):
+    (run_folder / "summary.md").write_text(SUMMARY.format("first\n\nand second paragraph"))
+    results = rs.load_results(run_folder / "results.jsonl")
+    assert results.runs["note"].tolist() == ["first\n\nand second paragraph"]
+    rs.io.write_chatbot(results, tmp_path / "out")
+    again = rs.load_results(tmp_path / "out" / "results.jsonl")
+    assert again.runs["note"].tolist() == results.runs["note"].tolist()
 
 
 def test_a_run_folder_round_trips(run_folder, tmp_path):
