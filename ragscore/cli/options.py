@@ -82,7 +82,7 @@ def add_golden(parser: argparse.ArgumentParser, is_positional: bool = False) -> 
         parser.add_argument("golden", help=GOLDEN_HELP)
     group = parser.add_argument_group("the golden file")
     if not is_positional:
-        text = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN names)"
+        text = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
         group.add_argument("--golden", metavar="FILE", help=text)
     add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
 

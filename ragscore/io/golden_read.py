@@ -300,17 +300,24 @@ def _check_groups(tables: Tables, problems: Problems) -> None:
 def check_catalogue(
     targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems
 ) -> None:
-    """Report expected ids that the catalogue lacks, for each kind of id that it has."""
+    """Report expected ids that the catalogue lacks, of each kind that it has, in one problem."""
     check_type(catalogue, pd.DataFrame, "catalogue")
-    for level in ("doc", "chunk"):
+    fields, found = [], []
+    for level, what in (("doc", "document"), ("chunk", "chunk")):
         name, column = ID_FIELDS[level]
         if column in catalogue.columns:
             expected = {target[column] for target in targets if target["level"] == level}
-            unknown = sorted(expected - set(catalogue[column].dropna()))
+            unknown = sorted(expected - set(catalogue[column].dropna().astype("str")))
             if unknown:
-                problems.add(
-                    f"{len(unknown)} ids are not in the catalogue: {', '.join(unknown)}", field=name
-                )
+                fields.append(name)
+                plural = "s" if len(unknown) > 1 else ""
+                found.append(f"{len(unknown)} {what}{plural} ({', '.join(unknown)})")
+    if found:
+        problems.add(
+            f"not in the catalogue: {', '.join(found)}",
+            field=", ".join(fields),
+            allowed="ids of the catalogue",
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -48,7 +48,8 @@ from ragscore.io.tables import frame_of, read_golden_table, read_results_table, 
 from ragscore.io.tools.registry import golden_formats, result_formats
 
 IR_DATASETS = "ir_datasets:"
-GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
+GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
+"""Names of the environment variable for the golden file; the first that is set counts."""
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 Paths = str | os.PathLike[str] | list[str] | list[Path]
 
@@ -156,7 +157,7 @@ def load_golden(
         BEIR folder, another tool's file, or a table of CSV, TSV, Parquet or JSON. A frame of
         pandas, polars, pyarrow, DuckDB or a `datasets.Dataset`. A list of records. A dict `{query:
         [ids]}` or `{query: {id: grade}}`. "ir_datasets:NAME". By default the file that the
-        environment variable RAGSCORE_GOLDEN names.
+        environment variable RAGSCORE_GOLDEN (or KEBAB_EVAL_GOLDEN) names.
     format
         The name of a format, where the content doesn't tell it.
     columns
@@ -202,9 +203,10 @@ def load_golden(
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
     if isinstance(source, Golden):
         return source
-    chosen = source if source is not None else os.environ.get(GOLDEN_VARIABLE)
+    named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
+    chosen = source if source is not None else next(iter(named), None)
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
-        allowed = f"a path, or the environment variable {GOLDEN_VARIABLE}"
+        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
         raise DataError("no golden file given", field="source", allowed=allowed)
     if paths := _several(chosen):
         return _joined(

@@ -41,23 +41,34 @@ def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
         rs.load_golden(write_golden(rows))
 
 
-def test_unknown_expected_ids_are_all_listed(write_golden):
+def test_unknown_expected_ids_are_all_listed_documents_then_chunks(write_golden):
     rows = [
+        {"id": "q1", "query": "?", "expected_doc_ids": ["d9", "d8"], "expected_chunk_ids": ["c9"]},
         {
-            "id": "q",
+            "id": "q2",
             "query": "?",
-            "expected_doc_ids": ["d1", "d9", "d8"],
-            "expected_chunk_ids": ["present", "missing"],
-        }
+            "expected_doc_ids": ["d1", "d9"],
+            "expected_chunk_ids": ["c1", "c10", "c9"],
+        },
     ]
     file = write_golden(rows)
-    with pytest.raises(
-        rs.DataError, match="expected_doc_ids: 2 ids are not in the catalogue: d8, d9"
-    ):
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"], "doc_id": ["d1"]}))
     with pytest.raises(rs.DataError) as caught:
-        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"]}))
-    assert "missing" in str(caught.value) and "present" not in str(caught.value)
+        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]}))
+    assert str(caught.value).endswith(
+        "expected_doc_ids, expected_chunk_ids: not in the catalogue: 2 documents (d8, d9), 2 chunks"
+        " (c10, c9); ids of the catalogue"
+    )
+    # of a kind of id that the catalogue doesn't have, none is missing
+    with pytest.raises(rs.DataError, match=r"expected_chunk_ids: not in .*: 1 chunk \(c10\);"):
+        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1", "c9"]}))
+    lenient = rs.load_golden(file, strict=False, catalogue=pd.DataFrame({"doc_id": ["d1", "d8"]}))
+    assert lenient.problems["found"].tolist() == ["not in the catalogue: 1 document (d9)"]
+
+
+def test_a_catalogue_of_numbers_holds_the_ids_that_a_file_writes_as_numbers(write_golden):
+    file = write_golden([{"id": "q", "query": "?", "expected_chunk_ids": [7, 8]}])
+    with pytest.raises(rs.DataError, match=r"1 chunk \(8\)"):
+        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": [7]}))
 
 
 def test_a_group_that_disagrees_is_named_with_its_canonical_member(write_golden):
@@ -331,6 +342,7 @@ def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run)
 @pytest.mark.parametrize("given", [None, 3, [3], {"a": 1.5}])
 def test_a_path_that_is_none_says_what_is_allowed(given, monkeypatch):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
+    monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
     allowed = r"\{query: \[ids\]\}|a dict per row"
     with pytest.raises(rs.DataError, match=rf"found .*({allowed})"):
         rs.load_results(given)
@@ -354,11 +366,24 @@ def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
 
 
 def test_golden_path_from_the_environment(write_golden, monkeypatch):
+    monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
     monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES)))
     assert len(rs.load_golden().queries) == 3
     monkeypatch.delenv("RAGSCORE_GOLDEN")
-    with pytest.raises(rs.DataError, match="no golden file given"):
+    with pytest.raises(rs.DataError, match="variable RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN"):
         rs.load_golden()
+
+
+def test_the_variable_of_another_harness_names_the_golden_file_unless_ours_does(
+    write_golden, monkeypatch
+):
+    monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
+    monkeypatch.setenv("KEBAB_EVAL_GOLDEN", str(write_golden(THREE_QUERIES)))
+    assert len(rs.load_golden().queries) == 3
+    monkeypatch.setenv("RAGSCORE_GOLDEN", "")  # an empty name is none
+    assert len(rs.load_golden().queries) == 3
+    monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES[:1], "own.yaml")))
+    assert len(rs.load_golden().queries) == 1
 
 
 def test_alternatives_grades_groups_and_own_fields(write_golden):

@@ -261,7 +261,7 @@ def test_an_option_that_means_nothing_to_the_format_is_refused(beir, write):
 
 def test_expected_documents_must_be_in_the_catalogue(write):
     catalogue = pd.DataFrame({"doc_id": ["d1", "d2"]})
-    with pytest.raises(rs.DataError, match="1 ids are not in the catalogue: d3"):
+    with pytest.raises(rs.DataError, match=r"not in the catalogue: 1 document \(d3\)"):
         rs.load_golden(write("qrels.txt", QRELS), catalogue=catalogue)
 
 
