@@ -106,3 +106,37 @@ def test_a_question_of_empty_keys_only_is_not_satisfied(load):
     ]
     results, golden = load(questions, [said("q", [found(1, "a")]), said("other", [found(1, "k")])])
     assert aggregate_of(results, golden, "seed-mcp")["dense"]["recall_known"] == 0.5
+
+
+LONG_LISTS = [  # the first right hit stands at rank 1, 7, 2
+    said("q1", [found(rank, "k1" if rank == 1 else "x") for rank in range(1, 9)]),
+    said("q2", [found(rank, "k2" if rank == 7 else "x") for rank in range(1, 9)]),
+    said("q3", [found(rank, "k3" if rank == 2 else "x") for rank in range(1, 9)]),
+]
+EXPECT = [{"query": f"q{n}", "expected_source_keys": [f"k{n}"]} for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("ks", "passed", "mrr"),
+    [
+        ((5,), [2], [(1 + 0 + 1 / 2) / 3]),
+        ((7,), [3], [(1 + 1 / 7 + 1 / 2) / 3]),
+        # a run that states no k is judged by its whole lists, in both
+        ((None,), [3], [(1 + 1 / 7 + 1 / 2) / 3]),
+        ((1, 5), [1, 2], [1 / 3, (1 + 1 / 2) / 3]),  # each retriever by its own k
+    ],
+)
+@pytest.mark.filterwarnings("error:cut-offs above")
+def test_passed_and_mrr_look_at_the_same_first_hits(load, ks, passed, mrr):
+    lines = [one | {"retriever": f"r{n}", "k": k} for n, k in enumerate(ks) for one in LONG_LISTS]
+    aggregates = list(aggregate_of(*load(EXPECT, lines), "seed-mcp").values())
+    assert [one["passed"] for one in aggregates] == passed
+    assert [one["mrr"] for one in aggregates] == pytest.approx(mrr)
+
+
+def test_the_profile_and_the_table_of_retrievers_agree_on_long_lists(load):
+    results, golden = load(EXPECT, LONG_LISTS)
+    table = rs.evaluate(results, golden).retrievers().table
+    aggregate = aggregate_of(results, golden, "seed-mcp")["dense"]
+    assert table["mrr_all"].tolist() == pytest.approx([aggregate["mrr"]])
+    assert table["passed"].tolist() == [aggregate["passed"]]

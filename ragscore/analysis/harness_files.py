@@ -83,7 +83,7 @@ def config_hash(config: dict[str, Any]) -> str:
 
 def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str, Any]:
     """Return the content of `aggregate_metrics`."""
-    run_id, k = next(iter(k_of_runs(results).items()))
+    run_id, k = next(iter(k_of_runs(results, profile).items()))
     rows = scores_by_run(results, golden, profile)[run_id]
     means = aggregate_rows(rows, profile, k)
     if results.chunks is not None and results.documents is not None:
@@ -108,7 +108,7 @@ def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str,
 
 
 def _by_slice(
-    rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int
+    rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int | None
 ) -> dict[str, Any]:
     """Return the means of each slice, with its number of tests.
 

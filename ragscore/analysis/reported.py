@@ -120,7 +120,7 @@ def check_reported(
     """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_profile(profile)
-    rows = rows.assign(label=_labels(rows, k_of_runs(results), chosen))
+    rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
     if labels := rows["label"].dropna().unique().tolist():
         scores = score(results, golden, labels, profile=chosen, policies=policies, **fields)
         values = _recomputed(scores, labels)
@@ -166,7 +166,7 @@ def _unknown(metric: str) -> str:
     return f"no cut-off given, as in {name}@5" if f"{name}@k" in BY_NAME else "no metric of ours"
 
 
-def _labels(rows: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> pd.Series:
+def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | None) -> pd.Series:
     """Return our label for each reported value; a profile's name is taken at its run's own k."""
     pairs = list(zip(rows["run_id"], rows["metric"], strict=True))
     labels = {
@@ -176,16 +176,18 @@ def _labels(rows: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> 
     return pd.Series([labels[pair] for pair in pairs], index=rows.index, dtype="str")
 
 
-def _profile_label(profile: Profile | None, metric: str, k: int) -> str | None:
+def _profile_label(profile: Profile | None, metric: str, k: int | None) -> str | None:
     """Return our label for what a profile's aggregate calls `metric`.
 
     An aggregate may call the mean `metric_avg` or `metric_rate`.
     """
-    expressions = profile.aggregate if profile is not None else {}
+    if profile is None:
+        return None
+    expressions = profile.aggregate
     names = [name for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions]
     if not names or "{k}" in expressions[names[0]] or "(" in expressions[names[0]]:
         return None
-    return expressions[names[0]].format(run_k=k)
+    return profile.at(expressions[names[0]], k)
 
 
 def _run_values(aggregates: dict[str, dict[str, Any]]) -> pd.Series:

@@ -12,7 +12,7 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 
-DEFAULT_K = 5  # of a run that doesn't state its own
+DEFAULT_K = 5
 METRICS_JSON = "chatbot"  # whose metrics.json `ev.save_metrics_json` writes
 
 
@@ -24,8 +24,9 @@ class Profile:
     ----------
     aggregate
         Key of its aggregate JSON (a dot makes an object) -> metric label, or p50 / p95 / sum of
-        one: `p50(latency_ms)`. `{k}` makes it a mapping over `ks`; `{run_k}` is the run's own k
-        (`DEFAULT_K` if it states none).
+        one: `p50(latency_ms)`. `{k}` makes it a mapping over `ks`; `{run_k}` is the run's own k.
+    default_k
+        k of a run that states none. None: no limit, `mrr@{run_k}` is then `mrr`.
     zero_if_none, omit_if_none
         Keys that it writes as 0, or leaves out, where no query counts; the others become null.
     over_all_rows
@@ -62,6 +63,7 @@ class Profile:
     name: str
     aggregate: dict[str, str]
     ks: tuple[int, ...] = (1, 3, 5, 10)
+    default_k: int | None = DEFAULT_K
     zero_if_none: tuple[str, ...] = ()
     omit_if_none: tuple[str, ...] = ()
     over_all_rows: tuple[str, ...] = ()
@@ -77,14 +79,20 @@ class Profile:
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
 
-    def labels(self, run_ks: Iterable[int] = ()) -> list[str]:
+    def at(self, expression: str, run_k: int | None, k: int = 0) -> str:
+        """Return an expression of the aggregate for a run of this k."""
+        if run_k is None:
+            expression = expression.replace("@{run_k}", "")
+        return expression.format(k=k, run_k=run_k)
+
+    def labels(self, run_ks: Iterable[int | None] = ()) -> list[str]:
         """Return every metric label that the aggregate needs, for runs of these k."""
         found: list[str] = []
-        cuts = tuple(run_ks) or (DEFAULT_K,)
+        cuts = tuple(run_ks) or (self.default_k,)
         for expression in self.aggregate.values():
             label = expression.partition("(")[2].removesuffix(")") or expression
             found += [
-                label.format(k=k, run_k=run_k)
+                self.at(label, run_k, k)
                 for k in (self.ks if "{k}" in label else (0,))
                 for run_k in (cuts if "{run_k}" in label else (0,))
             ]
@@ -127,8 +135,10 @@ PROFILES = {
         name="seed-mcp",
         aggregate={
             "passed": "sum(passed)", "recall_known": "passed", "precision_top1": "hit@1:predicate",
-            "mrr": "mrr:predicate", "avg_latency_ms": "latency_ms",
+            # `passed` looks at the run's own k, or at whole lists where it states none
+            "mrr": "mrr@{run_k}:predicate", "avg_latency_ms": "latency_ms",
         },
+        default_k=None,
         zero_if_none=("passed", "recall_known", "precision_top1", "mrr"),
         over_all_rows=("recall_known", "precision_top1", "mrr"),
         totals={"n_queries": "asked"},
