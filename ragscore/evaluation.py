@@ -81,7 +81,8 @@ def evaluate(
         `Results` and `Golden`, or whatever `rs.load_results` and `rs.load_golden` take: paths,
         patterns, frames, dicts, records.
     metrics
-        Labels, or one; by default every default metric. Others are scored when they are asked for.
+        Labels, or one; by default every default metric, and those that the runs' judgments
+        measure. Others are scored when they are asked for.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile

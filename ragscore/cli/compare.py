@@ -26,7 +26,7 @@ from ragscore.cli.options import (
     refuse_beside_profile,
 )
 from ragscore.frames.data import DataError
-from ragscore.scoring.metrics import DEFAULT_METRICS
+from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 LISTED = 20  # changed queries that a comparison lists without --all
@@ -161,8 +161,9 @@ def _compare(args: argparse.Namespace) -> None:
 def _gate(args: argparse.Namespace) -> int:
     allowed = losses(args.max_drop, "--max-drop")
     golden, results, baseline, candidate = load_pair(args)
-    metrics = list(dict.fromkeys([*DEFAULT_METRICS, *allowed]))
-    ev = evaluated(args, golden, results, metrics)
+    # By every default metric, to know the primary ones; the gate's own are scored when asked for.
+    ev = evaluated(args, golden, results)
+    metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
     found = cmp.gate(allowed, rule=args.rule, require=args.require)
     print(

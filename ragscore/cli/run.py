@@ -24,7 +24,8 @@ from ragscore.collecting.systems import ALLOWED, CARRIED, Given
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.load import load_golden
-from ragscore.scoring.metrics import HEADLINE
+from ragscore.scoring.metrics import headline_of
+from ragscore.scoring.value_states import metric_columns
 
 # The systems of ragscore.demo, whose packages are imported only when one is asked.
 DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
@@ -302,7 +303,8 @@ def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
     """Print the means over the queries that were asked."""
     asked = golden.select(golden.queries["query_id"].isin(results.responses["query_id"]))
     ev = evaluate(results, asked, args.metric)
-    table = ev.summary(args.metric if args.metric or args.json else HEADLINE)
+    metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
+    table = ev.summary(metrics)
     print(as_json(records_of(table)) if args.json else readable(table, []))
 
 

@@ -26,8 +26,9 @@ from ragscore.cli.options import (
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
 from ragscore.io.load import GOLDEN_FORMATS, load_golden
-from ragscore.scoring.metrics import HEADLINE, parse_label
+from ragscore.scoring.metrics import headline_of, parse_label
 from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.value_states import metric_columns
 
 
 def add_score(commands: Commands) -> None:
@@ -62,7 +63,8 @@ def _score(args: argparse.Namespace) -> None:
         return
     ev = evaluated(args, golden, results, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
-    table = ev.summary(args.metric if args.metric or args.json else HEADLINE, by)
+    metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
+    table = ev.summary(metrics, by)
     print(as_json(records_of(table)) if args.json else readable(table, args.by or []))
 
 

@@ -71,6 +71,18 @@ def score_judgments(
     return columns
 
 
+def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
+    """Return the metrics that these judgments are scored by, `judge_failed` if any of them failed.
+
+    Without judge_refused, of which neither value is better (see `with_judged_refusals`).
+    """
+    if judgments is None:
+        return set()
+    found = set(judgments["criterion"].unique()) & set(CRITERIA) - {"judge_refused"}
+    has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
+    return found | ({FAILED} if has_failed else set())
+
+
 def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """Fill in `responses.refused` from the abstention judge's verdicts, where it isn't known.
 

@@ -5,7 +5,7 @@ per metric. The table says of each metric what it means, when it is NaN and whic
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -172,23 +172,33 @@ PARAMETER_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "iprec": (lambda r: 0 <= r <= 1, "a recall level from 0 to 1, as in iprec@0.1"),
 }
 RECALL_LEVELS = tuple(level / 10 for level in range(11))  # of 11pt_avg
-DEFAULT_METRICS = [
-    label
-    for m in TABLE
-    if m.default
-    for label in (
-        [m.name[:-1] + str(k) for k in DEFAULT_KS]
-        if m.name.endswith("@k") and m.name != "mrr@k"
-        else [m.name.replace("@k", "@10")]
-    )
-]
 
 
+def default_metrics(judged: Collection[str] = ()) -> list[str]:
+    """Return the labels that are scored unless others are asked for, in the table's order.
+
+    Metrics that a judge measures are among them where results carry a judge's verdicts: `judged`.
+    """
+    return [
+        label
+        for m in TABLE
+        if m.default or m.name in judged
+        for label in (
+            [m.name[:-1] + str(k) for k in DEFAULT_KS]
+            if m.name.endswith("@k") and m.name != "mrr@k"
+            else [m.name.replace("@k", "@10")]
+        )
+    ]
+
+
+DEFAULT_METRICS = default_metrics()
 # The metrics that a table for readers starts with; everything else stays in the frames.
 HEADLINE = [
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed",
-    "answer_checks", "citation_coverage", "refusal_correct", "answered_unanswerable",
-    "false_refusal", "empty", "failed", "latency_ms",
+    "answer_checks", "key_facts", "faithfulness", "context_precision", "context_recall",
+    "answer_relevance", "claim_precision", "claim_recall", "judge_groundedness",
+    "judge_correctness", "judge_failed", "citation_coverage", "refusal_correct",
+    "answered_unanswerable", "false_refusal", "empty", "failed", "latency_ms",
 ]  # fmt: skip
 
 

@@ -18,8 +18,8 @@ from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
-from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, describe
+from ragscore.scoring.judgments import CRITERIA, FAILED, judged_metrics
+from ragscore.scoring.metrics import BY_NAME, default_metrics, describe
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import Rule
@@ -65,7 +65,10 @@ def provenance(
 ) -> pd.DataFrame:
     """Describe how these runs are measured; see `Evaluation.provenance`."""
     check_inputs(results, golden)
-    labels = DEFAULT_METRICS if metrics is None else names_of(metrics, "metrics")
+    if metrics is None:
+        labels = default_metrics(judged_metrics(results.judgments))
+    else:
+        labels = names_of(metrics, "metrics")
     described = scoring(results, golden, rule=rule, profile=profile, policies=policies, **fields)
     frame = provenance_frame(provenance_parts(results, golden, labels, described), labels)
     return frame.astype({"run_id": results.runs["run_id"].dtype})

@@ -6,7 +6,7 @@ what the scoring was made of. Everything else in this folder is a step of it.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -38,8 +38,9 @@ from ragscore.scoring.id_overlap import (
     join_notes,
     n_targets_with_id,
 )
+from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
+from ragscore.scoring.metrics import BY_NAME, Label, default_metrics, parse_label, ranking_columns
 from ragscore.scoring.policies import (
     EMPTY_VALUE,
     NEVER_VACUOUS,
@@ -93,7 +94,8 @@ def score(
     Parameters
     ----------
     metrics
-        Labels, or one (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10.
+        Labels, or one (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10,
+        and those that the runs' judgments measure.
     rule
         A rule of your own, (hits, targets) -> matches, instead of the level's; `match` says which
         targets it gets.
@@ -175,15 +177,23 @@ LABELS = "labels, such as 'mrr@10'"
 
 
 def labels_of(
-    results: Results, metrics: list[str] | str | None, profile: Profile | None
+    results: Results,
+    metrics: list[str] | str | None,
+    profile: Profile | None,
+    judged: Collection[str] | None = None,
 ) -> list[Label]:
-    """Return the metrics asked for, else the profile's at the runs' k, else the default ones."""
+    """Return the metrics asked for, else the profile's at the runs' k, else the default ones.
+
+    The default ones include those that judges measured: `judged`, else those of the results.
+    """
     given = None if metrics is None else names_of(metrics, "metrics", LABELS)
     if not given and profile:
         ks = results.runs["k"].dropna().unique().tolist() if "k" in results.runs else []
         given = profile.labels([int(k) for k in ks])
+    if not given:
+        given = default_metrics(judged_metrics(results.judgments) if judged is None else judged)
     # a metric may be asked for by several names
-    return list(dict.fromkeys(parse_label(text) for text in given or DEFAULT_METRICS))
+    return list(dict.fromkeys(parse_label(text) for text in given))
 
 
 def keeps_refusals(profile: Profile | None) -> bool:

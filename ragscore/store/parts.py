@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import Results, categorical, conform, empty, narrowed
+from ragscore.scoring.judgments import judged_metrics
 from ragscore.store.files import (
     RESPONSES_KEY,
     Lengths,
@@ -262,6 +263,17 @@ def statistics_of(run: StoredRun, kind: str) -> dict[str, bool | None]:
         name: True if True in of_groups else None if None in of_groups else False
         for name, of_groups in has_values.items()
     }
+
+
+def judged_metrics_of(run: StoredRun) -> set[str]:
+    """Return the metrics that a run's stored judgments are scored by."""
+    file = run.folder / "judgments.parquet"
+    if not file.exists():
+        return set()
+    with open_parquet(file) as source:
+        names = [name for name in ("criterion", "state") if name in source.schema_arrow.names]
+        found = source.read(names)
+    return judged_metrics(found.group_by(names).aggregate([]).to_pandas())
 
 
 def _begins(file: pq.ParquetFile) -> list[int] | None:

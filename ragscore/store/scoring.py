@@ -57,7 +57,7 @@ from ragscore.store.part_scoring import (
     run_each,
     score_batch,
 )
-from ragscore.store.parts import parts_of, read_part, statistics_of
+from ragscore.store.parts import judged_metrics_of, parts_of, read_part, statistics_of
 from ragscore.store.runs import StoredRun
 
 PROFILE = "profile"
@@ -132,7 +132,9 @@ def score_stored_runs(
     `about` holds their rows of the runs frame.
     """
     known = Results(runs=about, responses=empty("responses"))
-    labels = labels_of(known, metrics, profile)
+    are_default = not metrics and profile is None
+    judged = set().union(*map(judged_metrics_of, runs)) if are_default else None
+    labels = labels_of(known, metrics, profile, judged)
     resolved = resolve_policies(profile, policies)
     job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)

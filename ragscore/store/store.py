@@ -17,7 +17,7 @@ from ragscore.frames.errors import check_choice, names_of
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
-from ragscore.scoring.metrics import DEFAULT_METRICS
+from ragscore.scoring.metrics import default_metrics
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
@@ -362,9 +362,10 @@ class RunStore:
         """Return what measured each scored run, oldest run first: the frame of `ev.provenance`."""
         catalogue = self._open()
         parts = catalogue.provenance(catalogue.table["run_id"].astype("str").tolist())
-        return provenance_frame(
-            parts, DEFAULT_METRICS if metrics is None else names_of(metrics, "metrics")
-        )
+        if metrics is not None:
+            return provenance_frame(parts, names_of(metrics, "metrics"))
+        judged = {name for part in parts.values() for name in part.get("judge_fingerprint", {})}
+        return provenance_frame(parts, default_metrics(judged))
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Compare the golden sets that two runs were scored by, query by query.

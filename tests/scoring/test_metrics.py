@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
+from ragscore.scoring.judgments import CRITERIA, FAILED
+from ragscore.scoring.metrics import (
+    DEFAULT_METRICS,
+    HEADLINE,
+    TABLE,
+    default_metrics,
+    parse_label,
+)
 
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)
@@ -184,7 +191,7 @@ def test_another_query_changes_nothing_for_the_others(data, more):
 def test_columns_come_in_the_order_of_the_table():
     assert DEFAULT_METRICS[:4] == ["hit@1", "hit@3", "hit@5", "hit@10"]
     assert DEFAULT_METRICS.index("recall@5") < DEFAULT_METRICS.index("recall@10")
-    assert set(HEADLINE) <= set(DEFAULT_METRICS)
+    assert set(HEADLINE) <= set(default_metrics([*CRITERIA, FAILED]))
 
 
 @pytest.mark.parametrize(

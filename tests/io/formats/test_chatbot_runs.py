@@ -1,0 +1,185 @@
+"""What a user of the chatbot harness does with two run folders: score, compare, store, follow."""
+
+import json
+
+import pytest
+
+import ragscore as rs
+from ragscore.cli import main
+
+CONFIG = {
+    "k": 5, "folder_mode": "on", "judge_model": "judge-1", "judge_prompt_version": "v1.0",
+    "judge_temperature": 0.0, "eval_set_commit_hash": "abc",
+}  # fmt: skip
+GROUNDEDNESS, CORRECTNESS = "judge_groundedness", "judge_correctness"
+# ranks of the right passage, groundedness, correctness, by query and run
+BEFORE = {"t1": (1, 4.0, 4.0), "t2": (2, 4.0, 2.0), "t3": (None, 1.0, 3.0), "t4": (7, None, None)}
+AFTER = {"t1": (1, 2.9, 4.0), "t2": (1, 3.0, 4.0), "t3": (3, 4.0, 3.5), "t4": (6, None, None)}
+
+
+def write_chatbot_golden(folder):
+    cases = [
+        {
+            "id": query_id, "question": f"about {query_id}?", "answerable": True,
+            "expected_key_facts": [], "gold_supports": [{"rel_path": f"{query_id}.md",
+            "heading_path": "# Overview"}], "required_support_groups": None,
+            "recency_conflict_rule": None, "tags": [], "vaults": [], "folders": [],
+            "category": "factual", "difficulty": "easy",
+        }
+        for query_id in BEFORE
+    ]  # fmt: skip
+    return _write_lines(folder / "eval_set.jsonl", cases)
+
+
+def write_chatbot_run(folder, cases, **changed):
+    """Write a run folder; `changed` are fields of its config, of which None is left out."""
+    config = {name: value for name, value in (CONFIG | changed).items() if value is not None}
+    rows = []
+    for query_id, (right, groundedness, correctness) in cases.items():
+        chunks = [
+            {
+                "chunk_id": f"{query_id}-{rank}", "rank": rank, "score_final": 1 / rank,
+                "rel_path": f"{query_id}.md" if rank == right else "other.md",
+                "heading_path": "# Overview", "text": "words",
+            }
+            for rank in range(1, 9)
+        ]  # fmt: skip
+        row = {
+            "test_case_id": query_id, "question": f"about {query_id}?", "answer": "This.",
+            "references": [], "retrieved_chunks": chunks, "config": config,
+            "latency": {"total_ms": 1000.0}, "abstention": {"abstained": False},
+        }  # fmt: skip
+        if groundedness is not None:
+            row |= {
+                "groundedness": {"score": groundedness, "reasoning": "r"},
+                "correctness": {"score": correctness, "reasoning": "r"},
+            }
+        rows.append(row)
+    _write_lines(folder / "results.jsonl", rows)
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _write_lines(file, records):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return file
+
+
+@pytest.fixture
+def golden(tmp_path):
+    return rs.load_golden(write_chatbot_golden(tmp_path))
+
+
+@pytest.fixture
+def two_runs(tmp_path):
+    return rs.load_results(
+        [
+            write_chatbot_run(tmp_path / "20251219_100000", BEFORE),
+            write_chatbot_run(tmp_path / "20251219_200000", AFTER),
+        ]
+    )
+
+
+@pytest.fixture
+def ev(two_runs, golden):
+    return rs.evaluate(two_runs, golden)
+
+
+A, B = "20251219_100000", "20251219_200000"
+
+
+def test_scores_have_the_points_of_judges_that_runs_carry_without_being_asked(two_runs, golden):
+    scores = rs.score(two_runs, golden)
+    points = scores[scores["run_id"] == A][GROUNDEDNESS]
+    assert points.dropna().to_dict() == {"t1": 4.0, "t2": 4.0, "t3": 1.0}
+    assert scores[scores["run_id"] == B][CORRECTNESS].dropna().to_dict() == {
+        "t1": 4.0, "t2": 4.0, "t3": 3.5,
+    }  # fmt: skip
+    assert "faithfulness" not in scores  # nobody judged it
+
+
+def test_runs_that_nobody_judged_have_no_column_of_points(tmp_path, golden):
+    cases = {name: (rank, None, None) for name, (rank, *_) in BEFORE.items()}
+    scores = rs.score(rs.load_results(write_chatbot_run(tmp_path / "r", cases)), golden)
+    assert GROUNDEDNESS not in scores
+
+
+def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
+    cmp = ev.compare(A, B)
+    deltas = cmp.deltas.set_index("metric")
+    assert deltas.loc[GROUNDEDNESS, ["baseline", "candidate", "n"]].tolist() == pytest.approx(
+        [3.0, 3.3, 3]
+    )
+    flips = cmp.flips[cmp.flips["metric"].isin([GROUNDEDNESS, CORRECTNESS])]
+    assert flips[["metric", "query_id", "kind"]].to_numpy().tolist() == [
+        [GROUNDEDNESS, "t3", "improvement"],
+        [GROUNDEDNESS, "t1", "regression"],
+        [CORRECTNESS, "t2", "improvement"],
+    ]
+    assert GROUNDEDNESS in cmp.to_markdown()
+
+
+def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs, golden):
+    from ragscore.analysis.comparison.compare import compare_runs
+
+    deltas = compare_runs(two_runs, golden, A, B).deltas
+    assert {GROUNDEDNESS, CORRECTNESS} <= set(deltas["metric"])
+
+
+def test_a_report_shows_the_points_of_judges(ev):
+    report = ev.report()
+    assert {GROUNDEDNESS, CORRECTNESS} <= set(report.summary["metric"])
+    assert GROUNDEDNESS in report.to_markdown()
+
+
+def test_the_provenance_names_the_judges_by_default(ev):
+    judges = ev.provenance().query("component == 'judge_fingerprint'")
+    assert judges["content"].str.contains("judge-1").all()
+
+
+@pytest.fixture
+def store(tmp_path, ev):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(ev)
+    return store
+
+
+def test_a_store_keeps_the_points_of_judges(store, golden):
+    assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
+    means = store.metrics().set_index(["run_id", "metric"])["mean"]
+    assert means[B, CORRECTNESS] == pytest.approx(11.5 / 3)
+    scores = store.score(golden)
+    assert scores[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
+    assert store.evaluate(golden).summary(GROUNDEDNESS)["n"].tolist() == [3, 3]
+
+
+def test_a_compacted_store_keeps_the_points_of_judges(store):
+    before = store.scores()
+    store.compact()
+    after = store.scores()
+    assert GROUNDEDNESS in after
+    assert after.equals(before)
+
+
+def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, golden):
+    folder = write_chatbot_run(tmp_path / "20251219_100000", BEFORE)
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(folder / "results.jsonl", golden=golden)
+    assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1]
+
+
+def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
+    assert ev.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
+    assert store.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
+    assert main(["trend", str(tmp_path / "store"), "--metric", CORRECTNESS]) == 0
+    assert "3.833" in capsys.readouterr().out
+
+
+def test_the_command_line_prints_the_points_of_judges_by_default(tmp_path, two_runs, capsys):
+    file = str(write_chatbot_golden(tmp_path))
+    folders = [str(tmp_path / name) for name in (A, B)]
+    assert main(["score", file, *folders]) == 0
+    assert GROUNDEDNESS in capsys.readouterr().out
+    assert main(["compare", *folders, "--golden", file]) == 0
+    assert GROUNDEDNESS in capsys.readouterr().out
