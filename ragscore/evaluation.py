@@ -17,13 +17,14 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import Tables
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
-from ragscore.frames.errors import name_list, names_of, nearest
+from ragscore.frames.errors import name_list, names_of
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
+from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
@@ -49,14 +50,6 @@ if TYPE_CHECKING:
     from ragscore.reporting import Report
     from ragscore.store.store import RunStore
 
-# The metrics that decide, by aspect: the first of each line that has a value, both of a pair.
-ASPECTS = (
-    ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
-    ("judge_correctness", "answer_checks", "key_facts", "exact_match", "token_f1", "rouge_l"),
-    ("answered_unanswerable",),
-    ("false_refusal",),
-    ("passed",),
-)
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
@@ -88,9 +81,10 @@ def evaluate(
     profile
         Another harness's conventions, by name.
     primary
-        The metrics that decide. By default one for each aspect that the scores have: retrieval
-        (ndcg@10, else mrr, recall, hit), answers (judge_correctness, answer_checks, ...), refusals
-        (the pair answered_unanswerable and false_refusal), and passed.
+        The metrics that decide a comparison's overall word. By default one for each aspect that
+        the scores have: retrieval (ndcg@10, else mrr, recall, hit), answers (judge_correctness,
+        answer_checks, ...), refusals (answered_unanswerable and false_refusal, judged jointly),
+        and passed.
     policies, fields
         `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
 
@@ -109,7 +103,7 @@ def evaluate(
     scores, settings_of_runs = score_and_settings(results, golden, metrics, rule, profile, given)
     settings = settings_of_runs()
     return Evaluation(
-        golden, scores, settings, _primary(scores, primary), given, find_profile(profile), rule,
+        golden, scores, settings, primary_of(scores, primary), given, find_profile(profile), rule,
         results,
     )  # fmt: skip
 
@@ -158,7 +152,7 @@ def evaluate_stored(
     )  # fmt: skip
     run_ids = settings["run_id"].astype("str").tolist()
     return Evaluation(
-        golden, scores, settings, _primary(scores, primary), given, find_profile(profile), rule,
+        golden, scores, settings, primary_of(scores, primary), given, find_profile(profile), rule,
         lambda: store.load(run_ids),
     )  # fmt: skip
 
@@ -550,8 +544,8 @@ class Evaluation(Tables):
         metrics
             Labels, or one; by default all that were scored.
         margins
-            Metric -> largest loss that doesn't matter; the verdict can then be "no worse than
-            margin".
+            Metric -> largest difference that doesn't matter; the verdict can then be "same within
+            margin" or "no worse than margin".
         tie_margins
             Metric -> largest difference at which a query counts as the same, such as the difference
             between repeats of one system.
@@ -593,8 +587,9 @@ class Evaluation(Tables):
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
             rule=self.rule, profile=self.profile,
             policies=None if self.profile else replace(self.policies, match=self._level),
-            margins=margins, tie_margins=tie_margins, vary=vary, allow_different=allow_different,
-            cluster=cluster, strict_chunker_version=strict_chunker_version,
+            margins=margins, tie_margins=tie_margins, primary=self.primary, vary=vary,
+            allow_different=allow_different, cluster=cluster,
+            strict_chunker_version=strict_chunker_version,
         )  # fmt: skip
 
     def score_diff(self, baseline: str, candidate: str) -> ScoreDiff:
@@ -1500,24 +1495,6 @@ _FAILED = {
     "miss": "Failed queries, scored on the hits they have",
     "exclude": "Failed queries, left out of the means",
 }
-
-
-def _primary(scores: pd.DataFrame, given: list[str] | str | None) -> tuple[str, ...]:
-    """Return the metrics that decide: as given, else one for each aspect with values."""
-    if given is not None:
-        names = names_of(given, "primary")
-        unknown = [name for name in names if name not in scores]
-        if unknown:
-            raise DataError(
-                f"{name_list(unknown)} wasn't scored",
-                field="primary",
-                allowed=nearest(unknown[0], metric_columns(scores), "metrics of the scores:"),
-            )
-        return tuple(dict.fromkeys(names))
-    has_value = {name for name in metric_columns(scores) if scores[name].notna().any()}
-    found = (next((name for name in aspect if name in has_value), None) for aspect in ASPECTS)
-    chosen = tuple(name for name in found if name)
-    return chosen or tuple(metric_columns(scores)[:1])
 
 
 def _refuse_outside(values: pd.Series, bounds: tuple[float, float] | None) -> None:

@@ -170,9 +170,10 @@ def _moved(cmp: Comparison) -> list[Section]:
         if len(cmp.largest_changes)
         else []
     )
-    return found + (
-        [Section("Answers that flipped", 3, table=shown_flips(cmp.flips))] if len(cmp.flips) else []
-    )
+    if len(cmp.flips):
+        flipped = shown_flips(cmp.flips, cmp.flip_counts)
+        found.append(Section("Answers that flipped", 3, table=flipped))
+    return found
 
 
 def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:

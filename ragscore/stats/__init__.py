@@ -33,7 +33,15 @@ from ragscore.stats.moments import (
     standard_error,
     variance_components,
 )
-from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets
+from ragscore.stats.multiple import (
+    ALPHA,
+    Together,
+    benjamini_hochberg,
+    holm,
+    joint_test,
+    max_t_p,
+    tied_sets,
+)
 from ragscore.stats.paired import (
     count_moves,
     mcnemar_p,
@@ -60,23 +68,33 @@ from ragscore.stats.quantiles import (
     quantile_interval,
 )
 from ragscore.stats.similarity import cosine, cosine_matrix
-from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
+from ragscore.stats.verdicts import (
+    DIRECTIONS,
+    MIXED,
+    NO_WORSE,
+    SAME,
+    UNSURE,
+    WORDS,
+    Verdict,
+    joint_verdict,
+    median_verdict,
+    overall_word,
+    verdict,
+)
 
 __all__ = [
-    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict",
-    "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means",
-    "bootstrap_t_interval",
+    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NO_WORSE", "SAME", "UNSURE", "WORDS",
+    "Agreement", "Component", "Corrected", "Together", "Verdict", "average_repeats",
+    "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
-    "gwet_ac1", "holm", "inflation",
-    "interval_of_differences", "interval_of_means", "is_heavy_tailed",
-    "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
-    "median_interval", "median_verdict", "minimum_detectable",
-    "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean",
-    "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness",
-    "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_p", "variance_components", "verdict",
-    "weighted_kappa", "wilson_interval",
+    "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
+    "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
+    "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
+    "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "overall_word",
+    "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval", "quantile_interval",
+    "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error",
+    "t_interval", "t_quantile", "tango_interval", "tied_sets", "two_sample_p",
+    "variance_components", "verdict", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 
 

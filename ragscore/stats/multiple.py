@@ -1,7 +1,8 @@
-"""Many tests at once: corrections of p values, all pairs of runs, sets of tied runs."""
+"""Many tests at once: corrections of p values, all metrics or all pairs of runs, tied runs."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +10,14 @@ import numpy.typing as npt
 from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import AT_ONCE
 from ragscore.stats.moments import as_columns, group_sums
-from ragscore.stats.paired import ROUNDING
+from ragscore.stats.paired import EXACT_UP_TO, ROUNDING
+
+ALPHA = 0.05
+# Of the 5 %, what the primary metrics have for themselves; all others share the rest. So nearly
+# nothing is taken from what decides, and a clear change elsewhere can still be named.
+PRIMARY_SHARE = 0.8
+SLACK = 1e-9  # standardised sums that differ by less are equal
+NORMAL_FROM = 1_000  # moved queries: beyond, sums of random signs are as good as normal
 
 
 def holm(p: npt.ArrayLike) -> Values:
@@ -35,6 +43,141 @@ def benjamini_hochberg(p: npt.ArrayLike) -> Values:
         return np.minimum.accumulate((ordered * m / np.arange(1, m + 1))[::-1])[::-1]
 
     return _adjusted(p, step_up)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Tests of several metrics at once, one value per metric.
+
+    Attributes
+    ----------
+    p
+        Adjusted p: below 5 % for any of the metrics in at most 5 % of cases if none differs. NaN:
+        not tested.
+    level
+        The level at which a metric is tested, as if it stood alone.
+    is_normal
+        Whether the normal limit was used instead of random signs.
+    """
+
+    p: Values
+    level: Values
+    is_normal: bool = False
+
+
+def joint_test(
+    differences: npt.ArrayLike,
+    is_primary: npt.ArrayLike,
+    *,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+) -> Together:
+    """Test the paired differences of several metrics at once, primary ones first.
+
+    Step-down max-T over sign flips (Westfall and Young 1993; Romano and Wolf 2005,
+    doi:10.1198/016214504000000539). If two runs don't differ, all differences of a query could as
+    well have had the other sign. The statistic of a metric is |sum of differences| / root of the
+    sum of their squares; its p is the share of sign patterns in which any metric of its family
+    reaches it. So metrics that move together cost little.
+
+    There are two families. The primary metrics are tested at four fifths of the 5 %, all others at
+    one fifth, or at all of it once every primary metric is decided. False claims of any kind thus
+    stay below 5 %. A family without the other has all of it.
+
+    Parameters
+    ----------
+    differences
+        One row per query, one column per metric; NaN where one of the runs has no value. Signs of
+        differences test medians.
+    is_primary
+        One flag per metric.
+    groups
+        Whole number of every query's group, -1: none. Members of a group change sign together.
+
+    Returns
+    -------
+    All sign patterns are counted where at most 16 queries (or groups) moved, else random ones;
+    beyond 1,000 the normal limit with the same correlations. Neither the order of queries nor
+    which run comes first matters.
+    """
+    columns = as_columns(differences)
+    first = np.asarray(is_primary, dtype=bool)
+    sums = group_sums(columns, groups)
+    sums = np.where(np.abs(sums) <= ROUNDING * np.abs(sums).max(axis=0, initial=0.0), 0.0, sums)
+    sums = sums[(sums != 0).any(axis=1)]
+    root = np.sqrt((sums**2).sum(axis=0))
+    units = sums / np.where(root > 0, root, 1.0)
+    found = np.abs(units.sum(axis=0))
+    is_normal = len(units) > NORMAL_FROM
+    draws = (
+        _normal_limit(units, iterations, seed) if is_normal else _signed(units, iterations, seed)
+    )
+    is_exact = len(units) <= EXACT_UP_TO
+    is_tested = ~np.isnan(columns).all(axis=0)
+    p, level = np.full(len(first), np.nan), np.full(len(first), np.nan)
+    families = [np.flatnonzero(is_tested & flags) for flags in (first, ~first)]
+    shares = (PRIMARY_SHARE, 1 - PRIMARY_SHARE) if all(map(len, families)) else (1.0, 1.0)
+    for members, share in zip(families, shares, strict=True):
+        if len(members):
+            alone = _step_down(found[members], draws[:, members], is_exact)
+            p[members] = np.minimum(alone / share, 1.0)
+            level[members] = _level_alone(draws[:, members], ALPHA * share)
+            if members is families[1] and len(families[0]):
+                # Once every primary metric is decided, the others are tested at the whole level.
+                decided = np.maximum(alone, p[families[0]].max())
+                p[members] = np.minimum(p[members], decided)
+    return Together(p, level, is_normal)
+
+
+def _signed(units: Values, iterations: int, seed: int) -> Values:
+    """Return |sums| under random signs: one row per sign pattern, all of them if they are few."""
+    # A query and its mirror image are the same under random signs. So neither the order of
+    # queries nor that of the runs matters.
+    lead = np.take_along_axis(units, (units != 0).argmax(axis=1)[:, None], axis=1)
+    units = units * np.where(lead < 0, -1.0, 1.0)
+    units = units[np.lexsort(units.T)]
+    n = len(units)
+    if n <= EXACT_UP_TO:  # by symmetry the first sign stays +
+        bits = (np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n)) & 1
+        return np.abs((1.0 - 2.0 * bits) @ units)
+    rng, sums = np.random.default_rng(seed), np.zeros((iterations, units.shape[1]))
+    step = max(AT_ONCE // iterations, 1)
+    for start in range(0, n, step):
+        part = units[start : start + step]
+        drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)
+        kept = np.unpackbits(drawn, axis=1, count=iterations).T.astype(np.float64)
+        sums += 2 * (kept @ part) - part.sum(axis=0)
+    return np.abs(sums)
+
+
+def _normal_limit(units: Values, iterations: int, seed: int) -> Values:
+    """Return |draws| of the normal distribution that sums under random signs come close to."""
+    # Rounded, so that the order of queries changes no draw; a little is added to the diagonal,
+    # because metrics may be copies of each other.
+    correlations = np.round(units.T @ units, 9) + 1e-6 * np.eye(units.shape[1])
+    draws = np.random.default_rng(seed).standard_normal((iterations, units.shape[1]))
+    return np.abs(draws @ np.linalg.cholesky(correlations).T)
+
+
+def _step_down(found: Values, draws: Values, is_exact: bool) -> Values:
+    """Return adjusted p: each metric against the largest of those that are not ahead of it."""
+    order = np.argsort(found, kind="stable")
+    largest = np.maximum.accumulate(draws[:, order], axis=1)
+    reached = (largest >= found[order] - SLACK).sum(axis=0)
+    p = reached / len(draws) if is_exact else (1 + reached) / (1 + len(draws))
+    adjusted = np.empty(len(found))
+    adjusted[order] = np.maximum.accumulate(p[::-1])[::-1]
+    return adjusted
+
+
+def _level_alone(draws: Values, alpha: float) -> float:
+    """Return the level of one metric's own test that the largest of a family keeps to alpha."""
+    from scipy.special import ndtr
+
+    if not len(draws):
+        return alpha
+    return float(np.clip(2 * ndtr(-np.quantile(draws.max(axis=1), 1 - alpha)), 1e-6, alpha))
 
 
 def _adjusted(p: npt.ArrayLike, step: Callable[[Values], Values]) -> Values:

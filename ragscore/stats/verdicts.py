@@ -1,4 +1,4 @@
-"""A comparison in words: better, worse, no worse than a declared margin, or can't tell.
+"""A comparison in words: better, worse, the same or no worse within a declared margin, can't tell.
 
 "Can't tell" comes with the difference that so many queries could have shown.
 """
@@ -15,6 +15,10 @@ DIRECTIONS = {
     "lower": ("better", "worse"),
     "not declared": ("higher", "lower"),
 }
+UNSURE, MIXED = "can't tell", "mixed"
+SAME, NO_WORSE = "same within margin", "no worse than margin"
+# Verdict words, the best first; those of metrics without a declared direction come last.
+WORDS = ("better", SAME, NO_WORSE, MIXED, "worse", UNSURE, "higher", "lower")
 CAUTION = (
     "caution: a few queries carry this difference, or too rare ones to be seen would undo it; look"
     " at the largest changes"
@@ -23,7 +27,7 @@ CAUTION = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word (better, worse, no worse than margin, can't tell, higher, lower) and its sentence."""
+    """One of `WORDS`, and its sentence."""
 
     word: str
     sentence: str
@@ -33,20 +37,22 @@ def verdict(
     delta: float, low: float, high: float, p: float, mde: float, n: float,
     *, margin: float | None = None, better: str = "higher", is_tied: bool = False,
     worth: float | None = None, caution: bool = False, alpha: float = 0.05,
+    p_alone: float = math.nan, held: tuple[float, float] | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict that a paired difference allows.
 
-    Better or worse if p < alpha, the interval leaves out 0 and the runs aren't tied. Else, or if
-    the loss is sure but small, "no worse than margin" if the interval excludes a loss of the
-    declared margin or more. Else "can't tell", with the difference that n queries can show. "No
-    difference" is never said: a difference that isn't seen at this n may still be there.
+    Better or worse if p < alpha, the interval leaves out 0 and the runs aren't tied. With a margin,
+    and unless it is better: "same within margin" if the interval lies between −margin and +margin,
+    "no worse than margin" if it excludes a loss of the margin or more. These two hold where a loss
+    is sure but small, too. Else "can't tell", with the difference that n queries can show. "No
+    difference" is never said: one that isn't seen at this n may still be there.
 
     Parameters
     ----------
     delta, low, high
         Mean difference, candidate − baseline, and its interval.
     p
-        Corrected for the number of comparisons where there are several; NaN: not tested.
+        Corrected for all verdicts shown together; NaN: not tested.
     mde
         Minimum detectable difference; infinite: not detectable at this n, NaN: unknown.
     n
@@ -62,6 +68,11 @@ def verdict(
         A difference worth finding, for the number of queries it would need; by default the margin.
     caution
         Whether a test of this mean is too eager (`is_heavy_tailed`); said behind the verdict.
+    p_alone
+        p without the correction: where it is below alpha and p isn't, the sentence says so.
+    held
+        The interval that a margin is held against, where several margins are declared; by default
+        that of the difference.
 
     Raises
     ------
@@ -75,25 +86,35 @@ def verdict(
             field="margin",
             allowed="a number above 0, the largest loss that doesn't matter",
         )
-    gain, least_gain = (delta, low) if better != "lower" else (-delta, -high)
-    words, margin = DIRECTIONS[better], None if better == "not declared" else margin
-    is_sure = p < alpha and not is_tied and gain != 0 and not low <= 0 <= high
+    sign = -1.0 if better == "lower" else 1.0
+    gain, words = sign * delta, DIRECTIONS[better]
+    margin = None if better == "not declared" else margin
+    excludes_zero = not low <= 0 <= high
+    is_sure = p < alpha and not is_tied and gain != 0 and excludes_zero
     warned = f"; {CAUTION}" if caution else ""
     if math.isnan(delta) or not n > 0:
-        return Verdict("can't tell", "can't tell: no query has a value in both runs")
+        return Verdict(UNSURE, f"{UNSURE}: no query has a value in both runs")
     if is_sure and gain > 0:
         return Verdict(words[0], f"{words[0]}: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
-    if margin is not None and least_gain > -margin:
-        return Verdict(
-            "no worse than margin",
-            f"no worse than {_short(margin)}: {_loss(gain, least_gain, is_sure)}{warned}",
-        )
+    if margin is not None:
+        ends = sorted(sign * end for end in held or (low, high))
+        if word := _margin_word(ends[0], ends[1], margin):
+            said = word.replace("margin", ("±" if word == SAME else "") + _short(margin))
+            return Verdict(word, f"{said}: {_loss(gain, ends[0], is_sure)}{warned}")
     if is_sure:
         return Verdict(words[1], f"{words[1]}: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
-    return Verdict(
-        "can't tell",
-        f"can't tell: {_what_n_sees(mde, n, worth or margin, p, max(-low, high))}{warned}",
-    )
+    alone = ""
+    if p_alone < alpha <= p and excludes_zero:
+        alone = f"p {_p(p_alone)} alone, but {_p(p).removeprefix('= ')} among all that is shown; "
+    sees = _what_n_sees(mde, n, worth or margin, p, max(-low, high))
+    return Verdict(UNSURE, f"{UNSURE}: {alone}{sees}{warned}")
+
+
+def _margin_word(least: float, most: float, margin: float) -> str:
+    """Return what two one-sided tests say of a gain between these bounds; blank: nothing."""
+    if not least > -margin:
+        return ""
+    return SAME if most < margin else NO_WORSE
 
 
 def median_verdict(
@@ -104,30 +125,93 @@ def median_verdict(
     *,
     margin: float | None = None,
     better: str = "higher",
+    p: float = math.nan,
+    held: tuple[float, float] | None = None,
 ) -> Verdict:
     """Return the verdict that the interval of a median paired difference allows.
 
     For times and costs, whose means depend on a few large values. As `verdict`; an interval of a
-    median is a sign test turned round, so what it leaves out is significant at its level.
+    median is a sign test turned round, so what it leaves out is significant at its level. `p` is
+    that of the sign test, corrected for all verdicts shown together; NaN: not corrected.
     """
-    p = 0.0 if low > 0 or high < 0 else math.nan if math.isnan(low) else 1.0
-    found = verdict(delta, low, high, p, math.nan, n, margin=margin, better=better)
+    alone = 0.0 if low > 0 or high < 0 else math.nan if math.isnan(low) else 1.0
+    found = verdict(
+        delta, low, high, alone if math.isnan(p) else max(alone, p), math.nan, n, margin=margin,
+        better=better, held=held,
+    )  # fmt: skip
     if found.word in DIRECTIONS[better]:
         return Verdict(found.word, f"{found.word}: {_shown_delta(delta, low, high)} at the median")
-    if found.word != "can't tell" or not n > 0:
+    if found.word != UNSURE or not n > 0:
         return found
     if math.isnan(low) or math.isnan(high):
         return Verdict(
             found.word,
-            f"can't tell: {_queries(n)} {'is' if n == 1 else 'are'} too few for an interval of the"
+            f"{UNSURE}: {_queries(n)} {'is' if n == 1 else 'are'} too few for an interval of the"
             " median difference",
         )
-    low_text, high_text = _shown_delta(delta, low, high).split("(")[1].rstrip(")").split(" to ")
-    return Verdict(
-        found.word,
-        f"can't tell: the median difference may be anything from {low_text} to {high_text}"
-        f" ({_queries(n)})",
+    low_text, high_text = _shown_delta(delta, low, high).split("[")[1].rstrip("]").split(", ")
+    sentence = (
+        f"{UNSURE}: the median difference may be anything from {low_text} to {high_text}"
+        f" ({_queries(n)})"
     )
+    if alone == 0:
+        sentence += f"; 0 is left out, but p is {_p(p).removeprefix('= ')} among all that is shown"
+    return Verdict(found.word, sentence)
+
+
+def joint_verdict(parts: dict[str, tuple[str, float]], margins: dict[str, float]) -> Verdict:
+    """Return one verdict for metrics that trade against each other, such as those of refusals.
+
+    Better only if one of them is better, and none of the others is seen to be worse. Where an
+    other one has a margin, "same" or "no worse" is asked of it; where it has none, its mean must
+    not have fallen at all. Worse if one is worse and none better; mixed if both occur.
+
+    Parameters
+    ----------
+    parts
+        Metric -> its own verdict's word, and its gain (difference, above 0 where better).
+    margins
+        Metric -> margin, where one was declared.
+    """
+    words = {name: word for name, (word, _) in parts.items()}
+    better = [name for name, word in words.items() if word == "better"]
+    worse = [name for name, word in words.items() if word == "worse"]
+    if better and worse:
+        return Verdict(MIXED, f"{MIXED}: {better[0]} is better and {worse[0]} worse, a trade")
+    if worse:
+        return Verdict("worse", f"worse: {worse[0]} is, and nothing is sure to make up for it")
+    if better:
+        paid = [
+            name
+            for name, (word, gain) in parts.items()
+            if word not in ("better", SAME, NO_WORSE) and (name in margins or gain < 0)
+        ]
+        if not paid:
+            return Verdict("better", f"better: {' and '.join(better)}, at no cost of the other")
+        cost = "isn't shown to be within its margin" if paid[0] in margins else "got worse"
+        return Verdict(
+            UNSURE, f"{UNSURE}: {better[0]} is better, but {paid[0]} {cost}: it may be a trade"
+        )
+    if parts and all(word in (SAME, NO_WORSE) for word in words.values()):
+        word = SAME if set(words.values()) == {SAME} else NO_WORSE
+        return Verdict(word, f"{word}: {' and '.join(words)}")
+    return Verdict(UNSURE, f"{UNSURE}: neither {' nor '.join(words)} is sure to have changed")
+
+
+def overall_word(words: list[str]) -> str:
+    """Return the word over several verdicts.
+
+    Better or worse if one is and none is the opposite, mixed if both occur or one is mixed. Else
+    "no worse" if each one is the same or no worse within its margin, and else "can't tell".
+    Metrics without a declared direction give "higher" and "lower".
+    """
+    found = set(words)
+    if MIXED in found or {"better", "worse"} <= found or {"higher", "lower"} <= found:
+        return MIXED
+    for word in ("better", "worse", "higher", "lower"):
+        if word in found:
+            return word
+    return "no worse" if found and found <= {SAME, NO_WORSE} else UNSURE
 
 
 def _loss(gain: float, least_gain: float, is_sure: bool) -> str:
@@ -172,7 +256,7 @@ def _shown_delta(delta: float, low: float, high: float) -> str:
         else 3
     )
     shown = [_without_zero(f"{value:+.{decimals}f}") for value in (delta, low, high)]
-    return f"{shown[0]} ({shown[1]} to {shown[2]})" if not math.isnan(width) else shown[0]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]" if not math.isnan(width) else shown[0]
 
 
 def _short(value: float) -> str:

@@ -5,6 +5,7 @@ same golden set and at one match level, so that nothing but the runs can differ.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,7 +13,18 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import align, expected_in
-from ragscore.analysis.comparison.deltas import check_margins, paired_deltas, tail_columns
+from ragscore.analysis.comparison.aspects import (
+    count_flips,
+    flip_moves,
+    judge_aspects,
+    of_points,
+)
+from ragscore.analysis.comparison.deltas import (
+    check_margins,
+    paired_deltas,
+    tail_columns,
+    tested_together,
+)
 from ragscore.analysis.comparison.invariants import (
     config_diff,
     equal,
@@ -36,6 +48,7 @@ from ragscore.scoring.policies import (
     read_refusals,
     resolve_policies,
 )
+from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_at
@@ -62,6 +75,7 @@ def compare_runs(
     cluster: str | None = "group",
     margins: dict[str, float] | None = None,
     tie_margins: dict[str, float] | None = None,
+    primary: Sequence[str] | str | None = None,
     vary: list[str] | str | None = None,
     allow_different: bool | list[str] = False,
     policies: Policies | None = None,
@@ -90,7 +104,11 @@ def compare_runs(
         (paraphrases, a source, a conversation): they change sign together in tests, and intervals
         allow for it. None: every query stands alone.
     margins
-        Metric -> largest loss that doesn't matter; the verdict can then be "no worse than margin".
+        Metric -> largest difference that doesn't matter; the verdict can then be "same within
+        margin" or "no worse than margin".
+    primary
+        The metrics that decide, as for `rs.evaluate`. Where none of them is compared, all that are
+        compared decide.
     tie_margins
         Metric -> largest difference at which a query counts as the same, such as the difference
         between repeats of one system. By default none.
@@ -163,7 +181,11 @@ def compare_runs(
         scores = _scored(whole, golden, metrics, policies, level, rule)
     else:
         scores = _chosen(scores, (a, b), metrics)
-    deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
+    flips = answer_flips(scores, a, b)
+    deciding = _deciding(scores, primary)
+    deltas, flip_counts = _deltas(
+        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins
+    )
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
         a,
@@ -173,13 +195,16 @@ def compare_runs(
         targets,
         pd.concat([invariants, of_fields], ignore_index=True),
         differing,
-        flips=answer_flips(scores, a, b),
+        flips=flips,
+        flip_counts=flip_counts,
+        aspects=judge_aspects(deltas, deciding, margins or {}),
         largest_changes=largest_changes(scores, a, b),
         level=level,
         k=k,
         aggregates=aggregate(pair, golden, chosen) if chosen else {},
         profile=chosen,
         policies={} if chosen else asdict(policies),
+        primary=deciding,
         golden=golden,
         scores=scores,
     )
@@ -384,16 +409,27 @@ def _chosen(
     return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
 
 
+def _deciding(scores: pd.DataFrame, primary: Sequence[str] | str | None) -> tuple[str, ...]:
+    """Return the primary metrics among those compared; all of these if none is."""
+    names = metric_columns(scores)
+    if primary is None:
+        return primary_of(scores)
+    given = [primary] if isinstance(primary, str) else list(primary)
+    return tuple(name for name in given if name in names) or tuple(names)
+
+
 def _deltas(
     scores: pd.DataFrame,
     results: Results,
     golden: Golden,
     run_ids: tuple[str, str],
+    primary: tuple[str, ...],
+    flips: pd.DataFrame,
     cluster: str | None,
     margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
-) -> pd.DataFrame:
-    """Table `Comparison.deltas`, over the queries that both runs were asked.
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables `Comparison.deltas` and `flip_counts`, over the queries that both runs were asked.
 
     Values of the baseline are lost where the candidate failed or was not asked.
     """
@@ -407,16 +443,19 @@ def _deltas(
     is_lost = (states[1] == "missing") | (states[1] == "failed")
     lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
     groups = query_clusters(golden, first.index, cluster)
+    groups = None if groups is None else groups[in_both]
     sides = first[names][in_both], second[names][in_both]
+    moves = flip_moves(flips, sides[0].index)
+    points = of_points(moves)
+    together = tested_together(*sides, primary, groups=groups, also=points)
+    p_of = dict(zip([*names, *points], together.p, strict=True))  # points: of their flips
     table = paired_deltas(
-        *sides,
-        lost,
-        groups=None if groups is None else groups[in_both],
-        margins=margins,
-        ties=tie_margins,
+        *sides, lost, groups=groups, margins=margins, ties=tie_margins, together=together
     )
+    table.insert(1, "is_primary", table["metric"].isin(primary))
     aligned = align(scores, names, list(run_ids))
     of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
-    return table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
+    table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides)
     )
+    return table, count_flips(moves, p_of, groups)

@@ -4,7 +4,7 @@ In: two frames of scores on the same queries. Out: one row per metric with means
 the minimum detectable difference and a verdict. Every table of differences is computed here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,14 @@ from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES, bounds_of, kind_of, shared_only
 from ragscore.scoring.metrics import Metric, describe, is_better
 from ragscore.stats import (
+    ALPHA,
+    Together,
     Verdict,
     inflation,
     interval_of_differences,
     is_heavy_tailed,
+    joint_test,
+    mcnemar_p,
     mde_of_differences,
     median_interval,
     median_verdict,
@@ -33,6 +37,7 @@ from ragscore.stats import (
 )
 
 Groups = npt.NDArray[np.int64]
+FEW_MOVES = 25  # moved queries: below, the exact p stands beside mid-p, and both must agree
 SAME = 1e-9  # scores closer than this are equal but for rounding
 
 
@@ -44,6 +49,7 @@ def paired_deltas(
     groups: Groups | None = None,
     margins: dict[str, float] | None = None,
     ties: dict[str, float] | None = None,
+    together: Together | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
     """One row per metric: the table `Comparison.deltas`.
@@ -63,6 +69,10 @@ def paired_deltas(
         Label -> largest loss that doesn't matter.
     ties
         Label -> largest difference of a query that counts as the same.
+    together
+        The joint test of these metrics (`tested_together`): verdicts then go by its p, in the
+        column `p_adjusted`. None: each metric stands alone; a caller that shows several corrects
+        them.
     """
     names = list(first.columns)
     metrics = [describe(name) for name in names]
@@ -77,11 +87,14 @@ def paired_deltas(
         share_moved = n_moved / n
     improved = [is_better(name, float(delta)) for name, delta in zip(names, mean, strict=True)]
     by_noise = [moves_by_noise(*pair)[0] for pair in zip(n, share_moved, strict=True)]
+    margins = margins or {}
     table = pd.DataFrame(
         {
             **table[["metric", "baseline", "candidate", "delta"]],
             "delta_pct": percent,
-            **_inference(differences, metrics, groups, seed),
+            **_inference(differences, metrics, groups, seed, together),
+            "p_exact": _exact(table, differences, metrics, groups),
+            **({} if together is None else {"p_adjusted": together.p[: len(names)]}),
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
             "n_expected_by_chance": by_noise,
@@ -90,8 +103,10 @@ def paired_deltas(
             **_lost(lost.to_numpy("float64"), mean, n, metrics),
         }
     )
+    held = _held(names, differences, groups, margins)
     verdicts = [
-        row_verdict(row, (margins or {}).get(row["metric"])) for row in table.to_dict("records")
+        row_verdict(row, margins.get(row["metric"]), held.get(row["metric"]))
+        for row in table.to_dict("records")
     ]
     # An infinite difference is detectable by nobody: to a reader, and to JSON, it is unknown.
     return table.assign(
@@ -160,10 +175,21 @@ def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def row_verdict(row: dict[Any, Any], margin: float | None = None) -> Verdict:
+def row_verdict(
+    row: dict[Any, Any],
+    margin: float | None = None,
+    held: tuple[float, float] | None = None,
+) -> Verdict:
     """Return the verdict on one row of `paired_deltas`.
 
-    Times and costs go by the interval of the median difference, all else by that of the mean.
+    Times and costs go by the interval of the median difference, all else by that of the mean. It
+    goes by `p_adjusted` where the row has it, else by p. Where few queries moved, `p_exact` must
+    agree.
+
+    Parameters
+    ----------
+    held
+        The interval that the margin is held against, where several margins are declared.
     """
     metric = describe(row["metric"])
     part = "p50_" if metric.kind in BY_QUANTILES else ""
@@ -171,12 +197,56 @@ def row_verdict(row: dict[Any, Any], margin: float | None = None) -> Verdict:
         float(row[name]) for name in (f"{part}delta", f"{part}low", f"{part}high", "n")
     )
     if part:
-        return median_verdict(delta, low, high, n, margin=margin, better=metric.better)
-    tests = float(row["p"]), float(row["mde"])
-    caution = bool(row["caution"])
+        adjusted = float(row.get("p_adjusted", np.nan))
+        return median_verdict(
+            delta, low, high, n, margin=margin, better=metric.better, p=adjusted, held=held
+        )
+    alone = decisive_p(row["p"], row["p_exact"])
+    p = float(row["p_adjusted"]) if "p_adjusted" in row else float(alone)
     return verdict(
-        delta, low, high, *tests, n, margin=margin, better=metric.better, caution=caution
-    )
+        delta, low, high, p, float(row["mde"]), n, margin=margin, better=metric.better,
+        caution=bool(row["caution"]), p_alone=float(row["p"]), held=held,
+    )  # fmt: skip
+
+
+def decisive_p(p: Any, p_exact: Any) -> Any:
+    """Return the larger of p and the exact p, where there is one: both must be small."""
+    return np.fmax(np.where(np.isnan(p), np.nan, p), np.where(np.isnan(p), np.nan, p_exact))
+
+
+def tested_together(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    primary: Collection[str],
+    *,
+    groups: Groups | None = None,
+    also: pd.DataFrame | None = None,
+    seed: int = 0,
+) -> Together:
+    """Test all metrics of two runs at once: means, and medians of times and costs.
+
+    Parameters
+    ----------
+    first, second, groups
+        As for `paired_deltas`.
+    primary
+        The metrics that decide; they are tested first.
+    also
+        Differences that are tested along with the other metrics, such as flips: same index.
+
+    Returns
+    -------
+    `Together`, one value per metric, then one per column of `also`.
+    """
+    differences = second.to_numpy("float64") - first.to_numpy("float64")
+    is_timed = [describe(name).kind in BY_QUANTILES for name in first.columns]
+    # The sign test is a sign flip of signs: times are tested by their median.
+    differences[:, is_timed] = np.sign(differences[:, is_timed])
+    is_primary = [name in primary for name in first.columns]
+    if also is not None:
+        differences = np.column_stack([differences, also.to_numpy("float64")])
+        is_primary += [False] * also.shape[1]
+    return joint_test(differences, is_primary, groups=groups, seed=seed)
 
 
 def check_margins(margins: dict[str, float], field: str, names: list[str]) -> None:
@@ -200,29 +270,78 @@ def check_margins(margins: dict[str, float], field: str, names: list[str]) -> No
 
 
 def _inference(
-    differences: Values, metrics: list[Metric], groups: Groups | None, seed: int
+    differences: Values,
+    metrics: list[Metric],
+    groups: Groups | None,
+    seed: int,
+    together: Together | None,
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Return interval, p, minimum detectable difference and caution of every column.
 
-    Columns whose metrics have one kind and one range are computed together.
+    Columns whose metrics have one kind, range and level of their test are computed together.
     """
+    level = np.full(len(metrics), ALPHA) if together is None else together.level[: len(metrics)]
     low, high, p, mde, caution = (np.full(len(metrics), np.nan) for _ in range(5))
-    families: dict[tuple[str, tuple[float, float], bool], list[int]] = {}
+    families: dict[tuple[str, tuple[float, float], bool, float], list[int]] = {}
     for place, metric in enumerate(metrics):
         known = None if groups is None else groups[~np.isnan(differences[:, place])]
-        family = kind_of(metric), bounds_of(metric), shared_only(known) is not None
+        is_grouped = shared_only(known) is not None
+        # Rounded, so that levels which differ by chance alone share a table of exact powers.
+        own = ALPHA if np.isnan(level[place]) else float(f"{level[place]:.2g}")
+        family = kind_of(metric), bounds_of(metric), is_grouped, own
         families.setdefault(family, []).append(place)
-    for (kind, bounds, is_grouped), places in families.items():
-        part, together = differences[:, places], groups if is_grouped else None
+    for (kind, bounds, is_grouped, own), places in families.items():
+        part, codes = differences[:, places], groups if is_grouped else None
         width = bounds[1] - bounds[0]
-        low[places], high[places] = interval_of_differences(
-            part, kind, bounds=bounds, groups=together
-        )
+        low[places], high[places] = interval_of_differences(part, kind, bounds=bounds, groups=codes)
         caution[places] = is_heavy_tailed(part, width if np.isfinite(width) else np.inf)
         if kind not in BY_QUANTILES:
-            p[places] = paired_p(part, kind, groups=together, seed=seed)
-            mde[places] = mde_of_differences(part, kind, design_effect=inflation(part, together))
+            p[places] = paired_p(part, kind, groups=codes, seed=seed)
+            mde[places] = mde_of_differences(
+                part, kind, design_effect=inflation(part, codes), confidence=1 - own
+            )
     return {"low": low, "high": high, "p": p, "mde": mde, "caution": caution == 1}
+
+
+def _exact(
+    moves: pd.DataFrame, differences: Values, metrics: list[Metric], groups: Groups | None
+) -> Values:
+    """Return the exact p of McNemar's test where fewer than 25 queries of a 0/1 metric moved."""
+    wins, losses = moves["n_better"].to_numpy("float64"), moves["n_worse"].to_numpy("float64")
+    is_whole = (np.isnan(differences) | np.isin(differences, (-1, 0, 1))).all(axis=0)
+    is_few = (wins + losses < FEW_MOVES) & (moves["n"].to_numpy() > 0)
+    has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & is_whole & is_few
+    for place in np.flatnonzero(has) if groups is not None else ():
+        has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
+    return np.where(has, mcnemar_p(wins, losses, is_exact=True), np.nan)
+
+
+def _held(
+    names: list[str], differences: Values, groups: Groups | None, margins: dict[str, float]
+) -> dict[str, tuple[float, float]]:
+    """Return the intervals that several margins are held against, each as wide as all need.
+
+    Empty for one margin: the interval that is shown holds for it.
+    """
+    held: dict[str, tuple[float, float]] = {}
+    confidence = 1 - ALPHA / max(len(margins), 1)
+    for place, name in enumerate(names):
+        if name not in margins or len(margins) < 2:
+            continue
+        metric, values = describe(name), differences[:, [place]]
+        if metric.kind in BY_QUANTILES:
+            held[name] = median_interval(values[:, 0], confidence)
+            continue
+        known = None if groups is None else groups[~np.isnan(values[:, 0])]
+        low, high = interval_of_differences(
+            values,
+            kind_of(metric),
+            bounds=bounds_of(metric),
+            groups=None if shared_only(known) is None else groups,
+            confidence=confidence,
+        )
+        held[name] = float(low[0]), float(high[0])
+    return held
 
 
 def _medians(first: Values, second: Values, differences: Values) -> dict[str, Values]:

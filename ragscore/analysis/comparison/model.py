@@ -15,6 +15,7 @@ import pandas as pd
 from ragscore.analysis.comparison.text import (
     changed_queries,
     describe_matching,
+    shown_decision,
     shown_deltas,
     shown_flips,
     shown_largest_changes,
@@ -33,12 +34,11 @@ from ragscore.frames.render import (
     shown_number,
 )
 from ragscore.frames.verbs import Accessor, Verb
-from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import HEADLINE, describe
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.stats import overall_word
 
 OUTCOMES = (
     "win", "loss", "regression", "draw", "both_miss", "no_target", "only_baseline",
@@ -48,7 +48,10 @@ ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
 """Outcome -> its word in the reports of other harnesses."""
 
 
-FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "largest_changes")
+FRAMES = (
+    "deltas", "aspects", "per_query", "targets", "invariants", "config_diff", "flips",
+    "flip_counts", "largest_changes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,13 @@ class Comparison:
 
         - Means: `baseline` and `candidate` over the `n` queries where both have a value; `delta` =
           candidate − baseline, its paired 95 % interval `low`, `high`, and `delta_pct`.
-        - Test: `p` of the paired test (McNemar's mid-p for 0/1 metrics, else sign-flip permutation;
-          NaN: not tested); `mde`, the minimum detectable difference: with this many queries, a true
-          difference of that size is found with 80 % power (n divided by the design effect of
-          groups; NaN: none is detectable at this n); `verdict` and the `sentence` with its figures.
+        - Test: `p` of the paired test alone (McNemar's mid-p for 0/1 metrics, else sign-flip
+          permutation; NaN: not tested), and `p_exact` beside mid-p where fewer than 25 queries
+          moved. `p_adjusted` is corrected for all metrics compared (step-down max-T), which are
+          tested primary ones first (`is_primary`); times and costs by their median. `verdict` goes
+          by it, and its `sentence` has the figures. `mde`, the minimum detectable difference: with
+          this many queries, a true difference of that size is found with 80 % power (n divided by
+          the design effect of groups; NaN: none is detectable at this n).
         - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
           `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
           either way by chance; `skewness` of the differences; `caution` if a few queries carry the
@@ -79,6 +85,9 @@ class Comparison:
           failed or was not asked; `delta_worst` counts them at the metric's worst value.
           `n_expected_baseline` and `n_expected_candidate` values were expected on either side (see
           `ev.explain`).
+    aspects
+        One row per aspect that decides: its primary `metrics`, `verdict` and `sentence`. The two
+        metrics of refusals are judged jointly: refusing less trades one for the other.
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_baseline`,
         `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,
@@ -93,6 +102,11 @@ class Comparison:
     flips
         One row per answer metric (0/1 or judge's points) and query that went from good to bad
         (kind: regression) or back (improvement), with both values `baseline`, `candidate`.
+    flip_counts
+        One row per metric that flipped: `n_regressions`, `n_improvements`, `p`, `p_exact` and
+        `p_adjusted` as in `deltas`, and the `verdict`.
+    primary
+        The metrics that decide.
     largest_changes
         Largest changes: the three queries that lost most and the three that gained most in every
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
@@ -110,10 +124,13 @@ class Comparison:
     invariants: pd.DataFrame
     config_diff: pd.DataFrame
     flips: pd.DataFrame
+    flip_counts: pd.DataFrame
     largest_changes: pd.DataFrame
     level: Level
     k: int
     aggregates: dict[str, dict[str, Any]]
+    aspects: pd.DataFrame
+    primary: tuple[str, ...]
     profile: Profile | None = None
     policies: dict[str, Any] = field(default_factory=dict)
     golden: Golden | None = field(default=None, repr=False, compare=False)
@@ -188,17 +205,12 @@ class Comparison:
 
     @property
     def overall(self) -> str:
-        """One word over the headline metrics except times and costs.
+        """One word over the primary metrics, aspect by aspect (`aspects`).
 
-        better, regressed, mixed (some of each), or same (no difference was found).
+        better or worse (some aspect is, and none is the opposite), mixed, can't tell; "no worse"
+        where each is the same or no worse within its margin.
         """
-        headline = self.deltas[self.deltas["metric"].isin(HEADLINE).to_numpy()]
-        rows = headline if len(headline) else self.deltas
-        is_tested = [describe(name).kind not in BY_QUANTILES for name in rows["metric"]]
-        verdicts = set(rows.loc[is_tested, "verdict"])
-        if {"better", "worse"} <= verdicts:
-            return "mixed"
-        return "better" if "better" in verdicts else "regressed" if "worse" in verdicts else "same"
+        return overall_word(self.aspects["verdict"].tolist())
 
     def to_markdown(self, limit: int | None = None) -> str:
         """Return the comparison as Markdown.
@@ -210,6 +222,7 @@ class Comparison:
         shown, note = self.shown()
         parts = [
             f"# {self.candidate} against {self.baseline}",
+            *self._decision(),
             self.headline(),
             markdown_table(shown),
             *note.splitlines(),
@@ -222,7 +235,8 @@ class Comparison:
                 largest = shown_largest_changes(self.deltas, self.largest_changes)
                 parts += ["## Largest changes", markdown_table(largest)]
             if len(self.flips):
-                parts += ["## Answers that flipped", markdown_table(shown_flips(self.flips))]
+                flipped = shown_flips(self.flips, self.flip_counts)
+                parts += ["## Answers that flipped", markdown_table(flipped)]
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
         parts += [
@@ -288,10 +302,15 @@ class Comparison:
             return _profile_table(self, self.profile), ""
         return shown_deltas(self.deltas, self.largest_changes)
 
+    def _decision(self) -> list[str]:
+        """Return the overall word and its aspects; another harness has none."""
+        return [] if self.profile else shown_decision(self.overall, self.aspects)
+
     def __repr__(self) -> str:
         shown, note = self.shown()
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        text = f"{title}\n{self.headline()}\n\n{shown.to_string(index=False)}"
+        above = "\n".join([title, *self._decision(), self.headline()])
+        text = f"{above}\n\n{shown.to_string(index=False)}"
         return f"{text}\n\n{note}" if note else text
 
     def _repr_html_(self) -> str:
@@ -301,7 +320,8 @@ class Comparison:
             f" <b>{escape(self.baseline)}</b> (baseline)"
         )
         table = shown.to_html(index=False, border=0)
-        text = f"<p>{title}<br>{escape(self.headline())}</p>{table}"
+        above = "<br>".join([title, *map(escape, self._decision()), escape(self.headline())])
+        text = f"<p>{above}</p>{table}"
         return text + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
 
 
@@ -316,6 +336,8 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "left_out": cmp.level.left_out,
         "policies": cmp.policies,
         "counts": cmp.counts,
+        "primary": list(cmp.primary),
+        "overall": cmp.overall,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
     return content | {
@@ -330,7 +352,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
     """Rebuild a comparison from the content of its JSON."""
     names = (
         "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
-        "policies", "aggregates", "profile", "dtypes",
+        "policies", "aggregates", "profile", "dtypes", "primary",
     )  # fmt: skip
     require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
@@ -356,6 +378,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         aggregates=content["aggregates"],
         profile=profile or find_profile(content["profile"]),
         policies=content["policies"],
+        primary=tuple(content["primary"]),
     )
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import describe, headline_of
+from ragscore.stats import ALPHA, UNSURE
 
 RANKS = ("rank_baseline", "rank_candidate")
 WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
@@ -30,7 +31,7 @@ NOT_FINER = {
 
 
 def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the headline metrics that have values as text, and the note below the table.
+    """Return the primary and headline metrics that have values as text, and the note below.
 
     Times are shown by their median, which one slow query doesn't change; every other metric by its
     mean.
@@ -61,9 +62,16 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
         {
             "metric": [f"{name} (p50)" if name in times else name for name in names],
             **{part: texts[part].tolist() for part in ("baseline", "candidate", "delta")},
-            "95 % interval": (texts["low"] + " to " + texts["high"]).tolist(),
-            "p": [_shown_p(p) for p in rows["p"]],
-            "candidate is": rows["verdict"].tolist(),
+            "95 % interval": ("[" + texts["low"] + ", " + texts["high"] + "]").tolist(),
+            "p": [
+                _shown_p(p) + ("" if np.isnan(exact) else f" (exact {_shown_p(exact)})")
+                for p, exact in zip(rows["p"], rows["p_exact"], strict=True)
+            ],
+            "corrected": [_shown_p(p) for p in rows["p_adjusted"]],
+            "candidate is": [
+                word if is_primary or word == UNSURE else f"{word} (exploratory)"
+                for word, is_primary in zip(rows["verdict"], rows["is_primary"], strict=True)
+            ],
             "detectable": [shown_detectable(*row) for row in detectable],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
             "by chance": ["" if name in times else f"{n:.0f}" for name, n in by_noise],
@@ -75,8 +83,27 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
 
 def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) -> list[str]:
     """Explain the table's columns, and name what it leaves out."""
-    notes = ["By chance: wins (and as many losses) to expect if each change went either way."]
-    if (rows["verdict"] == "can't tell").any():
+    notes = [
+        "Corrected: p for all metrics of the comparison together, primary ones first; the words go"
+        " by it. Intervals and p are those of each metric alone."
+    ]
+    alone = np.fmax(rows["p"], rows["p_exact"])
+    is_undone = (alone < ALPHA) & (rows["p_adjusted"] >= ALPHA) & (rows["verdict"] == UNSURE)
+    if undone := rows.index[is_undone].tolist():
+        notes.append(
+            f"{', '.join(undone)}: alone p is below .05; among so many metrics one in twenty is,"
+            " where nothing changed. So the word is can't tell."
+        )
+    split = (rows["p"] < ALPHA) & (rows["p_exact"] >= ALPHA)
+    if by_few := rows.index[split].tolist():
+        notes.append(
+            f"{', '.join(by_few)}: few queries moved, and p and the exact p disagree, so the word"
+            " is can't tell."
+        )
+    if (rows.loc[~rows["is_primary"], "verdict"] != UNSURE).any():
+        notes.append("Exploratory: beyond the primary metrics; a reason to look, not to decide.")
+    notes.append("By chance: wins (and as many losses) to expect if each change went either way.")
+    if (rows["verdict"] == UNSURE).any():
         notes.append(
             "Can't tell: with this many queries, a true difference of the detectable size is found"
             " 4 times in 5; the interval says how large the difference may be."
@@ -151,17 +178,38 @@ def shown_tails(deltas: pd.DataFrame) -> list[str]:
     return sentences
 
 
-def shown_flips(flips: pd.DataFrame) -> pd.DataFrame:
+def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     """One row per metric whose answers flipped, as text: how many each way, and which."""
     kinds = {"good to bad": "regression", "bad to good": "improvement"}
-    by_metric = dict(iter(flips.groupby("metric", sort=False)))
-    queries = {
-        word: [rows.loc[rows["kind"] == kind, "query_id"] for rows in by_metric.values()]
-        for word, kind in kinds.items()
+    kind, metric = flips["kind"], flips["metric"].astype("str")
+    lists = {
+        f"{word}: queries": [
+            ", ".join(flips.loc[(kind == found) & (metric == name), "query_id"])
+            for name in counts["metric"]
+        ]
+        for word, found in kinds.items()
     }
-    counts = {word: [len(ids) for ids in found] for word, found in queries.items()}
-    lists = {f"{word}: queries": [", ".join(ids) for ids in queries[word]] for word in kinds}
-    return pd.DataFrame({"metric": list(by_metric), **counts, **lists})
+    return pd.DataFrame(
+        {
+            "metric": counts["metric"],
+            "good to bad": counts["n_regressions"],
+            "bad to good": counts["n_improvements"],
+            "corrected p": [_shown_p(p) for p in counts["p_adjusted"]],
+            "candidate is": counts["verdict"],
+            **lists,
+        }
+    )
+
+
+def shown_decision(overall: str, aspects: pd.DataFrame) -> list[str]:
+    """Return the overall word, and one line per aspect that decides."""
+    lines = [f"Overall: {overall}"]
+    for aspect, metrics, sentence in zip(
+        aspects["aspect"], aspects["metrics"], aspects["sentence"], strict=True
+    ):
+        name = aspect if aspect == metrics else f"{aspect} ({metrics})"
+        lines.append(f"{name}: {sentence}")
+    return lines
 
 
 def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
@@ -198,7 +246,10 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 
 def _headline(deltas: pd.DataFrame) -> list[str]:
-    return headline_of(deltas.loc[deltas["n"] > 0, "metric"])
+    """Return the primary metrics that have values, then the headline ones."""
+    known = deltas[(deltas["n"] > 0).to_numpy()]
+    primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"]
+    return list(dict.fromkeys([*primary, *headline_of(known["metric"])]))
 
 
 def _is_time(label: str) -> bool:
