@@ -49,8 +49,8 @@ def _gain(name: str, delta: float) -> float:
 def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
     """One row per query, one column per metric that flipped: 1 to good, −1 to bad, else 0."""
     names = list(dict.fromkeys(flips["metric"].astype("str")))
-    place = queries.get_indexer(flips["query_id"])
-    column = pd.Index(names, dtype="str").get_indexer(flips["metric"].astype("str"))
+    place = queries.get_indexer(pd.Index(flips["query_id"]))
+    column = pd.Index(names, dtype="str").get_indexer(pd.Index(flips["metric"].astype("str")))
     values, is_there = np.zeros((len(queries), len(names))), place >= 0
     sign = np.where(flips["kind"] == "regression", -1.0, 1.0)
     values[place[is_there], column[is_there]] = sign[is_there]
@@ -59,7 +59,7 @@ def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
 
 def of_points(moves: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of metrics that aren't 0/1: flips of 0/1 metrics are all their changes."""
-    return moves[[name for name in moves if describe(name).kind != "binary"]]
+    return moves[[name for name in moves if describe(str(name)).kind != "binary"]]
 
 
 def count_flips(
@@ -79,7 +79,7 @@ def count_flips(
     worse, better = (values < 0).sum(axis=0), (values > 0).sum(axis=0)
     p = paired_p(values, "binary", groups=groups) if values.shape[1] else np.zeros(0)
     is_few = (worse + better < FEW_MOVES) & (groups is None)
-    adjusted = np.array([p_adjusted[name] for name in moves], dtype="float64")
+    adjusted = np.array([p_adjusted[str(name)] for name in moves], dtype="float64")
     is_sure = (adjusted < ALPHA) & (p < ALPHA)
     words = np.where(is_sure, np.where(better > worse, "better", "worse"), UNSURE)
     table = pd.DataFrame(

@@ -311,8 +311,9 @@ def _exact(
     is_whole = (np.isnan(differences) | np.isin(differences, (-1, 0, 1))).all(axis=0)
     is_few = (wins + losses < FEW_MOVES) & (moves["n"].to_numpy() > 0)
     has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & is_whole & is_few
-    for place in np.flatnonzero(has) if groups is not None else ():
-        has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
+    if groups is not None:
+        for place in np.flatnonzero(has):
+            has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
     return np.where(has, mcnemar_p(wins, losses, is_exact=True), np.nan)
 
 
