@@ -60,7 +60,7 @@ from ragscore.stats.power import (
     queries_needed,
     rate_power,
 )
-from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_mean
+from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_difference, ppi_mean
 from ragscore.stats.quantiles import (
     least_n,
     median_interval,
@@ -91,7 +91,8 @@ __all__ = [
     "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
     "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
     "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "overall_word",
-    "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval", "quantile_interval",
+    "paired_p", "pooled_sd", "ppi_difference", "ppi_mean", "quantile_difference_interval",
+    "quantile_interval",
     "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error",
     "t_interval", "t_quantile", "tango_interval", "tied_sets", "two_sample_p",
     "variance_components", "verdict", "weighted_kappa", "wilson_interval",

@@ -1,6 +1,7 @@
 """Agreement of raters beyond chance: Cohen's kappa, Gwet's AC1, Krippendorff's alpha.
 
-Each comes with a bootstrap interval.
+Each comes with an interval: a bootstrap of items or, where items come in groups (several answers to
+one query, paraphrases), a jackknife of groups.
 
 Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every
 coefficient is 1 − observed / expected disagreement: 1 where raters always agree, 0 where they agree
@@ -16,7 +17,8 @@ import numpy.typing as npt
 from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
 from ragscore.stats.bootstrap import BLOCK, check_bootstrap
-from ragscore.stats.intervals import wilson_interval
+from ragscore.stats.intervals import t_quantile, wilson_interval
+from ragscore.stats.moments import own_groups
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
@@ -28,19 +30,22 @@ Coefficient = Callable[[Values], Values]
 class Agreement:
     """A coefficient of agreement: its `value`, at most 1, and the bounds of its interval.
 
-    `n` is the number of items that at least two raters rated.
+    `n` is the number of items that at least two raters rated, `n_groups` that of groups they come
+    in; without groups every item is one.
     """
 
     value: float
     low: float
     high: float
     n: int
+    n_groups: int
 
 
 def cohen_kappa(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,
+    groups: npt.ArrayLike | None = None,
     iterations: int = 2_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -59,17 +64,23 @@ def cohen_kappa(
     undefined are left out. Raters who never disagree are no certainty: the lower bound is then 1 −
     u/(1 − p_e), u = z²/(n + z²) the share of disagreements that n items leave open (Wilson).
 
+    With `groups` (whole number of every item's group, -1: none) items of a group are no independent
+    evidence. The interval is then a jackknife's: each group is left out once, the spread of the
+    values gives the error, with t for G groups, on Fisher's scale artanh κ. It is NaN below two
+    groups, and where κ is undefined without one of them; n above counts groups.
+
     Raises
     ------
     DataError
         Unequal numbers of ratings; bad `iterations`, `confidence` or `seed`.
     """
-    codes, values = _pairs(first, second, is_numeric=False)
+    codes, values, of = _pairs(first, second, groups, is_numeric=False)
     return _of_two(
         codes,
         len(values),
         lambda rows, cols: 1 - (rows * cols).sum(axis=1),
         (iterations, confidence, seed),
+        of,
     )
 
 
@@ -77,6 +88,7 @@ def weighted_kappa(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,
+    groups: npt.ArrayLike | None = None,
     iterations: int = 2_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -90,19 +102,20 @@ def weighted_kappa(
 
     NaN, interval and errors as in `cohen_kappa`.
     """
-    codes, values = _pairs(first, second, is_numeric=True)
+    codes, values, of = _pairs(first, second, groups, is_numeric=True)
     points = _unit_range(values)
 
     def expected(rows: Values, cols: Values) -> Values:
         return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
 
-    return _of_two(codes, len(values), expected, (iterations, confidence, seed), points)
+    return _of_two(codes, len(values), expected, (iterations, confidence, seed), of, points)
 
 
 def gwet_ac1(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     *,
+    groups: npt.ArrayLike | None = None,
     iterations: int = 2_000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -115,19 +128,18 @@ def gwet_ac1(
     ratings of both, q the number of classes seen, at least 2. NaN without an item; 1 where all
     items are in one class. Interval and errors as in `cohen_kappa`.
     """
-    codes, values = _pairs(first, second, is_numeric=False)
+    codes, values, of = _pairs(first, second, groups, is_numeric=False)
 
     def expected(rows: Values, cols: Values) -> Values:
         share = (rows + cols) / 2
         return 1 - (share * (1 - share)).sum(axis=1) / (max(len(values), 2) - 1)
 
-    return _of_two(codes, len(values), expected, (iterations, confidence, seed))
+    return _of_two(codes, len(values), expected, (iterations, confidence, seed), of)
 
 
 def krippendorff_alpha(
-    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000,
-    confidence: float = 0.95,
-    seed: int = 0
+    ratings: npt.ArrayLike, scale: str = "nominal", *, groups: npt.ArrayLike | None = None,
+    iterations: int = 2_000, confidence: float = 0.95, seed: int = 0,
 ) -> Agreement:  # fmt: skip
     """Return Krippendorff's alpha of two or more raters; ratings may be missing.
 
@@ -160,17 +172,17 @@ def krippendorff_alpha(
             field="ratings",
             allowed="one row per item, one column per rater",
         )
-    # The same ratings in another order count the same: rows are kinds of items, `times` how often
-    # each occurs.
-    kinds, times = np.unique(
-        np.sort(codes[(codes >= 0).sum(axis=1) > 1], axis=1), axis=0, return_counts=True
-    )
+    is_rated = (codes >= 0).sum(axis=1) > 1
+    of = None if groups is None else own_groups(groups, len(codes))[is_rated]
+    # The same ratings in another order count the same: rows are kinds of items.
+    kinds, which = np.unique(np.sort(codes[is_rated], axis=1), axis=0, return_inverse=True)
     counts = _counts(kinds, len(values))
     return _agreement(
         _alpha(kinds, counts, _unit_range(values), scale),
-        times,
+        which.ravel(),
         counts,
         (iterations, confidence, seed),
+        of,
     )
 
 
@@ -207,13 +219,14 @@ def _of_two(
     n_values: int,
     expected: Callable[[Values, Values], Values],
     how: tuple[int, float, int],
+    groups: Codes | None,
     points: Values | None = None,
 ) -> Agreement:
     """Return a coefficient of two raters from the disagreement expected by chance.
 
     Disagreements are squared distances of `points`, or count alike without them.
     """
-    kinds, times = np.unique(codes, axis=0, return_counts=True)
+    kinds, which = np.unique(codes, axis=0, return_inverse=True)
     first, second = (np.eye(n_values)[kinds[:, rater]] for rater in (0, 1))
     apart = (
         (kinds[:, 0] != kinds[:, 1]).astype(np.float64)
@@ -227,31 +240,80 @@ def _of_two(
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(chance > NO_CHANCE, 1 - share @ apart / chance, np.nan)
 
-    return _agreement(coefficient, times, first + second, how)
+    return _agreement(coefficient, which.ravel(), first + second, how, groups)
 
 
 def _agreement(
-    coefficient: Coefficient, times: Codes, counts: Values, how: tuple[int, float, int]
+    coefficient: Coefficient,
+    which: Codes,
+    counts: Values,
+    how: tuple[int, float, int],
+    groups: Codes | None,
 ) -> Agreement:
+    """Return a coefficient with its interval.
+
+    Parameters
+    ----------
+    which
+        The kind of every item.
+    counts
+        How often each kind has each value.
+    groups
+        The group of every item, None: each stands alone.
+    """
     iterations, confidence, seed = how
     check_bootstrap(iterations, confidence, seed)
-    n = int(times.sum())
+    n, times = len(which), np.bincount(which, minlength=len(counts))
+    n_groups = n if groups is None else len(np.unique(groups))
     value = float(coefficient(times[None, :].astype(np.float64))[0]) if n else np.nan
     if np.isnan(value):
-        return Agreement(value, np.nan, np.nan, n)
+        return Agreement(value, np.nan, np.nan, n, n_groups)
     share = times @ counts / (times @ counts).sum()
     if value >= 1 - NO_CHANCE:
-        unseen = float(wilson_interval(np.zeros(1), np.array([float(n)]), confidence)[1][0])
+        unseen = float(wilson_interval(np.zeros(1), np.array([float(n_groups)]), confidence)[1][0])
         by_chance = float(1 - (share**2).sum())  # disagreements, if ratings were drawn at random
-        return Agreement(
-            value,
-            max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen,
-            1.0,
-            n,
-        )
-    return Agreement(
-        value, *_percentiles(coefficient, times, counts.shape[1], iterations, confidence, seed), n
-    )
+        low = max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen
+        return Agreement(value, low, 1.0, n, n_groups)
+    if groups is None or n_groups == n:
+        width = counts.shape[1]
+        low, high = _percentiles(coefficient, times, width, iterations, confidence, seed)
+    else:
+        low, high = jackknife_interval(value, _left_out(coefficient, which, groups), confidence)
+    return Agreement(value, low, high, n, n_groups)
+
+
+def _left_out(coefficient: Coefficient, which: Codes, groups: Codes) -> Values:
+    """Return the coefficient without each group."""
+    kinds = int(which.max()) + 1
+    place = np.unique(groups, return_inverse=True)[1].ravel()
+    of_groups = np.zeros((int(place.max()) + 1, kinds))
+    np.add.at(of_groups, (place, which), 1.0)
+    if len(of_groups) < 2:
+        return np.full(1, np.nan)
+    total = of_groups.sum(axis=0)
+    found = np.empty(len(of_groups))
+    step = max(BLOCK // kinds**2, 1)
+    for start in range(0, len(found), step):
+        found[start : start + step] = coefficient(total - of_groups[start : start + step])
+    return found
+
+
+def jackknife_interval(
+    value: float, left_out: Values, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return the interval of a coefficient within ±1 from its values without each group.
+
+    Tukey 1958. se² = (G − 1)/G · Σ(v_g − v̄)²; tanh(artanh v ± t_{G−1} · se/(1 − v²)). With few
+    groups it holds its level where percentiles of resampled groups are too narrow. NaN where the
+    value is undefined without one of the groups, or nothing varies.
+    """
+    n = len(left_out)
+    if n < 2 or np.isnan(left_out).any() or np.ptp(left_out) <= NO_CHANCE or abs(value) >= 1:
+        return np.nan, np.nan
+    error = np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
+    half = float(t_quantile(np.array([n - 1.0]), confidence)[0]) * error / (1 - value**2)
+    centre = np.arctanh(value)
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
 def _percentiles(
@@ -278,9 +340,9 @@ def _percentiles(
 
 
 def _pairs(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, is_numeric: bool
-) -> tuple[Codes, npt.NDArray[np.generic]]:
-    """Return codes of the items that both raters rated (a column each), and their values."""
+    first: npt.ArrayLike, second: npt.ArrayLike, groups: npt.ArrayLike | None, *, is_numeric: bool
+) -> tuple[Codes, npt.NDArray[np.generic], Codes | None]:
+    """Return codes of the items that both rated (a column each), their values and groups."""
     shapes = [np.shape(side) for side in (first, second)]
     if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
         raise DataError(
@@ -295,7 +357,9 @@ def _pairs(
     except (TypeError, ValueError):
         both = np.column_stack([np.asarray(side, dtype=object) for side in (first, second)])
     codes, values = _codes(both, is_numeric=is_numeric)
-    return codes[(codes >= 0).all(axis=1)], values
+    is_rated = (codes >= 0).all(axis=1)
+    of = None if groups is None else own_groups(groups, len(codes))[is_rated]
+    return codes[is_rated], values, of
 
 
 def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t as students
+from stats.agreement_clusters import COEFFICIENTS, coverage
 from statsmodels.stats.inter_rater import cohens_kappa
 
 import ragscore as rs
@@ -323,3 +325,132 @@ def test_ratings_that_dont_fit_are_refused():
             wrong()
     with pytest.raises(rs.DataError, match="iterations"):
         cohen_kappa([1, 0], [1, 0], iterations=0)
+
+
+# Items that come in groups
+
+GROUPED = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 4)), min_size=3, max_size=30
+)
+
+
+def by_leaving_out(coefficient, first, second, groups):
+    """Tukey's jackknife, group by group, on Fisher's scale."""
+    value = coefficient(first, second, iterations=1).value
+    names = sorted(set(groups.tolist()))
+    without = [
+        coefficient(first[groups != name], second[groups != name], iterations=1).value
+        for name in names
+    ]
+    if len(names) < 2 or np.isnan(without).any() or np.isnan(value) or abs(value) > 1 - 1e-9:
+        return None
+    n = len(names)
+    error = np.sqrt((n - 1) / n * sum((one - np.mean(without)) ** 2 for one in without))
+    half = students.ppf(0.975, n - 1) * error / (1 - value**2)
+    return np.tanh([np.arctanh(value) - half, np.arctanh(value) + half]), error
+
+
+@given(GROUPED, st.sampled_from([cohen_kappa, weighted_kappa]))
+def test_intervals_of_groups_leave_each_out_in_turn(rows, coefficient):
+    first, second, groups = np.array(rows).T
+    found = coefficient(first, second, groups=groups, iterations=20)
+    assert found.value == coefficient(first, second, iterations=1).value or np.isnan(found.value)
+    assert (found.n, found.n_groups) == (len(rows), len(set(groups.tolist())))
+    expected = by_leaving_out(coefficient, first, second, groups)
+    if expected is not None and expected[1] > 1e-9 and found.n_groups < found.n:
+        assert (found.low, found.high) == pytest.approx(expected[0], abs=1e-6)
+
+
+def test_the_interval_of_three_topics_by_hand():
+    # right/wrong by both judges; topic 0: 11 11 00 10, topic 1: 11 00 00 01, topic 2: 11 11 10 00
+    first = np.array([1, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0])
+    second = np.array([1, 1, 0, 0, 1, 0, 0, 1, 1, 1, 0, 0])
+    found = cohen_kappa(first, second, groups=np.repeat([0, 1, 2], 4))
+    # 9 of 12 agree; 7 and 6 of 12 are right: p_e = (42 + 30)/144 = 1/2
+    assert found.value == pytest.approx(0.5)
+    # without topic 0: 6 of 8 agree, 4 and 4 are right; without 1: 6 of 8, 6 and 4 are right;
+    # without 2: 6 of 8, 4 and 4: κ is 1/2 each time
+    assert np.isnan(found.low) and found.n_groups == 3
+    second[11] = 1  # topic 2: 11 11 10 01
+    found = cohen_kappa(first, second, groups=np.repeat([0, 1, 2], 4))
+    # all: 8 of 12 agree, 7 and 7 right, p_e = (49 + 25)/144; without 0: 5 of 8, 4 and 5, 1/2;
+    # without 1: 5 of 8, 6 and 5, p_e = (30 + 6)/64; without 2: 6 of 8, 4 and 4, 1/2
+    value = (8 / 12 - 74 / 144) / (1 - 74 / 144)
+    without = np.array([0.25, (5 / 8 - 36 / 64) / (1 - 36 / 64), 0.5])
+    error = np.sqrt(2 / 3 * ((without - without.mean()) ** 2).sum())
+    half = students.ppf(0.975, 2) * error / (1 - value**2)
+    assert found.value == pytest.approx(value)
+    assert (found.low, found.high) == pytest.approx(
+        (np.tanh(np.arctanh(value) - half), np.tanh(np.arctanh(value) + half))
+    )
+
+
+def test_items_each_alone_in_a_group_are_independent():
+    first, second = noisy(60, 0.3)
+    alone = cohen_kappa(first, second)
+    assert alone == cohen_kappa(first, second, groups=np.arange(60))
+    assert alone == cohen_kappa(first, second, groups=np.full(60, -1))
+    assert alone.n_groups == 60
+
+
+def test_alpha_leaves_out_groups_as_well():
+    rng = np.random.default_rng(0)
+    ratings = rng.integers(0, 6, (60, 3)).astype(float)
+    ratings[:, 1] = np.clip(ratings[:, 0] + rng.integers(-1, 2, 60), 0, 5)
+    ratings[rng.random((60, 3)) < 0.2] = np.nan
+    groups = np.arange(60) // 5
+    for scale in ("nominal", "ordinal", "interval"):
+        found = krippendorff_alpha(ratings, scale, groups=groups)
+        without = [
+            krippendorff_alpha(ratings[groups != one], scale, iterations=1).value
+            for one in range(12)
+        ]
+        error = np.sqrt(11 / 12 * ((np.array(without) - np.mean(without)) ** 2).sum())
+        half = students.ppf(0.975, 11) * error / (1 - found.value**2)
+        assert (found.low, found.high) == pytest.approx(
+            tuple(np.tanh([np.arctanh(found.value) - half, np.arctanh(found.value) + half])),
+            abs=1e-9,
+        )
+
+
+def test_ac1_leaves_out_groups_as_well():
+    first, second = (side % 2 for side in noisy(60, 0.3))
+    groups = np.arange(60) // 5
+    found = gwet_ac1(first, second, groups=groups)
+    assert (found.low, found.high) == pytest.approx(
+        by_leaving_out(gwet_ac1, first, second, groups)[0]
+    )
+
+
+def test_copies_of_an_item_are_no_further_evidence():
+    first, second = noisy(40, 0.3)
+    once = cohen_kappa(first, second)
+    copied = [np.repeat(side, 10) for side in (first, second)]
+    topics = cohen_kappa(*copied, groups=np.repeat(np.arange(40), 10))
+    alone = cohen_kappa(*copied)
+    assert topics.value == pytest.approx(once.value)
+    assert topics.high - topics.low == pytest.approx(once.high - once.low, rel=0.25)
+    assert alone.high - alone.low < 0.4 * (topics.high - topics.low)
+
+
+def test_perfect_agreement_on_few_topics_is_less_certain_than_on_many_pairs():
+    first = np.tile([0.0, 1], 40)
+    many, few = cohen_kappa(first, first), cohen_kappa(first, first, groups=np.arange(80) // 10)
+    # 1 − u/p_e with p_e = 1/2, u = z²/(n + z²)
+    for found, n in ((many, 80), (few, 8)):
+        assert found.low == pytest.approx(1 - 2 * 1.959964**2 / (n + 1.959964**2), abs=1e-6)
+
+
+def test_one_group_has_no_interval():
+    first, second = noisy(40, 0.3)
+    found = cohen_kappa(first, second, groups=np.zeros(40, dtype=int))
+    assert np.isnan(found.low) and found.n_groups == 1
+    with pytest.raises(rs.DataError, match="groups"):
+        cohen_kappa(first, second, groups=[1, 2])
+
+
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
+    found = coverage(name, 0.8, draws=300, iterations=100)
+    assert 0.915 <= found.clustered <= 0.98
+    assert found.pairs < 0.86

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
+from stats.ppi_differences import SHAPES, coverage
 
 import ragscore as rs
-from ragscore.stats import interval_of_means, ppi_mean
+from ragscore.stats import interval_of_means, ppi_difference, ppi_mean
 
 VALUES = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=2, max_size=20)
 OTHERS = st.lists(st.floats(-5, 5), min_size=2, max_size=20)
@@ -146,3 +147,150 @@ def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels(
     assert np.mean([one.high - one.low for one in corrected]) < 0.8 * np.mean(
         [one.high - one.low for one in alone]
     )
+
+
+# Paired differences of two runs
+
+DIFFERENCES = st.lists(
+    st.tuples(st.integers(-5, 5), st.one_of(st.none(), st.integers(-5, 5)), st.integers(-1, 3)),
+    min_size=8, max_size=24,
+).filter(lambda rows: sum(row[1] is not None for row in rows) >= 2)  # fmt: skip
+
+
+def by_formula(f, y, weight, groups=None):
+    """Value and variance as the papers write them, query by query."""
+    n = [place for place, label in enumerate(y) if not np.isnan(label)]
+    others = [place for place in range(len(y)) if place not in n]
+    mean_others = sum(f[place] for place in others) / len(others) if others else 0.0
+    if not weight:
+        others = []
+    value = sum(y[place] - weight * f[place] for place in n) / len(n) + weight * mean_others
+    left = {place: (y[place] - weight * f[place]) for place in n}
+    mean_left = sum(left.values()) / len(n)
+    shares = [{place: (left[place] - mean_left) / len(n) for place in n}]
+    shares += [{place: weight * (f[place] - mean_others) / len(others) for place in others}]
+    alone = sum(
+        sum(one**2 for one in part.values()) * len(part) / (len(part) - 1)
+        for part in shares
+        if len(part) > 1
+    )
+    if groups is None:
+        return value, alone
+    sums, parts = {}, []
+    for part in shares:
+        own = {}
+        for place, share in part.items():
+            group = groups[place] if groups[place] >= 0 else f"alone {place}"
+            own[group] = own.get(group, 0.0) + share
+        scale = np.sqrt(len(own) / (len(own) - 1)) if len(own) > 1 else np.nan
+        scaled = {group: one * scale for group, one in own.items()}
+        for group, one in scaled.items():
+            sums[group] = sums.get(group, 0.0) + one
+        single = sum(one**2 for one in part.values()) * len(part) / max(len(part) - 1, 1)
+        parts.append(np.maximum(sum(one**2 for one in scaled.values()), single))
+    return value, np.maximum(sum(one**2 for one in sums.values()), sum(parts))
+
+
+def test_the_corrected_difference_by_hand():
+    # as above, in another order: d of the judge 1 1 0 0 1 1 0 1, of people 1 0 0 0 where labelled
+    nan = np.nan
+    found = ppi_difference([1, 1, 0, 0, 1, 1, 0, 1], [1, nan, 0, 0, 0, nan, nan, nan])
+    assert found.weight == pytest.approx(14 / 45) and (found.n, found.n_unlabelled) == (4, 4)
+    assert found.value == pytest.approx(0.25 + 14 / 45 * (0.75 - 0.5))
+    left = np.array([31 / 45, 0, 0, -14 / 45])
+    parts = [(14 / 45) ** 2 / 16, left.var(ddof=1) / 4]
+    assert found.error**2 == pytest.approx(sum(parts))
+    df = sum(parts) ** 2 / sum(part**2 / 3 for part in parts)
+    half = stats.t.ppf(0.975, df) * found.error
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+
+
+def test_the_variance_is_that_of_differences_not_of_two_means():
+    rng = np.random.default_rng(0)
+    # queries differ much, and alike on both sides
+    hard = rng.normal(0, 2, 300)
+    sides = [np.clip(2.5 + hard + rng.normal(0, 0.3, 300), 0, 5) for _ in range(2)]
+    judge = [side + rng.normal(0, 0.3, 300) for side in sides]
+    labelled = np.arange(300) < 60
+    found = ppi_difference(
+        judge[1] - judge[0], np.where(labelled, sides[1] - sides[0], np.nan), width=5
+    )
+    apart = [
+        ppi_mean(one[labelled], side[labelled], one[~labelled])
+        for one, side in zip(judge, sides, strict=True)
+    ]
+    assert found.error < 0.4 * np.hypot(*(one.error for one in apart))
+
+
+@given(DIFFERENCES, st.floats(0, 1))
+def test_corrected_differences_follow_the_formula_with_groups_and_without(rows, weight):
+    f = np.array([row[0] for row in rows], dtype=float)
+    y = np.array([np.nan if row[1] is None else row[1] for row in rows], dtype=float)
+    groups = np.array([row[2] for row in rows])
+    weight = 0.0 if np.isnan(y).sum() < 2 else weight
+    for of in (None, groups):
+        found = ppi_difference(f, y, weight=weight, groups=of, width=10)
+        value, variance = by_formula(f, y, found.weight, of)
+        assert found.value == pytest.approx(value, abs=1e-9)
+        # one group tells nothing of how groups differ
+        assert found.error**2 == pytest.approx(variance, abs=1e-9, nan_ok=True)
+        assert -10 <= found.low <= found.high <= 10
+
+
+@given(DIFFERENCES)
+def test_groups_of_one_are_no_groups(rows):
+    f = [float(row[0]) for row in rows]
+    y = [np.nan if row[1] is None else float(row[1]) for row in rows]
+    alone = ppi_difference(f, y)
+    for groups in (np.full(len(f), -1), np.arange(len(f))):
+        found = ppi_difference(f, y, groups=groups)
+        assert (found.value, found.weight) == (alone.value, alone.weight)
+        assert found.error == pytest.approx(alone.error) and found.low == pytest.approx(
+            alone.low, nan_ok=True
+        )
+
+
+def test_queries_of_a_group_count_once():
+    rng = np.random.default_rng(0)
+    d = np.repeat(rng.normal(0.2, 1, 60), 4)
+    labels = np.where(np.arange(240) % 8 < 4, d + 0.1 * rng.normal(size=240), np.nan)
+    groups = np.repeat(np.arange(60), 4)
+    single, grouped = ppi_difference(d, labels), ppi_difference(d, labels, groups=groups)
+    # four copies: twice the error
+    assert grouped.error == pytest.approx(2 * single.error, rel=0.1)
+    of_mean = ppi_mean(
+        d[~np.isnan(labels)], labels[~np.isnan(labels)], d[np.isnan(labels)],
+        groups=np.concatenate([groups[~np.isnan(labels)], groups[np.isnan(labels)]]),
+    )  # fmt: skip
+    assert of_mean.error == pytest.approx(grouped.error)
+
+
+def test_labels_that_never_differ_are_no_certainty():
+    judge = np.tile([0.0, 1, 0, -1], 50)
+    labels = np.where(np.arange(200) < 40, 0.0, np.nan)
+    found = ppi_difference(judge, labels, width=1)
+    unseen = 1.959964**2 / (40 + 1.959964**2)
+    assert (found.value, found.weight) == (0, 0)
+    assert (found.low, found.high) == pytest.approx((-unseen, unseen), abs=1e-6)
+    assert np.isnan(ppi_difference(judge, labels).low)
+    # ten groups of four know less
+    groups = np.arange(200) // 4
+    assert ppi_difference(judge, labels, width=1, groups=groups).high > 2 * found.high
+
+
+def test_differences_that_dont_fit_are_refused():
+    with pytest.raises(rs.DataError, match="found 3 predictions and 2 labels"):
+        ppi_difference([1, 0, 1], [1, np.nan])
+    with pytest.raises(rs.DataError, match="found labels from -4 to 0; -1 to 1"):
+        ppi_difference([1, 0, 1], [-4, 0, np.nan], width=1)
+    with pytest.raises(rs.DataError, match="groups"):
+        ppi_difference([1, 0, 1], [1, 0, np.nan], groups=[1, 2])
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", ["binary", "points"])
+def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shape):
+    found = coverage(50, 0.9, scale, shape, draws=500)
+    assert 0.92 <= found.corrected <= 0.975
+    assert found.judge < 0.7  # a judge who is kinder to the candidate is sure, and wrong
+    assert found.width < 0.95 * found.width_labels
