@@ -187,12 +187,14 @@ KINDS: dict[str, Kind] = {
         {"coverage": "float64", "undecidable": "boolean"},
         lowest={"rank": 0, "grade": 0},
     ),
-    # One row per value that another tool stored. With a statistic (mean, std, ...) it is a value of
-    # the whole run, and query_id is empty.
+    # One row per value that another tool stored, `metric` as it calls it. With an empty query_id it
+    # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
+    # name of the metric, where the file's format says that it means the same.
     "reported": Kind(
         ("run_id", "query_id", "metric"),
         {**_CELL, "metric": "str", "value": "float64"},
-        {"statistic": "str"},
+        {"statistic": "str", "label": "str"},
+        ("x_",),
     ),
     # One row per thing that loading with strict=False could not take.
     "problems": Kind(

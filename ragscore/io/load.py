@@ -26,6 +26,8 @@ from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
 from ragscore.io.formats.chatbot import read_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden
 from ragscore.io.formats.json_run import is_json_run, read_json_qrels, read_json_run
+from ragscore.io.formats.kebab import fits_comparison, fits_run, read_comparison, read_sqlite
+from ragscore.io.formats.kebab import read_run as read_kebab_run
 from ragscore.io.formats.metric_report import is_report, read_report
 from ragscore.io.formats.predicates import fits_golden, read_predicates
 from ragscore.io.formats.ragchecker import fits as fits_ragchecker
@@ -41,7 +43,7 @@ from ragscore.io.formats.trec import (
 from ragscore.io.formats.trec_rag import read_trec_rag
 from ragscore.io.golden_read import KNOWN_FIELDS, read_golden
 from ragscore.io.ir_datasets import read_ir_dataset
-from ragscore.io.per_query import read_per_query, read_sqlite
+from ragscore.io.per_query import read_per_query
 from ragscore.io.record import RECORD_FIELDS
 from ragscore.io.source import Problems
 from ragscore.io.tables import frame_of, read_golden_table, read_results_table, record_table
@@ -120,6 +122,8 @@ RESULT_FORMATS = [
     ),
     Format("ragchecker", fits_ragchecker, read_ragchecker),
     Format("sqlite", lambda sample: sample.kind == "sqlite", read_sqlite),
+    Format("kebab_run", fits_run, read_kebab_run),
+    Format("kebab_comparison", fits_comparison, read_comparison),
     Format("trec", is_run, read_run, options=("ties",), rename_runs=named_by_file),
     Format("metric_report", is_report, read_report),
     Format("json_run", is_json_run, read_json_run, options=("ties",)),

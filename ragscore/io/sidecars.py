@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ragscore.io.source import (
     as_id,
     as_text,
     describe,
+    field_lines,
     json_rows,
     parse_json,
     read_text,
@@ -63,25 +63,7 @@ def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[
     if not isinstance(values, dict):
         problems.reject(values, 1, None, "one JSON object")
         return {}, {}
-    return values, _lines(content)
-
-
-def _lines(content: str) -> dict[str, int]:
-    """Return the line of each field of a valid JSON object."""
-
-    def skip_blanks(place: int) -> int:
-        return int(WHITESPACE.match(content, place).end())
-
-    lines: dict[str, int] = {}
-    decode, place = json.JSONDecoder().raw_decode, skip_blanks(content.index("{") + 1)
-    while place < len(content) and content[place] == '"':
-        line = content.count("\n", 0, place) + 1
-        name, place = scanstring(content, place + 1)
-        lines[name] = line
-        after_colon = skip_blanks(skip_blanks(place) + 1)
-        after_comma = skip_blanks(decode(content, after_colon)[1]) + 1
-        place = skip_blanks(after_comma)
-    return lines
+    return values, field_lines(content)
 
 
 def run_record(

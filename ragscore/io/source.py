@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
+from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +272,42 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = sorted({key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1})
         raise ValueError(f"key {twice[0]!r} appears twice")
     return values
+
+
+def field_lines(source: str) -> dict[str, int]:
+    """Return the line of each field of a valid JSON object."""
+    return {name: source.count("\n", 0, key) + 1 for name, (key, _) in _fields(source).items()}
+
+
+def item_lines(source: str, name: str) -> list[int]:
+    """Return the line of each item of a list that is a field of a valid JSON object."""
+    decode, place = json.JSONDecoder().raw_decode, _fields(source)[name][1]
+    lines, line, counted = [], 1, 0
+    place = _after_blanks(source, place + 1)
+    while source[place] != "]":
+        line, counted = line + source.count("\n", counted, place), place
+        lines.append(line)
+        place = _after_blanks(source, decode(source, place)[1])
+        if source[place] == ",":
+            place = _after_blanks(source, place + 1)
+    return lines
+
+
+def _fields(source: str) -> dict[str, tuple[int, int]]:
+    """Return where the name and the value of each field of a valid JSON object begin."""
+    places: dict[str, tuple[int, int]] = {}
+    decode, place = json.JSONDecoder().raw_decode, _after_blanks(source, source.index("{") + 1)
+    while place < len(source) and source[place] == '"':
+        key = place
+        name, place = scanstring(source, place + 1)
+        value = _after_blanks(source, _after_blanks(source, place) + 1)
+        places[name] = key, value
+        place = _after_blanks(source, _after_blanks(source, decode(source, value)[1]) + 1)
+    return places
+
+
+def _after_blanks(source: str, place: int) -> int:
+    return int(WHITESPACE.match(source, place).end())
 
 
 def as_text(value: Any) -> str | None:

@@ -1,0 +1,414 @@
+"""Files of kebab's harness -> `Results`: its SQLite file, one run and one comparison as JSON.
+
+Records of queries are those of `per_query.jsonl`. The aggregate that a file stores for a run
+becomes `reported`. A comparison holds no records: its two runs are known by what it reports only.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames.data import DataError, Results, empty, from_records
+from ragscore.frames.errors import warn
+from ragscore.io.detect import Sample
+from ragscore.io.formats.fields import json_object, run_name
+from ragscore.io.per_query import results_of
+from ragscore.io.record import Tables, read_record
+from ragscore.io.sidecars import run_record
+from ragscore.io.source import (
+    Problems,
+    Row,
+    as_id,
+    describe,
+    field_lines,
+    item_lines,
+    parse_json,
+    read_text,
+)
+from ragscore.io.values import ID_ALLOWED, flatten, number, text, unify_types, whole
+
+AGGREGATES = {
+    "hit_at_k": ("hit@{k}:chunk", "mean"),
+    "mrr": ("mrr@10:chunk", "mean"),
+    "recall_at_k_doc": ("recall@{k}:doc", "mean"),
+    "precision_at_k_chunk": ("precision@{k}:chunk", "mean"),
+    "citation_coverage": ("citation_coverage_weak", "mean"),
+    "groundedness": ("answer_checks_all", "mean"),
+    "empty_result_rate": ("empty_all", "mean"),
+    "refusal_correctness": ("refusal_correct", "mean"),
+    "total_queries": ("failed", "n"),
+    "failed_queries": ("failed", "sum"),
+}
+"""Number of an aggregate -> our metric, and which statistic of it the number is.
+
+There, means are rounded to four decimals, and every query without expected documents should be
+refused.
+"""
+COMPARED = frozenset(("run_a", "run_b", "aggregate_a", "aggregate_b"))
+SIDES = ("a", "b")
+AGGREGATE = "aggregate_json"  # column of the table eval_runs
+HIT_RANK = "hit_rank"  # what a comparison reports per query: the first hit's rank, NaN: no hit
+TOLERANCE = 5e-5  # numbers of four decimals are equal if they are nearer, whatever float32 adds
+
+Record = dict[str, Any]
+
+
+def fits_run(seen: Sample) -> bool:
+    """Return True for one object with a run's description and its records."""
+    return seen.kind in ("json", "jsonl") and seen.has("run_id", "per_query")
+
+
+def fits_comparison(seen: Sample) -> bool:
+    """Return True for one object with two runs and their aggregates."""
+    return seen.kind in ("json", "jsonl") and seen.keys >= COMPARED
+
+
+# One run as JSON
+
+
+def read_run(path: Path, strict: bool) -> Results:
+    """Read an object that describes a run, with its records and, maybe, its aggregate."""
+    problems = Problems(path, strict)
+    content, source = json_object(path, "an object with `per_query`"), read_text(path)
+    lines = field_lines(source)
+    records = content.pop("per_query", None)
+    is_list = isinstance(records, list)
+    if not is_list:
+        problems.reject(records, lines.get("per_query"), "per_query", "a list of objects")
+    stored = {name: content.pop(name, None) for name in ("aggregate", "aggregate_json")}
+    run = _run(content, path, lines, problems)
+    tables = Tables()
+    if isinstance(records, list):
+        for values, line in zip(records, item_lines(source, "per_query"), strict=True):
+            if isinstance(values, dict):
+                read_record(Row(values, line), tables, problems)
+            else:
+                problems.reject(values, line, "per_query", "a list of objects")
+    problems.typos.warn()
+    field = next((name for name, value in stored.items() if value), "aggregate")
+    reported = _aggregate(stored[field], run["run_id"], field, lines.get(field), problems)
+    return _with_reported(results_of(run, tables, problems), reported)
+
+
+def _run(content: Record, path: Path, lines: dict[str, int], problems: Problems) -> Record:
+    """Return the row of the runs frame; a run without an id is named after its file."""
+    described = {
+        name: value for name, value in content.items() if name not in ("n_queries", "n_failed")
+    }
+    if described.get("run_id") is None:
+        described["run_id"] = run_name(path)
+    for other, name in (
+        ("commit_hash", "commit"),
+        ("config_snapshot", "config_snapshot_json"),
+    ):
+        if other in described:
+            described.setdefault(name, described.pop(other))
+    return run_record(described, path, lines=lines, problems=problems)
+
+
+# What a file stores for a run
+
+
+def _aggregate(
+    stored: Any, run_id: str, field: str, line: int | None, problems: Problems
+) -> list[Record]:
+    """Return the rows of the reported frame for an aggregate, an object or its JSON as text.
+
+    Null is NaN. Without an aggregate, and while it is `{}`, there are none.
+    """
+    if isinstance(stored, str):
+        try:
+            stored = parse_json(stored or "null")
+        except (ValueError, RecursionError) as error:
+            problems.add(
+                f"not valid JSON ({error})", line=line, field=field, allowed="a JSON object"
+            )
+            return []
+    if not isinstance(stored, (dict, type(None))):
+        problems.reject(stored, line, field, "a JSON object")
+        return []
+    rows = []
+    for metric, value in _numbers(stored or {}, field, line, problems):
+        name, _, k = metric.partition(".")
+        label, statistic = AGGREGATES.get(name, (None, None))
+        is_cut = label is not None and "{k}" in label
+        if is_cut != k.isdecimal():
+            label = statistic = None
+        rows.append(
+            {
+                "run_id": run_id,
+                "query_id": "",
+                "metric": metric,
+                "value": math.nan if value is None else value,
+                "statistic": statistic,
+                "label": label.format(k=k) if label else None,
+            }
+        )
+    return rows
+
+
+def _numbers(
+    values: Record, place: str, line: int | None, problems: Problems, prefix: str = ""
+) -> Iterator[tuple[str, float | None]]:
+    """Yield every number of nested objects by its dotted name."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _numbers(value, f"{place}.{name}", line, problems, f"{prefix}{name}.")
+        else:
+            yield prefix + name, number(value, f"{place}.{name}", line, problems)
+
+
+def _with_reported(results: Results, reported: list[Record]) -> Results:
+    return replace(results, reported=from_records(reported, "reported")) if reported else results
+
+
+# A comparison of two runs
+
+
+def read_comparison(path: Path, strict: bool) -> Results:
+    """Read the two runs of a comparison: their aggregates, and their first hits' ranks.
+
+    What the comparison says of a query stands beside its rank in the second run (`x_kind`,
+    `x_note`). Differences and kinds follow from the rest; those that don't are warned of.
+    """
+    problems = Problems(path, strict)
+    content, lines = json_object(path, "an object with two runs"), field_lines(read_text(path))
+    stated = [content.pop(f"run_{side}", None) for side in SIDES]
+    run_ids = [as_id(name) for name in stated]
+    for side, name, run_id in zip(SIDES, stated, run_ids, strict=True):
+        if run_id is None or run_ids.count(run_id) > 1:
+            raise DataError(
+                f"found {describe(name)}", file=path, line=lines.get(f"run_{side}"),
+                field=f"run_{side}", allowed="two runs, each by a name of its own",
+            )  # fmt: skip
+    aggregates = [content.pop(f"aggregate_{side}", None) for side in SIDES]
+    reported: list[Record] = []
+    of_side: list[dict[str, float]] = []
+    for side, run_id, stored in zip(SIDES, run_ids, aggregates, strict=True):
+        field = f"aggregate_{side}"
+        rows = _aggregate(stored, str(run_id), field, lines.get(field), problems)
+        of_side.append({row["metric"]: row["value"] for row in rows})
+        reported += rows
+    deltas = content.pop("deltas", None) or {}
+    if not isinstance(deltas, dict):
+        problems.reject(deltas, lines.get("deltas"), "deltas", "an object or null")
+        deltas = {}
+    match = text(
+        deltas.pop("chunker_version_match", None),
+        "deltas.chunker_version_match", lines.get("deltas"), problems,
+    )  # fmt: skip
+    wrong = _wrong_deltas(dict(_numbers(deltas, "deltas", lines.get("deltas"), problems)), *of_side)
+    for row in _compared_queries(content.pop("per_query", None), lines, problems):
+        ranks = [row.pop(f"{side}_{HIT_RANK}") for side in SIDES]
+        wrong += _wrong_kind(row, *ranks)
+        for run_id, rank in zip(run_ids, ranks, strict=True):
+            cell = {"run_id": run_id, "query_id": row["query_id"], "metric": HIT_RANK}
+            about = flatten({**row, "query_id": None}) if run_id == run_ids[1] else {}
+            reported.append(cell | {"value": math.nan if rank is None else float(rank)} | about)
+    if wrong:
+        warn(f"{path}: {len(wrong)} values contradict others of the file: {'; '.join(wrong)}")
+    pair = {"compared_with": run_ids[0], "chunker_version_match": match} | content
+    runs = [
+        {"run_id": run_id} | _totals(values) | (flatten(pair) if run_id == run_ids[1] else {})
+        for run_id, values in zip(run_ids, of_side, strict=True)
+    ]
+    return Results(
+        runs=from_records(unify_types(runs), "runs"),
+        responses=empty("responses"),
+        reported=from_records(unify_types(reported), "reported"),
+        problems=problems.frame(),
+    )
+
+
+def _totals(values: dict[str, float]) -> Record:
+    """Return how many queries a run had, as its aggregate counts them."""
+    counts = {"n_queries": "total_queries", "n_failed": "failed_queries"}
+    return {
+        column: int(values[name])
+        for column, name in counts.items()
+        if name in values and values[name].is_integer()
+    }
+
+
+def _compared_queries(stored: Any, lines: dict[str, int], problems: Problems) -> Iterator[Record]:
+    """Yield the record of each query once, with both ranks."""
+    allowed = "objects with a `query_id`, each once"
+    line = lines.get("per_query")
+    if not isinstance(stored, (list, type(None))):
+        problems.reject(stored, line, "per_query", f"a list of {allowed}")
+        return
+    seen: set[str] = set()
+    for record in stored or []:
+        query_id = as_id(record.get("query_id")) if isinstance(record, dict) else None
+        if query_id is None or query_id in seen:
+            problems.reject(record, line, "per_query", allowed)
+            continue
+        seen.add(query_id)
+        ranks = {
+            name: whole(record.get(name), f"per_query.{name}", line, problems, lowest=1)
+            for name in (f"{side}_{HIT_RANK}" for side in SIDES)
+        }
+        yield record | {"query_id": query_id} | ranks
+
+
+def _wrong_deltas(
+    deltas: dict[str, float | None], a: dict[str, float], b: dict[str, float]
+) -> list[str]:
+    """Name the differences that are not b − a."""
+    found = []
+    for name in (name for name in deltas if name in a and name in b):
+        stored, implied = deltas[name], b[name] - a[name]
+        if math.isnan(implied):
+            is_same = stored is None
+        else:
+            is_same = stored is not None and math.isclose(
+                stored, implied, rel_tol=1e-6, abs_tol=TOLERANCE
+            )
+        if not is_same:
+            values = [
+                "null" if one is None or math.isnan(one) else f"{one:.4f}"
+                for one in (stored, implied)
+            ]
+            found.append(f"deltas.{name} is {values[0]}, b − a is {values[1]}")
+    return found
+
+
+def _wrong_kind(row: Record, a: int | None, b: int | None) -> list[str]:
+    """Name a query's kind if its ranks make it another one."""
+    implied: tuple[str, ...] = ("win",)
+    if a == b:
+        implied = ("draw",)
+    elif b is None:
+        implied = ("regression", "loss")
+    elif a is not None and a < b:
+        implied = ("loss",)
+    if row.get("kind") in {"win", "loss", "draw", "regression"} - set(implied):
+        return [f"{row['query_id']} is a {row['kind']}, by its ranks a {implied[0]}"]
+    return []
+
+
+# Every run of an SQLite file
+
+
+def read_sqlite(path: Path, strict: bool) -> Results:
+    """Read every run of an SQLite file, in order of creation.
+
+    Runs are in the table `eval_runs`, their records in `eval_query_results`. A run's aggregate
+    becomes `reported`, where it has one.
+    """
+    problems = Problems(path, strict)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(eval_runs)")}
+        aggregate = AGGREGATE if AGGREGATE in columns else "NULL"
+        rows = connection.execute(
+            f"SELECT run_id, suite, created_at, commit_hash, config_snapshot_json, {aggregate}"
+            " FROM eval_runs ORDER BY created_at, run_id"
+        ).fetchall()
+        parts = []
+        for number, values in enumerate(rows, 1):
+            parts += _sqlite_run(connection, number, values, problems)
+        _report_orphans(connection, problems)
+    except sqlite3.Error as error:
+        raise DataError(
+            f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
+        ) from error
+    finally:
+        connection.close()
+    if not parts:
+        raise DataError("the table eval_runs holds no run", file=path)
+    results = Results.concat(parts)
+    if not problems.records:
+        return results
+    both = pd.concat([results.problems, problems.frame()], ignore_index=True)
+    return replace(results, problems=both)
+
+
+def _sqlite_run(
+    connection: sqlite3.Connection, number: int, values: tuple[Any, ...], problems: Problems
+) -> list[Results]:
+    """Return one row of `eval_runs` with its records; a row without an id is a problem."""
+    columns = ("run_id", "suite", "created_at", "commit", "config_snapshot_json", AGGREGATE)
+    described = dict(zip(columns, values, strict=True))
+    run_id = described["run_id"]
+    if as_id(run_id) is None:
+        problems.add(
+            f"found {describe(run_id)} in row {number}",
+            line=number,
+            field="eval_runs.run_id",
+            allowed=ID_ALLOWED,
+        )
+        return []
+    own, tables = Problems(problems.file, problems.strict), Tables()
+    for name, value in described.items():
+        if isinstance(value, bytes):
+            own.add(
+                f"found {describe(value)} in row {number}",
+                line=number,
+                field=f"eval_runs.{name}",
+                allowed="text or null",
+            )
+            described[name] = None
+    stored = described.pop(AGGREGATE)
+    run = run_record(described, problems.file, lines=dict.fromkeys(described, number), problems=own)
+    reported = _aggregate(stored, run["run_id"], f"eval_runs.{AGGREGATE}", number, own)
+    records = connection.execute(
+        "SELECT query_id, result_json FROM eval_query_results WHERE run_id = ? ORDER BY query_id",
+        (run_id,),
+    )
+    for line, (query_id, stored) in enumerate(records, 1):
+        place = f"row {line} of run {run['run_id']!r}, query {query_id!r}"
+        record = _sqlite_record(query_id, stored, place, line, own)
+        if record is not None:
+            read_record(Row({"query_id": query_id, **record}, line), tables, own)
+    own.typos.warn()
+    return [_with_reported(results_of(run, tables, own), reported)]
+
+
+def _sqlite_record(
+    query_id: Any, text: Any, place: str, line: int, problems: Problems
+) -> dict[str, Any] | None:
+    """Return the record of one row of `eval_query_results`; None, and a problem, without one."""
+    if as_id(query_id) is None:
+        problems.add(
+            f"found {describe(query_id)} in {place}",
+            line=line,
+            field="eval_query_results.query_id",
+            allowed=ID_ALLOWED,
+        )
+        return None
+    found = f"found {describe(text)}"
+    if isinstance(text, str):
+        try:
+            values = parse_json(text)
+            if isinstance(values, dict):
+                return values
+            found = f"found {describe(values)}"
+        except (ValueError, RecursionError) as error:
+            found = f"not valid JSON ({error})"
+    problems.add(
+        f"{found} in {place}",
+        line=line,
+        field="eval_query_results.result_json",
+        allowed="a JSON object as text",
+    )
+    return None
+
+
+def _report_orphans(connection: sqlite3.Connection, problems: Problems) -> None:
+    """Report records of unknown runs, which would be lost in silence."""
+    orphans = connection.execute(
+        "SELECT run_id, count(*) FROM eval_query_results WHERE run_id IS NULL OR run_id NOT IN"
+        " (SELECT run_id FROM eval_runs WHERE run_id IS NOT NULL) GROUP BY 1"
+    )
+    for run_id, n in orphans.fetchall():
+        problems.add(
+            f"found {describe(run_id)} in {n} rows",
+            field="eval_query_results.run_id",
+            allowed="a run_id of eval_runs",
+        )

@@ -1,0 +1,341 @@
+"""Files of kebab's harness: one run as JSON, its database, a comparison of two runs."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, fuzzed
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.io.formats.kebab import AGGREGATES, read_comparison, read_run
+
+SHARED = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "kebab-eval"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared/data is not there")
+
+# By hand: the first right chunk of run a stands at rank 1, at rank 4 and nowhere; that of run b at
+# 2, 1, 1. Some numbers carry what a float32 leaves of four decimals.
+AGGREGATE_A = {
+    "hit_at_k": {"1": 0.33329999446868896, "3": 0.3333, "5": 0.6667, "10": 0.666700005531311},
+    "mrr": 0.4167,
+    "recall_at_k_doc": {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667},
+    "precision_at_k_chunk": {"1": 0.3333, "3": 0.1111, "5": 0.1333, "10": 0.0667},
+    "citation_coverage": None,
+    "groundedness": 0.0,
+    "empty_result_rate": 0.0,
+    "refusal_correctness": None,
+    "total_queries": 3,
+    "failed_queries": 0,
+}
+AGGREGATE_B = AGGREGATE_A | {
+    "hit_at_k": {"1": 0.6667, "3": 1.0, "5": 1.0, "10": 1.0},
+    "mrr": 0.8333,
+    "recall_at_k_doc": {"1": 0.6667, "3": 1.0, "5": 1.0, "10": 1.0},
+    "precision_at_k_chunk": {"1": 0.6667, "3": 0.3333, "5": 0.2, "10": 0.1},
+}
+DELTAS = {
+    "hit_at_k": {"1": 0.33340001106262207, "3": 0.6667, "5": 0.3333, "10": 0.33329999446868896},
+    "mrr": 0.4166,
+    "recall_at_k_doc": {"1": 0.3334, "3": 0.6667, "5": 0.3333, "10": 0.3333},
+    "precision_at_k_chunk": {"1": 0.3334, "3": 0.2222, "5": 0.0667, "10": 0.0333},
+    "citation_coverage": None,
+    "groundedness": 0.0,
+    "empty_result_rate": 0.0,
+    "refusal_correctness": None,
+    "chunker_version_match": "exact",
+}
+COMPARED = [
+    {"query_id": "q1", "kind": "loss", "a_hit_rank": 1, "b_hit_rank": 2, "note": "rank 1→2"},
+    {"query_id": "q2", "kind": "win", "a_hit_rank": 4, "b_hit_rank": 1, "note": "rank 4→1"},
+    {"query_id": "q3", "kind": "win", "a_hit_rank": None, "b_hit_rank": 1, "note": None},
+]
+COMPARISON = {
+    "run_a": "a", "run_b": "b", "aggregate_a": AGGREGATE_A, "aggregate_b": AGGREGATE_B,
+    "deltas": DELTAS, "per_query": COMPARED,
+}  # fmt: skip
+RUN = {
+    "run_id": "a",
+    "created_at": "2026-01-31T09:00:00Z",
+    "commit_hash": "abc",
+    "config_snapshot_json": {"chunker_version": "test@1", "eval_k": 10},
+    "aggregate": AGGREGATE_A,
+    "per_query": RUN_A,
+}
+SCHEMA = """
+CREATE TABLE eval_runs (
+  run_id TEXT PRIMARY KEY, suite TEXT NOT NULL, config_snapshot_json TEXT NOT NULL,
+  aggregate_json TEXT NOT NULL, commit_hash TEXT, created_at TEXT NOT NULL
+);
+CREATE TABLE eval_query_results (
+  run_id TEXT NOT NULL, query_id TEXT NOT NULL, result_json TEXT NOT NULL,
+  PRIMARY KEY (run_id, query_id)
+);
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write JSON to a file."""
+
+    def to(content, name="run.json", **layout):
+        file = tmp_path / name
+        file.write_text(json.dumps(content, **layout), encoding="utf-8")
+        return file
+
+    return to
+
+
+@pytest.fixture
+def database(tmp_path):
+    """Write a database of both runs with these aggregates."""
+
+    def to(aggregates, schema=SCHEMA):
+        file = tmp_path / "kebab.sqlite"
+        file.unlink(missing_ok=True)
+        snapshot = json.dumps({"chunker_version": "test@1", "eval_k": 10})
+        with sqlite3.connect(file) as base:
+            base.executescript(schema)
+            for (run_id, stored), records in zip(aggregates.items(), (RUN_A, RUN_B), strict=True):
+                base.execute(
+                    "INSERT INTO eval_runs (run_id, suite, config_snapshot_json, aggregate_json,"
+                    " created_at) VALUES (?, 'golden', ?, ?, ?)",
+                    [run_id, snapshot, json.dumps(stored), f"2026-01-31T09:00:0{len(run_id)}Z"],
+                )
+                base.executemany(
+                    "INSERT INTO eval_query_results VALUES (?, ?, ?)",
+                    [(run_id, one["query_id"], json.dumps(one)) for one in records],
+                )
+        base.close()
+        return file
+
+    return to
+
+
+def values(results, run_id):
+    """The reported aggregate of a run: name -> value, missing for null."""
+    rows = results.reported
+    rows = rows[rows["run_id"].eq(run_id) & rows["query_id"].eq("")]
+    return rows.dropna(subset="value").set_index("metric")["value"].to_dict()
+
+
+# one run as JSON
+
+
+@pytest.mark.parametrize("layout", [{}, {"indent": 2}])
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_a_run_of_one_object_is_the_run_of_its_records(write, write_run, layout, name):
+    if layout and name == "run.jsonl":
+        pytest.skip("not JSON lines")
+    loaded = rs.load_results(write(RUN, name, **layout))
+    described = {"config": RUN["config_snapshot_json"], "created_at": RUN["created_at"]}
+    plain = rs.load_results(write_run("a", RUN_A, commit="abc", **described))
+    for frame in ("runs", "responses", "hits", "citations"):
+        pd.testing.assert_frame_equal(getattr(loaded, frame), getattr(plain, frame))
+    assert loaded.runs[["run_id", "commit", "k", "chunker_version", "n_queries"]].astype(
+        "str"
+    ).to_numpy().tolist() == [["a", "abc", "10", "test@1", "3"]]
+
+
+@pytest.mark.parametrize("field", ["aggregate", "aggregate_json"])
+@pytest.mark.parametrize("wrap", [lambda one: one, json.dumps])
+def test_its_aggregate_and_snapshot_may_be_objects_or_text(write, field, wrap):
+    run = {name: value for name, value in RUN.items() if name != "aggregate"}
+    run |= {field: wrap(AGGREGATE_A), "config_snapshot_json": wrap(RUN["config_snapshot_json"])}
+    results = rs.load_results(write(run))
+    assert results.runs["k"].tolist() == [10]
+    told = values(results, "a")
+    assert told["hit_at_k.5"] == 0.6667 and told["total_queries"] == 3 and len(told) == 17
+    rows = results.reported.set_index("metric")
+    assert rows.loc["hit_at_k.5", ["label", "statistic"]].tolist() == ["hit@5:chunk", "mean"]
+    assert rows.loc["failed_queries", ["label", "statistic"]].tolist() == ["failed", "sum"]
+    assert rows["value"].isna().sum() == 2  # null: citation_coverage, refusal_correctness
+
+
+@pytest.mark.parametrize("stored", [None, {}, "{}", "", "null"])
+def test_a_run_without_an_aggregate_yet_reports_nothing(write, stored):
+    assert rs.load_results(write(RUN | {"aggregate": stored})).reported is None
+
+
+def test_a_run_without_an_id_is_named_after_its_file(write):
+    run = RUN | {"run_id": None}
+    assert rs.load_results(write(run, "nightly.json")).runs["run_id"].tolist() == ["nightly"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"per_query": {}}, "run.json:10: per_query: found a mapping"),
+        ({"per_query": [RUN_A[0], 7]}, r"run.json:53: per_query: found a number: 7"),
+        ({"per_query": [RUN_A[0], RUN_A[0]]}, r"run.json:53: query_id: 'q1' stood on line 11"),
+        ({"aggregate": [1]}, "run.json:9: aggregate: found a list"),
+        ({"aggregate": "{"}, "run.json:9: aggregate: not valid JSON"),
+        ({"aggregate": {"mrr": "high"}}, "run.json:9: aggregate.mrr: found text"),
+        ({"created_at": "today"}, "run.json:3: created_at: found text"),
+    ],
+)
+def test_a_fault_of_a_run_is_told_with_its_line(write, changed, message):
+    file = write(RUN | {"aggregate": {}} | changed, indent=2)
+    with pytest.raises(rs.DataError, match=message):
+        rs.load_results(file)
+    assert len(rs.load_results(file, strict=False).problems) == 1
+
+
+# its database
+
+
+def test_the_aggregates_of_a_database_are_reported(database):
+    results = rs.load_results(database({"a": AGGREGATE_A, "bb": {}}))
+    assert values(results, "a")["mrr"] == 0.4167 and values(results, "bb") == {}
+    assert results.runs["run_id"].astype("str").tolist() == ["a", "bb"]
+
+
+def test_a_database_without_that_column_loads_without_them(database):
+    file = database({"a": {}, "bb": {}})
+    with sqlite3.connect(file) as base:
+        base.execute("ALTER TABLE eval_runs DROP COLUMN aggregate_json")
+    base.close()
+    assert rs.load_results(file).reported is None
+
+
+@needs_shared
+def test_a_database_of_the_systems_own_schema_loads(database):
+    schema = (SHARED / "V001__init.sql").read_text(encoding="utf-8")
+    results = rs.load_results(database({"a": AGGREGATE_A, "bb": AGGREGATE_B}, schema))
+    assert values(results, "bb")["mrr"] == 0.8333 and len(results.responses) == 6
+
+
+def test_an_aggregate_that_is_no_object_is_named_with_its_row(database):
+    file = database({"a": AGGREGATE_A, "bb": [1]})
+    with pytest.raises(rs.DataError, match=r"sqlite:2: eval_runs.aggregate_json: found a list"):
+        rs.load_results(file)
+    lenient = rs.load_results(file, strict=False)
+    assert len(lenient.problems) == 1 and values(lenient, "a")["mrr"] == 0.4167
+
+
+# a comparison
+
+
+@pytest.mark.parametrize("layout", [{}, {"indent": 2, "sort_keys": True}])
+@pytest.mark.parametrize("name", ["compare.json", "compare.jsonl"])
+def test_a_comparison_is_two_runs_that_only_report(write, layout, name):
+    if layout and name == "compare.jsonl":
+        pytest.skip("not JSON lines")
+    results = rs.load_results(write(COMPARISON, name, **layout))
+    runs = results.runs.astype({"run_id": "str"})
+    assert runs[["run_id", "n_queries", "n_failed"]].to_numpy().tolist() == [
+        ["a", 3, 0],
+        ["b", 3, 0],
+    ]
+    assert runs["x_compared_with"].tolist()[1] == "a"
+    assert runs["x_chunker_version_match"].tolist()[1] == "exact"
+    assert not len(results.responses) and not len(results.hits)
+    assert values(results, "a")["precision_at_k_chunk.3"] == 0.1111
+    assert values(results, "b")["mrr"] == 0.8333
+    ranks = results.reported[results.reported["metric"] == "hit_rank"]
+    assert ranks["value"].fillna(-1).tolist() == [1, 2, 4, 1, -1, 1]
+    of_b = ranks[ranks["run_id"] == "b"]
+    assert of_b["x_kind"].tolist() == ["loss", "win", "win"]
+    assert of_b["x_note"].fillna("").tolist() == ["rank 1→2", "rank 4→1", ""]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"deltas": DELTAS | {"mrr": 0.4266}}, "deltas.mrr is 0.4266, b − a is 0.4166"),
+        ({"deltas": DELTAS | {"mrr": None}}, "deltas.mrr is null, b − a is 0.4166"),
+        (
+            {"deltas": DELTAS | {"citation_coverage": 0.5}},
+            "deltas.citation_coverage is 0.5000, b − a is null",
+        ),
+        ({"per_query": [COMPARED[0] | {"kind": "draw"}]}, "q1 is a draw, by its ranks a loss"),
+        ({"per_query": [COMPARED[2] | {"kind": "loss"}]}, "q3 is a loss, by its ranks a win"),
+        (
+            {"per_query": [COMPARED[2] | {"a_hit_rank": 2, "b_hit_rank": None}]},
+            "q3 is a win, by its ranks a regression",
+        ),
+    ],
+)
+def test_what_contradicts_the_rest_of_a_comparison_is_told(write, changed, told):
+    file = write(COMPARISON | changed, "compare.json")
+    with pytest.warns(UserWarning, match="1 values? contradicts? .*: ") as caught:
+        rs.load_results(file)
+    assert told in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"run_b": None}, "compare.json:3: run_b: found nothing"),
+        ({"run_b": "a"}, 'compare.json:2: run_a: found text: "a"; two runs'),
+        ({"aggregate_a": 3}, "compare.json:4: aggregate_a: found a number"),
+        ({"deltas": [1]}, "deltas: found a list"),
+        ({"per_query": {}}, "per_query: found a mapping"),
+        ({"per_query": [COMPARED[0], COMPARED[0]]}, "per_query: found a mapping"),
+        ({"per_query": [COMPARED[0] | {"a_hit_rank": 0}]}, "per_query.a_hit_rank: found a number"),
+    ],
+)
+def test_a_comparison_that_cannot_be_read_is_refused_with_its_field(write, changed, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.load_results(write(COMPARISON | changed, "compare.json", indent=1))
+
+
+def test_what_we_write_as_that_harness_loads_again(pair, write):
+    ev = rs.evaluate(*pair, profile="kebab")
+    text = ev.compare("a", "b").to_json()
+    results = rs.load_results(write(json.loads(text), "compare.json"))
+    assert values(results, "b") == pytest.approx(
+        values(rs.load_results(write(COMPARISON, "by_hand.json")), "b")
+    )
+
+
+@needs_shared
+def test_the_systems_own_comparison_loads():
+    results = rs.load_results(SHARED / "compare-1.json")
+    assert values(results, "run_a")["mrr"] == pytest.approx(0.4167)
+    assert values(results, "run_b")["hit_at_k.1"] == pytest.approx(0.6667)
+    ranks = results.reported[results.reported["metric"] == "hit_rank"]
+    assert ranks["value"].fillna(-1).tolist() == [1, 2, 4, 1, -1, 1]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["mrr", "hit_at_k", "5", "query_id", "a_hit_rank", "kind", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*RUN, *COMPARISON, "aggregate_json", "y"]),
+        JSON | st.sampled_from(["a", "b"]),
+    ).map(json.dumps)
+    | st.text(max_size=12)
+)
+@settings(max_examples=fuzzed(150), deadline=None)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_any_file_ends_in_frames_or_one_error(tmp_path_factory, text):
+    file = tmp_path_factory.getbasetemp() / "any_kebab.json"
+    file.write_bytes(text.encode("utf-8", errors="surrogatepass"))
+    for read in (read_run, read_comparison):
+        for strict in (True, False):
+            try:
+                assert isinstance(read(file, strict), rs.Results)
+            except rs.DataError as error:
+                assert str(error)
+
+
+def test_every_name_of_an_aggregate_is_a_metric_of_ours(pair):
+    labels = [label.format(k=5) for label, _ in AGGREGATES.values()]
+    scores = rs.score(*pair, sorted(set(labels)))
+    assert set(labels) <= set(scores.columns)
+    assert len(THREE_QUERIES) == scores.index.nunique()
