@@ -23,7 +23,7 @@ from ragscore.analysis.comparison.deltas import (
     check_margins,
     paired_deltas,
     tail_columns,
-    tested_together,
+    jointly_tested,
 )
 from ragscore.analysis.comparison.invariants import (
     config_diff,
@@ -447,7 +447,7 @@ def _deltas(
     sides = first[names][in_both], second[names][in_both]
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves)
-    together = tested_together(*sides, primary, groups=groups, also=points)
+    together = jointly_tested(*sides, primary, groups=groups, also=points)
     p_of = dict(zip([*names, *points], together.p, strict=True))  # points: of their flips
     table = paired_deltas(
         *sides, lost, groups=groups, margins=margins, ties=tie_margins, together=together

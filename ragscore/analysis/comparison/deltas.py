@@ -70,7 +70,7 @@ def paired_deltas(
     ties
         Label -> largest difference of a query that counts as the same.
     together
-        The joint test of these metrics (`tested_together`): verdicts then go by its p, in the
+        The joint test of these metrics (`jointly_tested`): verdicts then go by its p, in the
         column `p_adjusted`. None: each metric stands alone; a caller that shows several corrects
         them.
     """
@@ -214,7 +214,7 @@ def decisive_p(p: Any, p_exact: Any) -> Any:
     return np.fmax(np.where(np.isnan(p), np.nan, p), np.where(np.isnan(p), np.nan, p_exact))
 
 
-def tested_together(
+def jointly_tested(
     first: pd.DataFrame,
     second: pd.DataFrame,
     primary: Collection[str],

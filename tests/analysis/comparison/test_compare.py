@@ -268,8 +268,8 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
     line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
     assert line.startswith(
-        "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | — | can't tell |  | 1 / 7 / 0 |"
-        "  | 8 / 8 |"
+        "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | [-980.0, +1.0] | — | .352 | can't tell |  | 1"
+        " / 7 / 0 |  | 8 / 8 |"
     )
     assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(
         cmp

@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import hit, record
+from scipy import stats
 from scipy.stats import permutation_test
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.deltas import paired_deltas
+from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
 from ragscore.analysis.comparison.text import shown_deltas
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.golden.health import golden_health
@@ -68,7 +69,7 @@ def test_times_are_told_by_the_interval_of_their_median():
     )
     assert (
         deltas_of("latency_ms", [10.0] * 12, [8.0] * 6 + [7.0] * 6)["sentence"]
-        == "better: −2.5 (−3.0 to −2.0) at the median"
+        == "better: −2.5 [−3.0, −2.0] at the median"
     )
 
 
@@ -84,14 +85,31 @@ def test_a_few_queries_that_carry_the_mean_are_told():
     assert row["caution"] and "caution" in row["sentence"]
 
 
-def test_a_declared_margin_allows_no_worse():
+def test_a_declared_margin_allows_the_same_and_no_worse():
     rng = np.random.default_rng(0)
     first = rng.random(400)
     second = np.clip(first + rng.normal(0, 0.02, 400), 0, 1)
     assert deltas_of("mrr", first, second)["verdict"] == "can't tell"
-    assert (
-        deltas_of("mrr", first, second, margins={"mrr": 0.05})["verdict"] == "no worse than margin"
-    )
+    same = deltas_of("mrr", first, second, margins={"mrr": 0.05})
+    assert same["verdict"] == "same within margin"
+    assert same["sentence"].startswith("same within ±.05: a loss is at most .00")
+    # 40 differences of ±.1 and one of +.5: the interval leaves out −.05, but not +.05
+    d = np.tile([0.1, -0.1], 20)
+    wide = deltas_of("mrr", [0.5] * 41, 0.5 + np.append(d, 0.5), margins={"mrr": 0.05})
+    assert (wide["low"] > -0.05, wide["high"] > 0.05) == (True, True)
+    assert wide["verdict"] == "no worse than margin"
+
+
+def test_each_of_several_margins_is_held_against_a_wider_interval():
+    d = np.tile([0.1, -0.1], 20)
+    low = -(stats.sem(d) * stats.t.ppf(0.975, 39))
+    margin = -low + 1e-6  # just outside the 95 % interval, inside that of 97.5 %
+    frames = [pd.DataFrame({"mrr": side, "ndcg@5": side}) for side in (np.full(40, 0.5), 0.5 + d)]
+    words = [
+        paired_deltas(*frames, frames[0] * np.nan, margins=margins)["verdict"][0]
+        for margins in ({"mrr": margin}, {"mrr": margin, "ndcg@5": margin})
+    ]
+    assert words == ["same within margin", "can't tell"]
 
 
 def test_queries_of_one_group_count_as_one():
@@ -162,10 +180,14 @@ def shown(first, second, **lost):
     frames = [pd.DataFrame(values, dtype="float64") for values in (first, second)]
     no_movers = pd.DataFrame(columns=["metric"])
     deltas = paired_deltas(
-        *frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost)
+        *frames,
+        frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost),
+        together=jointly_tested(*frames, list(frames[0])),
     )
     return shown_deltas(
-        deltas.assign(n_expected_baseline=len(frames[0]), n_expected_candidate=len(frames[1])),
+        deltas.assign(
+            is_primary=True, n_expected_baseline=len(frames[0]), n_expected_candidate=len(frames[1])
+        ),
         no_movers,
     )
 
@@ -177,6 +199,10 @@ def test_the_table_for_reading_says_what_its_words_mean():
         **{"recall@5": [1.0] * 50},
     )
     assert notes.split("\n") == [
+        (
+            "Corrected: p for all metrics of the comparison together, primary ones first; the"
+            " words go by it. Intervals and p are those of each metric alone."
+        ),
         "By chance: wins (and as many losses) to expect if each change went either way.",
         (
             "Can't tell: with this many queries, a true difference of the detectable size is found"
@@ -190,10 +216,8 @@ def test_the_table_for_reading_says_what_its_words_mean():
 
 def test_where_all_is_clear_no_note_is_made_of_it():
     table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
-    assert (
-        notes == "By chance: wins (and as many losses) to expect if each change went either way."
-        and table["candidate is"].tolist() == ["better"]
-    )
+    assert [note.partition(":")[0] for note in notes.split("\n")] == ["Corrected", "By chance"]
+    assert table["candidate is"].tolist() == ["better"]
 
 
 def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
@@ -274,8 +298,9 @@ def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
     pd.testing.assert_series_equal(
         compared.loc[shared, "p"], board.loc[shared, "p"], check_exact=True
     )
-    pd.testing.assert_series_equal(
-        compared.loc[shared, "mde"], board.loc[shared, "mde"], rtol=1e-12
+    together, alone = compared.loc[shared, "mde"].dropna(), board.loc[shared, "mde"]
+    assert len(together) and (together >= alone[together.index] - 1e-12).all(), (
+        "corrected together, a difference must be larger to be found"
     )
     health = golden_health(scores, golden, metric="hit@5").needed
     assert (
