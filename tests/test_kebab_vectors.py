@@ -74,6 +74,74 @@ def test_compare_report(pair):
     ]
 
 
+def test_its_markdown_lists_every_query_draws_included(write_golden, write_run):
+    rows = [*THREE_QUERIES, {"id": "q0", "query": "?", "expected_doc_ids": ["d0"]}]
+    draw = record("q0", [hit("c0", "d0", 3)])
+    files = [write_run("a", [*RUN_A, draw]), write_run("b", [*RUN_B, draw])]
+    results, golden = rs.load_results(files), rs.load_golden(write_golden(rows))
+    cmp = rs.evaluate(results, golden, profile="kebab").compare("a", "b")
+    # q0 expects a document only: it is in the means over documents, not in those over chunks
+    assert (
+        cmp.to_markdown()
+        == """\
+# Eval compare: `a` vs `b`
+
+## Aggregate deltas
+
+| metric | a | b | Δ (b - a) |
+|---|---|---|---|
+| hit@1 | 0.3333 | 0.6667 | +0.3334 |
+| hit@3 | 0.3333 | 1.0000 | +0.6667 |
+| hit@5 | 0.6667 | 1.0000 | +0.3333 |
+| hit@10 | 0.6667 | 1.0000 | +0.3333 |
+| MRR | 0.4167 | 0.8333 | +0.4166 |
+| recall@1_doc | 0.2500 | 0.5000 | +0.2500 |
+| recall@3_doc | 0.5000 | 1.0000 | +0.5000 |
+| recall@5_doc | 0.7500 | 1.0000 | +0.2500 |
+| recall@10_doc | 0.7500 | 1.0000 | +0.2500 |
+| precision@1_chunk | 0.3333 | 0.6667 | +0.3334 |
+| precision@3_chunk | 0.1111 | 0.3333 | +0.2222 |
+| precision@5_chunk | 0.1333 | 0.2000 | +0.0667 |
+| precision@10_chunk | 0.0667 | 0.1000 | +0.0333 |
+| citation_coverage | — | — | — |
+| groundedness | 0.0000 | 0.0000 | +0.0000 |
+| empty_result_rate | 0.0000 | 0.0000 | +0.0000 |
+| refusal_correctness | — | — | — |
+
+chunker_version_match: `exact`
+
+## Wins (2) / Losses (1) / Regressions (0)
+
+| query_id | kind | rank_a | rank_b | note |
+|---|---|---|---|---|
+| q0 | draw | 3 | 3 |  |
+| q1 | loss | 1 | 2 | rank 1→2 |
+| q2 | win | 4 | 1 | rank 4→1 |
+| q3 | win | — | 1 |  |
+"""
+    )
+    again = rs.Comparison.from_json(cmp.to_json(own=True))
+    assert again.to_markdown() == cmp.to_markdown()
+    shorter = cmp.to_markdown(limit=2)
+    assert "| q1 |" in shorter and "| q2 |" not in shorter
+    assert shorter.endswith("\n\n2 more are not listed.\n")
+
+
+def test_its_markdown_writes_the_sign_of_a_loss_and_keeps_a_pipe_in_its_cell(
+    write_golden, write_run
+):
+    rows = [{"id": "q|1", "query": "?", "expected_doc_ids": ["d"]}]
+    files = [
+        write_run("a", [record("q|1", [hit("c", "d", 1)])]),
+        write_run("b", [record("q|1", [])]),
+    ]
+    golden = rs.load_golden(write_golden(rows))
+    text = compare_runs(rs.load_results(files), golden, "a", "b", profile="kebab").to_markdown()
+    assert "| recall@1_doc | 1.0000 | 0.0000 | -1.0000 |\n" in text
+    assert "## Wins (0) / Losses (0) / Regressions (1)" in text
+    assert text.endswith("| q\\|1 | regression | 1 | — | hit→miss |\n")
+
+
 def test_recall_counts_the_expected_documents_that_were_found(kebab):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2"]}]
     found = kebab(rows, [record("q", [hit("c1", "d1", 1), hit("c3", "d3", 2)])])

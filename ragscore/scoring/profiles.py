@@ -56,6 +56,9 @@ class Profile:
         "no_hit".
     outcomes
         Outcome of ours -> its word for it; others keep their name.
+    markdown
+        Key of its aggregate JSON -> its name in that harness's Markdown of a comparison, in which
+        every query stands. Empty: the Markdown is ours.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -78,6 +81,7 @@ class Profile:
     no_claims: float = math.nan
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
+    markdown: dict[str, str] = field(default_factory=dict)
 
     def at(self, expression: str, run_k: int | None, k: int = 0) -> str:
         """Return an expression of the aggregate for a run of this k."""
@@ -119,6 +123,12 @@ PROFILES = {
         fallback_levels=("doc",),
         one_side_missing="no_hit",
         outcomes={"both_miss": "draw", "no_target": "draw"},
+        markdown={
+            "hit_at_k": "hit@{k}", "mrr": "MRR", "recall_at_k_doc": "recall@{k}_doc",
+            "precision_at_k_chunk": "precision@{k}_chunk",
+            "citation_coverage": "citation_coverage", "groundedness": "groundedness",
+            "empty_result_rate": "empty_result_rate", "refusal_correctness": "refusal_correctness",
+        },
     ),
     "rig": Profile(
         name="rig",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.comparison.profile_report import harness_markdown
 from ragscore.analysis.comparison.text import (
     changed_queries,
     describe_matching,
@@ -217,8 +218,11 @@ class Comparison:
 
         Metrics, what differs between the runs, which answers flipped, and every query that changed,
         or the first `limit`. Latency is shown by its median (`p50_*` of `deltas`), every other
-        metric by its mean. With a profile: what that harness reports.
+        metric by its mean. With a profile: what that harness reports, in its own layout where it
+        has one (kebab: every query, draws included).
         """
+        if self.profile and self.profile.markdown:
+            return harness_markdown(_profile_report(self, self.profile), self.profile, limit)
         shown, note = self.shown()
         parts = [
             f"# {self.candidate} against {self.baseline}",

@@ -278,7 +278,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
 
 def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
-    for text in (cmp.to_markdown(), repr(cmp), cmp._repr_html_()):
+    for text in (repr(cmp), cmp._repr_html_()):
         assert "hit_at_k.1" in text and "refusal_correctness" in text
         assert (
             "rank ≤" not in text
@@ -289,10 +289,15 @@ def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair
     table = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in cmp.to_markdown().splitlines()
-        if line.startswith("| mrr |")
+        if line.startswith("| MRR |")
     ]
     # rounded first, then compared, as in its JSON
-    assert table == [["mrr", "0.4167", "0.8333", "+0.4166"]]
+    assert table == [["MRR", "0.4167", "0.8333", "+0.4166"]]
+
+
+def test_a_profile_without_a_layout_of_its_own_has_ours(pair):
+    text = compare_runs(*pair, "a", "b", profile="rig").to_markdown()
+    assert text.startswith("# b against a\n") and "## Queries that changed (3)" in text
 
 
 def test_markdown_lists_as_many_changed_queries_as_asked_worst_first(pair):
