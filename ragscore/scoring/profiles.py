@@ -59,6 +59,12 @@ class Profile:
     markdown
         Key of its aggregate JSON -> its name in that harness's Markdown of a comparison, in which
         every query stands. Empty: the Markdown is ours.
+    cuts_at_k
+        Compare two runs within the smaller k of both: per-query ranks, aggregates and, unless
+        metrics are named, metrics. Else ranks are those of whole lists.
+    must_agree
+        Config key -> the component of `allow_different` that lets it differ. Runs that state
+        different values are not compared without it.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -82,6 +88,8 @@ class Profile:
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
     markdown: dict[str, str] = field(default_factory=dict)
+    cuts_at_k: bool = False
+    must_agree: dict[str, str] = field(default_factory=dict)
 
     def at(self, expression: str, run_k: int | None, k: int = 0) -> str:
         """Return an expression of the aggregate for a run of this k."""
@@ -201,6 +209,11 @@ PROFILES = {
         score_refusals=True,
         levels=("anchor",),
         fallback_levels=("anchor",),
+        cuts_at_k=True,
+        must_agree={
+            "eval_set_commit_hash": "golden", "judge_model": "judge_fingerprint",
+            "judge_prompt_version": "judge_fingerprint", "judge_temperature": "judge_fingerprint",
+        },
     ),
 }  # fmt: skip
 

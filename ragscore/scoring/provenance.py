@@ -374,18 +374,54 @@ def judges_by_criterion(results: Results) -> dict[str, dict[str, list[dict[str, 
 
 
 def _same_settings(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> bool:
-    """Tell if two lists of settings are the same, temperatures to within 0.001."""
+    """Tell if two lists of settings don't contradict each other.
+
+    Temperatures are the same to within 0.001. What one side doesn't state contradicts nothing.
+    """
     return len(a) == len(b) and all(
-        one.keys() == other.keys()
-        and all(
-            (
-                abs(one[name] - other[name]) <= SAME_TEMPERATURE + _ROUNDING
-                if name == "temperature"
-                else one[name] == other[name]
-            )
-            for name in one
-        )
+        same_temperature(one[name], other[name])
+        if name == "temperature"
+        else one[name] == other[name]
         for one, other in zip(a, b, strict=True)
+        for name in one.keys() & other.keys()
+    )
+
+
+def same_temperature(a: float, b: float) -> bool:
+    """Tell if two temperatures are the same, to within 0.001."""
+    return bool(abs(a - b) <= SAME_TEMPERATURE + _ROUNDING)
+
+
+def judges_contradict(results: Results, a: str, b: str) -> bool:
+    """Tell if two judged runs state different judges; what one doesn't state contradicts nothing.
+
+    Judges of other criteria, and those that another tool wrote of in a text, do.
+    """
+    judges = judges_by_criterion(results)
+    first, second = judges.get(a, {}), judges.get(b, {})
+    return (
+        not first
+        or first.keys() != second.keys()
+        or not all(_same_settings(first[name], second[name]) for name in first)
+    )
+
+
+def unstated_judges(parts: dict[str, Parts], columns: list[str]) -> list[str]:
+    """Return the parts of a judge's settings, by criterion, that some run states and another not.
+
+    As texts such as `prompt_hash of the judge of faithfulness`.
+    """
+    found: dict[tuple[str, str], int] = {}
+    n_judged: dict[str, int] = {}
+    for of_run in parts.values():
+        for criterion, judges in content_of(of_run, "judge_fingerprint", columns).items():
+            n_judged[criterion] = n_judged.get(criterion, 0) + 1
+            for name in {name for judge in judges for name in judge}:
+                found[name, criterion] = found.get((name, criterion), 0) + 1
+    return sorted(
+        f"{name.removeprefix('x_')} of the judge of {criterion}"
+        for (name, criterion), n in found.items()
+        if n < n_judged[criterion]
     )
 
 

@@ -360,7 +360,7 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
         rs.DataError,
         match=(
             r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by faithfulness = .*;"
-            r" equal provenance: judge both runs alike, or"
+            r" equal provenance: judge both runs alike, name metrics that no judge measures, or"
         ),
     ):
         compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])

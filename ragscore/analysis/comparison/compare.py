@@ -31,6 +31,7 @@ from ragscore.analysis.comparison.invariants import (
     field_invariants,
     flag_declared,
     invariants_of,
+    profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
@@ -49,11 +50,11 @@ from ragscore.scoring.policies import (
     resolve_policies,
 )
 from ragscore.scoring.primary import primary_of
-from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_at
 from ragscore.scoring.score import score
-from ragscore.scoring.value_states import chosen_columns, metric_columns
+from ragscore.scoring.value_states import chosen_columns, label_of, metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
@@ -119,7 +120,9 @@ def compare_runs(
         Components of `ev.provenance` that may differ, or True for all. Both runs
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
-        run has, cause a warning. Either difference is a row of `invariants`.
+        run has, cause a warning. Either difference is a row of `invariants`. A profile may also
+        want values of the config to agree (`Profile.must_agree`), the chatbot's judge and eval set:
+        component judge_fingerprint, and golden.
     policies, fields
         `rs.Policies`, and single fields of it. The match level is one for both runs and for
         aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
@@ -150,6 +153,7 @@ def compare_runs(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
     whole = results.select([a, b])
+    stated = None if chosen is None else profile_invariants(whole, a, b, chosen, allow_different)
     pair = in_order(whole, resolve_policies(chosen, policies))
     pair = collapsed(pair) if policies.collapse == "doc" else pair
     golden = read_refusals(golden, chosen)
@@ -164,7 +168,7 @@ def compare_runs(
     if chosen is None:
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
-        level, k = _profile_level(chosen, versions_agree), NO_CUT
+        level, k = _profile_level(chosen, versions_agree), _profile_k(chosen, pair)
     holding = resolve_policies(chosen, policies)
     targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, holding)
     invariants = invariants_of(pair, a, b)
@@ -181,6 +185,9 @@ def compare_runs(
         scores = _scored(whole, golden, metrics, policies, level, rule)
     else:
         scores = _chosen(scores, (a, b), metrics)
+    if chosen is not None and metrics is None:
+        deep = [name for name in metric_columns(scores) if (label_of(name).k or 0) > k]
+        scores = scores.drop(columns=deep)
     flips = answer_flips(scores, a, b)
     deciding = _deciding(scores, primary)
     deltas, flip_counts = _deltas(
@@ -193,7 +200,7 @@ def compare_runs(
         deltas,
         per_query,
         targets,
-        pd.concat([invariants, of_fields], ignore_index=True),
+        pd.concat([invariants, stated, of_fields], ignore_index=True),
         differing,
         flips=flips,
         flip_counts=flip_counts,
@@ -201,7 +208,7 @@ def compare_runs(
         largest_changes=largest_changes(scores, a, b),
         level=level,
         k=k,
-        aggregates=aggregate(pair, golden, chosen) if chosen else {},
+        aggregates=aggregate(_cut_at(pair, k), golden, chosen) if chosen else {},
         profile=chosen,
         policies={} if chosen else asdict(policies),
         primary=deciding,
@@ -228,6 +235,17 @@ def _profile_level(profile: Profile, versions_agree: bool) -> Level:
     if versions_agree:
         return Level(name, "", levels, "exact")
     return Level(name, "", levels, "fallback_doc_span" if "span" in levels else "fallback_doc")
+
+
+def _profile_k(profile: Profile, results: Results) -> int:
+    """Return the rank up to which a profile's comparison looks at hits."""
+    ks = [k for k in k_of_runs(results, profile).values() if k is not None]
+    return min(ks) if profile.cuts_at_k and ks else NO_CUT
+
+
+def _cut_at(results: Results, k: int) -> Results:
+    """Return the results as those of runs of this k; unchanged without a limit."""
+    return results if k == NO_CUT else replace(results, runs=results.runs.assign(k=k))
 
 
 def _common_k(results: Results, a: str, b: str) -> int:

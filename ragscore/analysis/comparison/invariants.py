@@ -12,11 +12,16 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
+from ragscore.scoring.profiles import Profile
 from ragscore.scoring.provenance import (
+    check_ignored,
     check_provenance,
     judge_fingerprint,
     judges_agree,
+    judges_contradict,
     recorded_parts,
+    same_temperature,
+    unstated_judges,
 )
 
 
@@ -47,6 +52,8 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
         # judges with almost the same temperature agree, although their fingerprints differ
         agree = judges_agree(results, a, b) if name == "judge_fingerprint" else equal(*pair)
         is_known = not any(pd.isna(value) for value in pair)
+        if name == "judge_fingerprint" and is_known and not agree:
+            is_known = judges_contradict(results, a, b)
         state = "unknown" if not is_known else "equal" if agree else "differs"
         rows.append([name, *(None if pd.isna(value) else str(value) for value in pair), state])
     return pd.DataFrame(rows, columns=["name", "baseline", "candidate", "state"])
@@ -59,16 +66,77 @@ def field_invariants(
 
     Columns: name, baseline, candidate, state.
     Different judges of these metrics are refused here, or warned of if ignored; `invariants_of` has
-    their row. Scoring both runs alike settles all other components of the provenance.
+    their row. What one run doesn't state of its judges is warned of. Scoring both runs alike
+    settles all other components of the provenance.
     """
     parts = recorded_parts(results, level)
     judges, fields = (
         {run_id: {component: part[component]} for run_id, part in parts.items()}
         for component in ("judge_fingerprint", "fields")
     )
-    check_provenance(judges, columns, ignore, remedy=": judge both runs alike")
+    remedy = ": judge both runs alike, name metrics that no judge measures"
+    check_provenance(judges, columns, ignore, remedy=remedy)
+    if unstated := unstated_judges(judges, columns):
+        warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
     found = check_provenance(fields, columns, True)[["component", "baseline", "candidate"]]
     return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
+
+
+def profile_invariants(
+    results: Results, a: str, b: str, profile: Profile, ignore: bool | list[str]
+) -> pd.DataFrame:
+    """One row per config key that the harness of a profile wants equal and that either run states.
+
+    Columns: name, baseline, candidate, state. Keys that differ are refused, or warned of if their
+    component is ignored. A key that only one run states is warned of. What a run states of its
+    judges doesn't count where both runs hold judgments of the same judges.
+    """
+    ignored, rows = check_ignored(ignore), []
+    fingerprints = judge_fingerprint(results)
+    are_judged = bool(fingerprints[a] and fingerprints[b])
+    is_judged_alike = are_judged and judges_agree(results, a, b)
+    stated = {run_id: _stated(results, run_id) for run_id in (a, b)}
+    for key, component in profile.must_agree.items():
+        first, second = (stated[run_id].get(key) for run_id in (a, b))
+        if first is None and second is None:
+            continue
+        if component == "judge_fingerprint" and is_judged_alike:
+            state = "equal"
+        elif first is None or second is None:
+            state = "unknown"
+            if component == "judge_fingerprint" and are_judged:
+                continue  # the judgments tell, and are looked at where they count
+            silent, other = (a, b) if first is None else (b, a)
+            known = dumped(second if first is None else first)
+            warn(f"{silent} doesn't state its {key}, which is {known} in {other}")
+        else:
+            state = "equal" if _is_close(first, second) else "differs"
+        if state == "differs":
+            text = f"{key} is {dumped(first)} in {a}, and {dumped(second)} in {b}"
+            if component not in ignored:
+                raise DataError(
+                    text,
+                    field=component,
+                    allowed=f"runs that agree in it, or allow_different=['{component}']",
+                )
+            warn(text)
+        texts = (None if value is None else str(value) for value in (first, second))
+        rows.append([key, *texts, state])
+    return pd.DataFrame(rows, columns=["name", "baseline", "candidate", "state"], dtype="str")
+
+
+def _stated(results: Results, run_id: str) -> dict[str, Any]:
+    """Return what a run's config states, else what its file of metrics does; null is unknown."""
+    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
+    beside = {str(name).removeprefix("x_"): value for name, value in runs.loc[run_id].items()}
+    found = beside | _flat_config(results, run_id)
+    return {key: value for key, value in found.items() if pd.notna(value)}
+
+
+def _is_close(a: Any, b: Any) -> bool:
+    """Tell if two values are equal, numbers to within 0.001, as temperatures of judges are."""
+    are_numbers = all(isinstance(value, (int, float)) for value in (a, b))
+    return same_temperature(a, b) if are_numbers else bool(a == b)
 
 
 def config_diff(results: Results, baseline: str, candidate: str) -> pd.DataFrame:

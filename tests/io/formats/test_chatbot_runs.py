@@ -183,3 +183,97 @@ def test_the_command_line_prints_the_points_of_judges_by_default(tmp_path, two_r
     assert GROUNDEDNESS in capsys.readouterr().out
     assert main(["compare", *folders, "--golden", file]) == 0
     assert GROUNDEDNESS in capsys.readouterr().out
+
+
+def compared(tmp_path, golden, changed=None, profile="chatbot", cases=(BEFORE, AFTER), **options):
+    """Compare a run of the usual config with one whose config is changed."""
+    runs = [
+        write_chatbot_run(tmp_path / A, cases[0]),
+        write_chatbot_run(tmp_path / B, cases[1], **(changed or {})),
+    ]
+    ev = rs.evaluate(rs.load_results(runs), golden, profile=profile)
+    return ev.compare(A, B, **options)
+
+
+UNJUDGED = {name: (rank, None, None) for name, (rank, *_) in BEFORE.items()}
+
+
+@pytest.mark.parametrize("cases", [(BEFORE, AFTER), (UNJUDGED, UNJUDGED)])
+@pytest.mark.parametrize(
+    ("changed", "component"),
+    [
+        ({"judge_model": "judge-2"}, "judge_fingerprint"),
+        ({"judge_prompt_version": "v2"}, "judge_fingerprint"),
+        ({"judge_temperature": 0.5}, "judge_fingerprint"),
+        ({"eval_set_commit_hash": "def"}, "golden"),
+    ],
+)
+def test_runs_of_other_judges_or_eval_sets_are_compared_only_if_told_to(
+    tmp_path, golden, changed, component, cases
+):
+    (key, value) = next(iter(changed.items()))
+    with pytest.raises(rs.DataError, match=f"{key} is .* in {A}, and .*{value}.* in {B}") as raised:
+        compared(tmp_path, golden, changed, cases=cases)
+    assert f"allow_different=['{component}']" in str(raised.value)
+    with pytest.warns(UserWarning) as warned:
+        cmp = compared(tmp_path, golden, changed, cases=cases, allow_different=[component])
+    assert any(str(one.message).startswith(f"{key} is ") for one in warned)
+    states = cmp.invariants.set_index("name")["state"]
+    assert states[key] == "differs"
+
+
+def test_temperatures_within_a_thousandth_are_the_same(tmp_path, golden):
+    cmp = compared(tmp_path, golden, {"judge_temperature": 0.0005})
+    assert cmp.invariants.set_index("name").loc["judge_temperature", "state"] == "equal"
+
+
+@pytest.mark.parametrize("profile", ["chatbot", None])
+@pytest.mark.parametrize("key", ["judge_model", "judge_prompt_version", "judge_temperature"])
+def test_what_one_run_does_not_state_of_its_judge_is_a_warning(tmp_path, golden, key, profile):
+    with pytest.warns(UserWarning, match="only one of two runs states .* judge_correctness"):
+        cmp = compared(tmp_path, golden, {key: None}, profile)
+    states = cmp.invariants.set_index("name")["state"]
+    assert states["judge_fingerprint"] == "unknown"
+
+
+def test_an_eval_set_that_one_run_does_not_state_is_a_warning(tmp_path, golden):
+    with pytest.warns(UserWarning, match=f'{B} doesn\'t state its eval_set_commit_hash.*"abc"'):
+        cmp = compared(tmp_path, golden, {"eval_set_commit_hash": None})
+    assert cmp.invariants.set_index("name").loc["eval_set_commit_hash", "state"] == "unknown"
+
+
+def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
+    tmp_path, golden, recwarn
+):
+    nothing = dict.fromkeys(
+        ("judge_model", "judge_prompt_version", "judge_temperature", "eval_set_commit_hash")
+    )
+    runs = [write_chatbot_run(tmp_path / name, UNJUDGED, **nothing) for name in (A, B)]
+    ev = rs.evaluate(rs.load_results(runs), golden, profile="chatbot")
+    recwarn.clear()
+    ev.compare(A, B)
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_other_judges_are_refused_without_a_profile_too(tmp_path, golden):
+    with pytest.raises(rs.DataError, match=r"judge-1.*judge-2.*allow_different"):
+        compared(tmp_path, golden, {"judge_model": "judge-2"}, None)
+
+
+def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
+    cmp = compared(tmp_path, golden, {"k": 8})
+    ranks = cmp.per_query.set_index("query_id")[["rank_baseline", "rank_candidate", "outcome"]]
+    # the passage of t4 lies at rank 7 and 6: beyond the smaller k, 5
+    assert ranks["outcome"].to_dict() == {
+        "t1": "draw", "t2": "win", "t3": "win", "t4": "both_miss",
+    }  # fmt: skip
+    assert cmp.k == 5
+    names = cmp.deltas["metric"].tolist()
+    assert "hit@5:anchor" in names and "hit@8:anchor" not in names
+    assert cmp.aggregates[B]["recall_at_k_avg"] == 0.75  # 1 with its own k, 8
+    assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
+
+
+def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
+    cmp = compared(tmp_path, golden, {"k": None})
+    assert cmp.k == 5
