@@ -394,8 +394,9 @@ class Evaluation(Tables):
         -------
         One row per run, slice and metric: the columns of `by`; `n` queries with a value, `mean`
         with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
-        `delta_rest` = mean − mean_rest; `p` of a permutation test of slice against rest, NaN where
-        nothing was tested, as for times and costs; `q`, corrected by Benjamini and Hochberg for all
+        `delta_rest` = mean − mean_rest; `p` of the test of slice against rest, NaN where nothing
+        was tested, as for times and costs; `test`, "permutation", or "Welch" from 1,000 queries (or
+        clusters) a side, which finds the same; `q`, corrected by Benjamini and Hochberg for all
         tests of the frame; `is_small`, fewer than `min_n` queries.
 
         Raises

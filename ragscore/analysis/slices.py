@@ -12,20 +12,23 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import Slicing, slice_names, slices
-from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
+from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_test
 
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
 MIN_N = 10  # queries: a slice of fewer is shown and not tested
 TOO_FEW = "too few queries"
+PERMUTATION, WELCH = "permutation", "Welch"  # the test of a slice against the rest
 MEANS = (
-    "metric", "n", "mean", "low", "high", "n_rest", "mean_rest", "delta_rest", "p", "q", "is_small",
+    "metric", "n", "mean", "low", "high", "n_rest", "mean_rest", "delta_rest", "p", "test", "q",
+    "is_small",
 )  # fmt: skip
 DELTAS = (
     "metric", "n", "n_expected_baseline", "n_expected_candidate", "baseline", "candidate", "delta",
@@ -36,7 +39,7 @@ REVERSALS = ("metric", "means", "delta", "n_slices", "n_opposite", "reversal", "
 # a slice can't be called like a column of a result
 RESERVED = (
     "run_id", "query_id", "metric", "n", "n_expected_baseline", "n_expected_candidate", "mean",
-    "low", "high", "baseline", "candidate", "delta", "p", "q", "mde", "is_small",
+    "low", "high", "baseline", "candidate", "delta", "p", "test", "q", "mde", "is_small",
 )  # fmt: skip
 
 
@@ -248,13 +251,13 @@ def _prepare(
         )
     aligned = align(scores, metrics, runs)
     rows = slices(golden, columns)
-    members = [
-        (
-            dict(zip(columns, map(str, labels), strict=True)),
-            aligned.query_ids.isin(part["query_id"]),
-        )
-        for labels, part in rows.groupby(list(columns), sort=True)
-    ]
+    place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
+    members = []
+    for labels, held in rows.groupby(list(columns), sort=True).indices.items():
+        inside = np.zeros(len(aligned.query_ids) + 1, dtype=bool)  # the last: queries without a row
+        inside[place[held]] = True
+        texts = map(str, labels if isinstance(labels, tuple) else (labels,))
+        members.append((dict(zip(columns, texts, strict=True)), inside[:-1]))
     return aligned, members, query_clusters(golden, aligned.query_ids, cluster)
 
 
@@ -269,8 +272,11 @@ def _slice_rows(
     (mean, _, n), (mean_rest, _, n_rest) = moments(values[inside]), moments(values[~inside])
     is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
     is_tested = (n >= min_n) & (n_rest >= min_n) & is_testable
-    p = np.full(len(names), np.nan)
-    p[is_tested] = two_sample_p(values[:, is_tested], inside, groups=groups, seed=seed)
+    p, by_limit = np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
+    p[is_tested], by_limit[is_tested] = two_sample_test(
+        values[:, is_tested], inside, groups=groups, seed=seed
+    )
+    test = pd.Series(np.where(by_limit, WELCH, PERMUTATION), dtype="str").where(is_tested)
     table = pd.DataFrame(
         {
             "run_id": np.repeat(np.array(aligned.run_ids, dtype=object), len(aligned.metrics)),
@@ -283,6 +289,7 @@ def _slice_rows(
             "mean_rest": mean_rest,
             "delta_rest": mean - mean_rest,
             "p": p,
+            "test": test,
             "is_small": n < min_n,
         }
     )

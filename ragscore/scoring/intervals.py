@@ -16,14 +16,13 @@ from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Metric, describe
-from ragscore.stats import interval_of_means, mean_interval, moments, quantile_interval
+from ragscore.stats import interval_of_means, mean_interval, quantile_interval
 from ragscore.stats.grouped import Grouping, Statistics
+from ragscore.stats.moments import NORMAL_FROM
 
 Groups = npt.NDArray[np.int64]
 NO_RANGE = (-np.inf, np.inf)
 BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
-# values: resamples of more take seconds for each run, and move the bounds of a mean by little
-BOOTSTRAP_UP_TO = 5_000
 ROUNDING = 1e-9  # a value beyond a metric's range by less is within it
 
 
@@ -117,13 +116,9 @@ def intervals(
         bounds = (least, most) if kind == "bounded" else (0.0, 1.0)
         families.setdefault((kind, bounds), []).append(place)
     for (kind, bounds), places in families.items():
-        part = values[:, places]
-        if kind not in ("binary", "bounded") and len(part) > BOOTSTRAP_UP_TO and groups is None:
-            low[places], high[places] = mean_interval(*moments(part), kind, confidence)
-        else:
-            low[places], high[places] = interval_of_means(
-                part, kind, bounds=bounds, groups=groups, confidence=confidence
-            )
+        low[places], high[places] = interval_of_means(
+            values[:, places], kind, bounds=bounds, groups=groups, confidence=confidence
+        )
     return low, high
 
 
@@ -154,9 +149,7 @@ def intervals_by_group(
     All groups are computed at once from their statistics, as far as these are enough; only means
     that may need a bootstrap, and groups whose queries depend on each other, read the values.
     """
-    low, high, needs_values = _from_moments(
-        found, names, grouping.sizes > BOOTSTRAP_UP_TO, confidence
-    )
+    low, high, needs_values = _from_moments(found, names, confidence)
     for group in range(len(grouping.sizes)):
         shared = None if groups is None else shared_only(groups[grouping.members(group)])
         read = needs_values[group] if shared is None else found.n[group] > 0
@@ -170,11 +163,11 @@ def intervals_by_group(
 
 
 def _from_moments(
-    found: Statistics, names: list[str], is_large: Flags, confidence: float
+    found: Statistics, names: list[str], confidence: float
 ) -> tuple[Values, Values, Flags]:
     """Return intervals for independent queries, and flags where the values themselves are needed.
 
-    Values are needed where a bootstrap may be used; never in large groups.
+    Values are needed where a bootstrap may be used: below `NORMAL_FROM` values.
     """
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
     is_free = np.ones(found.n.shape, dtype=bool)  # not between the two ends of a range
@@ -197,7 +190,7 @@ def _from_moments(
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
         is_free[:, places] = (part.min < bounds[0] - ROUNDING) | (part.max > bounds[1] + ROUNDING)
     is_free &= found.n > 0
-    by_t = is_free & is_large[:, None]
+    by_t = is_free & (found.n >= NORMAL_FROM)
     low[by_t], high[by_t] = mean_interval(
         found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", confidence
     )

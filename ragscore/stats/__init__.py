@@ -22,6 +22,7 @@ from ragscore.stats.intervals import (
     wilson_interval,
 )
 from ragscore.stats.moments import (
+    NORMAL_FROM,
     Component,
     average_repeats,
     design_effect,
@@ -49,6 +50,7 @@ from ragscore.stats.paired import (
     sign_flip_p,
     tango_interval,
     two_sample_p,
+    two_sample_test,
 )
 from ragscore.stats.power import (
     flip_rate,
@@ -83,7 +85,7 @@ from ragscore.stats.verdicts import (
 )
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NO_WORSE", "SAME", "UNSURE", "WORDS",
+    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME", "UNSURE", "WORDS",
     "Agreement", "Component", "Corrected", "Together", "Verdict", "average_repeats",
     "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
@@ -95,6 +97,7 @@ __all__ = [
     "quantile_interval",
     "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error",
     "t_interval", "t_quantile", "tango_interval", "tied_sets", "two_sample_p",
+    "two_sample_test",
     "variance_components", "verdict", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 

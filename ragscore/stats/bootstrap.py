@@ -87,17 +87,22 @@ def bootstrap_means(
 
 
 def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
-    """Yield sets of columns with values in the same rows, and these rows.
-
-    The columns of a set can share resamples. A set has at most `at_most` columns.
-    """
-    patterns, which = np.unique(~np.isnan(columns), axis=1, return_inverse=True)
-    for number in range(patterns.shape[1]):
-        rows, here = np.flatnonzero(patterns[:, number]), np.flatnonzero(which.ravel() == number)
+    """Yield rows and columns that can share resamples, at most `at_most` columns at a time."""
+    for rows, here in same_rows(columns):
         if len(rows):
             yield from (
                 (rows, some) for some in np.array_split(here, -(-len(here) // max(at_most, 1)))
             )
+
+
+def same_rows(columns: Values) -> Iterator[tuple[Codes, Codes]]:
+    """Yield sets of columns that have values in the same rows: these rows, and the columns."""
+    is_there = ~np.isnan(columns)
+    keys: dict[bytes, list[int]] = {}
+    for place, column in enumerate(is_there.T):
+        keys.setdefault(np.packbits(column).tobytes(), []).append(place)
+    for places in keys.values():
+        yield np.flatnonzero(is_there[:, places[0]]), np.array(places)
 
 
 def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy") -> Values:

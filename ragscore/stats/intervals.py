@@ -7,7 +7,7 @@ from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.moments import (
-    COCHRAN,
+    NORMAL_FROM,
     as_columns,
     design_effect,
     is_constant,
@@ -18,7 +18,6 @@ from ragscore.stats.moments import (
 from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
-T_FROM = 1_000  # values: from here on t does, unless Cochran's rule asks for more
 # Skewness of a sample. A stricter rule would choose t for just the samples that missed the tail.
 LARGE_SKEWNESS = 0.5
 # The part of the observed spread near an end of the range that isn't trusted, by the total distance
@@ -66,7 +65,8 @@ def mean_interval(
 
     It is `interval_of_means` without groups and without the bootstrap-t: Wilson for 0/1 values,
     Wilson's form with the n that the spread amounts to for bounded metrics (0..1), else t. Constant
-    bounded values get the Wilson interval of their mean: n equal values are no certainty.
+    bounded values get the Wilson interval of their mean: n equal values are no certainty. Other
+    equal values have no interval.
     """
     wilson = wilson_interval(np.clip(mean, 0, 1), n, confidence)
     if kind == "binary":
@@ -76,7 +76,9 @@ def mean_interval(
             return _bounded_interval(
                 mean, std / np.sqrt(n), n, is_constant(mean, std, n), confidence
             )
-    return t_interval(mean, std, n, confidence)
+    low, high = t_interval(mean, std, n, confidence)
+    is_flat = is_constant(mean, std, n)
+    return np.where(is_flat, np.nan, low), np.where(is_flat, np.nan, high)
 
 
 def interval_of_means(
@@ -99,9 +101,9 @@ def interval_of_means(
       far values stray: with a total distance L = n·min(x̄, 1 − x̄) from the end, se² counts 1 − w,
       w = 10^(−5L), and the largest that the mean allows (that of 0/1 values), x̄(1 − x̄)/(n − 1),
       counts w.
-    - else: t, and the bootstrap-t (without groups) for 20 to 1,000 values, or 25·skewness² if that
-      is more (Cochran), with a skewness beyond ±½. Slow
-      queries so rare that none was seen are in no interval of a mean: go by the quantiles of times.
+    - else: t, and the bootstrap-t (without groups) for 20 to 999 values (`NORMAL_FROM`) with a
+      skewness beyond ±½. Slow queries so rare that none was seen are in no interval of a mean: go
+      by the quantiles of times.
 
     Equal values are never certainty: where the metric has bounds they count as n (with groups G)
     trials of their mean, else they have no interval.
@@ -138,11 +140,7 @@ def interval_of_means(
     below, above = mean - half, mean + half
     if groups is None:
         skew = np.abs(skewness(columns))
-        skewed = np.flatnonzero(
-            (n >= BOOTSTRAP_FROM)
-            & (skew > LARGE_SKEWNESS)
-            & (n <= np.maximum(T_FROM, COCHRAN * skew**2))
-        )
+        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (skew > LARGE_SKEWNESS) & (n < NORMAL_FROM))
         below[skewed], above[skewed] = bootstrap_t_interval(
             columns[:, skewed], confidence=confidence, seed=seed
         )

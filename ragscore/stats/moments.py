@@ -17,6 +17,10 @@ from ragscore.frames.typing import Codes, Values
 # 1977, Sampling Techniques, 2.15).
 COCHRAN = 25.0
 
+# Units (queries, or groups of queries) a side from which tests go by their normal limit and means
+# by t: resampling of more takes seconds to minutes and finds the same.
+NORMAL_FROM = 1_000
+
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
 NO_SPREAD = 1e-12
 
@@ -62,7 +66,8 @@ def skewness(values: npt.ArrayLike) -> Values:
     mean, std, n = moments(columns)
     spread = np.where(np.isnan(columns), 0, columns - mean)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = (spread**3).sum(axis=0) / n / ((spread**2).sum(axis=0) / n) ** 1.5
+        squares = spread * spread  # a third power as such takes ten times as long
+        found = (squares * spread).sum(axis=0) / n / (squares.sum(axis=0) / n) ** 1.5
     return np.where(n == 0, np.nan, np.where(is_constant(mean, std, n), 0.0, found))
 
 

@@ -1,17 +1,28 @@
 """Tests of a mean difference: two runs on the same queries, or a slice against the rest.
 
 McNemar's test and Tango's interval are for paired 0/1 values, sign flips for other paired
-differences, and a permutation test for means of different queries.
+differences, and a permutation test for means of different queries. From `NORMAL_FROM` units on,
+sign flips go by their normal limit, and means of different queries by Welch's test.
 """
 
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
-from ragscore.frames.typing import Flags, Values
-from ragscore.stats.bootstrap import AT_ONCE, BLOCK
-from ragscore.stats.moments import as_columns, group_sums, own_groups
+from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.stats.bootstrap import AT_ONCE, BLOCK, same_rows
+from ragscore.stats.moments import (
+    COCHRAN,
+    NORMAL_FROM,
+    as_columns,
+    group_sums,
+    own_groups,
+    skewness,
+)
 
+# Sign flips of so many equal sizes have a kurtosis of 3 − 2/100: the normal limit errs by .0002 at
+# p = .05. Different sizes count as (Σs²)² / Σs⁴ equal ones, so that a few large don't decide.
+EQUAL_SIZES = 100
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 # Differences below this share of the largest are rounding; sums that differ by less are equal.
 ROUNDING = 1e-12
@@ -102,7 +113,9 @@ def sign_flip_p(
     Fisher 1935; Smucker et al. 2007, doi:10.1145/1321440.1321528. If two runs don't differ, each
     query's difference could as well have had the other sign: p is the share of sign patterns whose
     mean is at least as far from 0. All 2^m patterns where at most 16 differences are not 0, else (1
-    + number of random patterns) / (iterations + 1).
+    + number of random patterns) / (iterations + 1). From 1,000 differences that are not 0
+    (`NORMAL_FROM`; groups where grouped) the normal limit, 2Φ(−|Σd| / √Σd²), unless a few large
+    ones decide (`is_by_limit`).
 
     Parameters
     ----------
@@ -123,11 +136,39 @@ def sign_flip_p(
     sizes = -np.sort(-np.abs(sums), axis=0)
     sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
     least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
-    is_exact = (sizes > 0).sum(axis=0) <= EXACT_UP_TO
+    moved = (sizes > 0).sum(axis=0)
+    is_exact, by_limit = moved <= EXACT_UP_TO, _is_by_limit(sizes, moved)
+    is_drawn = ~is_exact & ~by_limit
     p = np.full(columns.shape[1], np.nan)
     p[is_exact] = _enumerated(sizes[:, is_exact], least[is_exact])
-    p[~is_exact] = _drawn(sizes[:, ~is_exact], least[~is_exact], iterations, seed)
+    p[is_drawn] = _drawn(sizes[:, is_drawn], least[is_drawn], iterations, seed)
+    p[by_limit] = _two_sided(
+        np.abs(sums[:, by_limit].sum(axis=0)), np.sqrt((sizes[:, by_limit] ** 2).sum(axis=0))
+    )
     return np.where(np.isnan(columns).all(axis=0), np.nan, p)
+
+
+def is_by_limit(differences: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Flags:
+    """Flag the columns whose sign flips go by their normal limit.
+
+    These have `NORMAL_FROM` differences that are not 0 (sums of groups where grouped), which weigh
+    as much as `EQUAL_SIZES` of one size.
+    """
+    sizes = np.abs(group_sums(as_columns(differences), groups))
+    return _is_by_limit(sizes, (sizes > ROUNDING * sizes.max(axis=0, initial=0.0)).sum(axis=0))
+
+
+def _is_by_limit(sizes: Values, moved: npt.NDArray[np.int64]) -> Flags:
+    squares = sizes**2
+    return (moved >= NORMAL_FROM) & (
+        squares.sum(axis=0) ** 2 >= EQUAL_SIZES * (squares**2).sum(axis=0)
+    )
+
+
+def _two_sided(distance: Values, error: Values) -> Values:
+    from scipy.special import ndtr
+
+    return np.asarray(2 * ndtr(-distance / error), dtype=np.float64)
 
 
 def _enumerated(sizes: Values, least: Values) -> Values:
@@ -209,9 +250,28 @@ def two_sample_p(
 ) -> Values:
     """Return the two-sided p of the difference between a slice's mean and the rest's.
 
+    It is the p of `two_sample_test`, which has the same arguments.
+    """
+    return two_sample_test(values, is_in, groups=groups, iterations=iterations, seed=seed)[0]
+
+
+def two_sample_test(
+    values: npt.ArrayLike,
+    is_in: npt.ArrayLike,
+    *,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+) -> tuple[Values, Flags]:
+    """Test the difference between a slice's mean and the rest's.
+
     By permutation (Fisher 1935; Pitman 1937). If it doesn't matter whether a query is in the slice,
     it could as well have been another one: p is (1 + number of random slices of the same size whose
     mean is at least as far from the rest's) / (iterations + 1).
+
+    From 1,000 queries (groups) a side (`NORMAL_FROM`) Welch's test instead, with sums by group; it
+    allows for a different spread of both sides, too. Skewed values need 25·skewness² a side
+    (Cochran), so that rare failures are still tested by permutation.
 
     Parameters
     ----------
@@ -226,8 +286,8 @@ def two_sample_p(
 
     Returns
     -------
-    One p per column; NaN where the slice or the rest has no value. The order of queries doesn't
-    matter.
+    One two-sided p per column, NaN where the slice or the rest has no value; and whether it is
+    Welch's. The order of queries doesn't matter.
     """
     columns, inside = as_columns(values), np.asarray(is_in, dtype=bool)
     if inside.shape != (len(columns),):
@@ -236,22 +296,67 @@ def two_sample_p(
             field="is_in",
             allowed=f"{len(columns)} flags, one per query",
         )
-    codes = np.arange(len(columns)) if groups is None else own_groups(groups, len(columns))
-    p = np.full(columns.shape[1], np.nan)
-    patterns, which = np.unique(~np.isnan(columns), axis=1, return_inverse=True)
-    for number in range(patterns.shape[1]):
-        rows, here = patterns[:, number], np.flatnonzero(which.ravel() == number)
-        if inside[rows].any() and not inside[rows].all():
-            p[here] = _shuffled(
-                columns[np.ix_(rows, here)], inside[rows], codes[rows], iterations, seed
-            )
-    return p
+    codes = None if groups is None else own_groups(groups, len(columns))
+    p, by_limit = np.full(columns.shape[1], np.nan), np.zeros(columns.shape[1], dtype=bool)
+    for rows, here in same_rows(columns):
+        side = inside[rows]
+        if not side.any() or side.all():
+            continue
+        part, own = columns[np.ix_(rows, here)], None if codes is None else codes[rows]
+        by_limit[here] = is_large = _is_welch(part, side, own)
+        if is_large.any():
+            p[here[is_large]] = _welch_p(part[:, is_large], side, own)
+        if not is_large.all():
+            p[here[~is_large]] = _shuffled(part[:, ~is_large], side, own, iterations, seed)
+    return p, by_limit
+
+
+def _n_units(codes: Codes | None, side: Flags) -> int:
+    return int(side.sum()) if codes is None else len(np.unique(codes[side]))
+
+
+def _is_welch(values: Values, inside: Flags, codes: Codes | None) -> Flags:
+    """Flag the columns with enough units on both sides for a normal limit."""
+    fewest = min(_n_units(codes, inside), _n_units(codes, ~inside))
+    if fewest < NORMAL_FROM:
+        return np.zeros(values.shape[1], dtype=bool)
+    skew = skewness(group_sums(values - values.mean(axis=0), codes))
+    return np.asarray(fewest >= COCHRAN * skew**2, dtype=bool)
+
+
+def _welch_p(values: Values, inside: Flags, codes: Codes | None) -> Values:
+    """Return p of Welch's test (1947), with the variance of sums by group.
+
+    What a query adds to the difference of means is (x − its side's mean) / (its side's n), negative
+    in the rest. Members of a group are added up first, on whichever side they are.
+    """
+    from scipy.special import stdtr
+
+    terms, freedom, delta = np.empty_like(values), np.zeros(values.shape[1]), 0.0
+    for sign, side in ((1.0, inside), (-1.0, ~inside)):
+        part, units = values[side], _n_units(codes, side)
+        mean = part.mean(axis=0)
+        delta = delta + sign * mean
+        own = sign * (part - mean) / len(part) * np.sqrt(units / (units - 1))
+        squares = group_sums(own, None if codes is None else codes[side]) ** 2
+        freedom += squares.sum(axis=0) ** 2 / (units - 1)
+        terms[side] = own
+    variance = (group_sums(terms, codes) ** 2).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p = 2 * stdtr(variance**2 / freedom, -np.abs(delta) / np.sqrt(variance))
+    return np.where(variance > 0, p, np.where(delta == 0, 1.0, 0.0))
 
 
 def _shuffled(
-    values: Values, inside: Flags, codes: npt.NDArray[np.int64], iterations: int, seed: int
+    values: Values, inside: Flags, codes: Codes | None, iterations: int, seed: int
 ) -> Values:
+    is_large = len(values) >= 2 * NORMAL_FROM
+    if codes is None and is_large:
+        return _shuffled_sides(values, np.ones(len(values)), inside, iterations, seed)
+    codes = np.arange(len(values)) if codes is None else codes
     sums, sizes, label, block = _units(values, inside, codes)
+    if is_large and not block.any():
+        return _shuffled_sides(sums, sizes, label, iterations, seed)
     total, n = sums.sum(axis=0), sizes.sum()
     least = np.abs(_difference(label[None, :].astype(np.float64), sums, sizes, total, n))[0]
     least -= ROUNDING * np.abs(sums).sum(axis=0)
@@ -263,6 +368,67 @@ def _shuffled(
             np.abs(_difference(drawn.astype(np.float64), sums, sizes, total, n)) >= least
         ).sum(axis=0)
     return (1 + beyond) / (iterations + 1)
+
+
+def _shuffled_sides(
+    sums: Values, sizes: Values, label: Flags, iterations: int, seed: int
+) -> Values:
+    """Return what `_shuffled` does, of many units, drawing no more of them than it must.
+
+    Only the smaller side is drawn: a random order of the units holds many random slices, one after
+    the other. Of units of one size, those with the commonest value need no drawing either: how many
+    of the others a slice has is hypergeometric.
+    """
+    small = label if 2 * label.sum() <= len(label) else ~label
+    n, m = len(label), int(small.sum())
+    p = np.empty(sums.shape[1])
+    for place, column in enumerate(sums.T):
+        rng = np.random.default_rng(seed)
+        if (sizes == sizes[0]).all():
+            levels, times = np.unique(column, return_counts=True)
+            column = column - levels[times.argmax()]
+            drawn = np.sort(column[column != 0])  # p doesn't depend on the order of queries
+            weights, lengths = None, rng.hypergeometric(len(drawn), n - len(drawn), m, iterations)
+        else:
+            drawn, weights, lengths = column, sizes, np.full(iterations, m)
+        total, weight = column.sum(), sizes.sum()
+        inside, weight_in = _sums_of_drawn(drawn, weights, lengths, rng)
+        if weights is None:
+            weight_in = np.full(iterations, m * sizes[0])
+        # the observed slice first: one formula for both, so that equal slices are equal
+        inside, weight_in = (
+            np.append(observed, found)
+            for observed, found in (
+                (column[small].sum(), inside), (sizes[small].sum(), weight_in)
+            )
+        )  # fmt: skip
+        distance = np.abs(inside / weight_in - (total - inside) / (weight - weight_in))
+        tolerance = ROUNDING * np.abs(column).sum() / min(weight_in[0], weight - weight_in[0])
+        p[place] = (1 + (distance[1:] >= distance[0] - tolerance).sum()) / (iterations + 1)
+    return p
+
+
+def _sums_of_drawn(
+    values: Values, weights: Values | None, lengths: Codes, rng: np.random.Generator
+) -> tuple[Values, Values]:
+    """Return sums of so many values (and weights) drawn without replacement, for each length."""
+    longest = max(int(lengths.max(initial=0)), 1)
+    of_order = max(len(values) // longest, 1)  # draws that one random order holds
+    found = np.zeros((2, len(lengths)))
+    pairs = values if weights is None else values + 1j * weights  # one order for both
+    n_orders = -(-len(lengths) // of_order)
+    step = max(BLOCK // max(len(values), 1), 1)
+    for first in range(0, n_orders, step):
+        rows = min(step, n_orders - first)
+        ordered = rng.permuted(np.broadcast_to(pairs, (rows, len(pairs))), axis=1)
+        running = np.zeros((rows, len(pairs) + 1), dtype=pairs.dtype)
+        np.cumsum(ordered, axis=1, out=running[:, 1:])
+        here = slice(first * of_order, min((first + rows) * of_order, len(lengths)))
+        draw = np.arange(here.stop - here.start)
+        row, begin = draw // of_order, draw % of_order * longest
+        sums = running[row, begin + lengths[here]] - running[row, begin]
+        found[:, here] = sums.real, sums.imag
+    return found[0], found[1]
 
 
 def _units(

@@ -10,7 +10,6 @@ from scipy.stats import binom, t
 import ragscore as rs
 from ragscore.frames.render import shown_quantile
 from ragscore.scoring.intervals import (
-    BOOTSTRAP_UP_TO,
     intervals,
     intervals_by_group,
     quantile_intervals,
@@ -21,6 +20,7 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.summary import summarize
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
 from ragscore.stats.grouped import Grouping, statistics
+from ragscore.stats.moments import NORMAL_FROM
 
 SIX = [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
 
@@ -115,7 +115,7 @@ def test_values_beyond_a_metrics_range_get_a_plain_t_interval():
 def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
     times = np.random.default_rng(1).lognormal(0, 1.5, (80, 1))
     assert intervals(times, ["latency_ms"])[1][0] == bootstrap_t_interval(times)[1][0]
-    many = np.random.default_rng(1).lognormal(0, 3, (BOOTSTRAP_UP_TO + 1, 1))
+    many = np.random.default_rng(1).lognormal(0, 3, (NORMAL_FROM, 1))
     half = t.ppf(0.975, len(many) - 1) * standard_error(many)[0][0]
     assert intervals(many, ["latency_ms"])[1][0] == pytest.approx(many.mean() + half, rel=1e-12)
 
@@ -160,7 +160,7 @@ def test_what_has_no_bound_reads_n_too_small():
 
 @pytest.mark.parametrize("is_clustered", [False, True])
 def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
-    sizes = [BOOTSTRAP_UP_TO + 500, 300, 80, 25, 2, 1]
+    sizes = [3 * NORMAL_FROM, NORMAL_FROM + 100, 300, 80, 25, 2, 1]
     codes, n, rng = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), np.random.default_rng(5)
     names = ["hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"]
     values = np.column_stack([

@@ -21,9 +21,9 @@ from ragscore.analysis.comparison.aspects import (
 )
 from ragscore.analysis.comparison.deltas import (
     check_margins,
+    jointly_tested,
     paired_deltas,
     tail_columns,
-    jointly_tested,
 )
 from ragscore.analysis.comparison.invariants import (
     config_diff,

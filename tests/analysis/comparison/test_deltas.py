@@ -12,7 +12,7 @@ from scipy.stats import permutation_test
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
+from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
 from ragscore.analysis.comparison.text import shown_deltas
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.golden.health import golden_health
