@@ -85,8 +85,9 @@ from ragscore.stats.verdicts import (
 )
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME", "UNSURE", "WORDS",
-    "Agreement", "Component", "Corrected", "Together", "Verdict", "average_repeats",
+    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
+    "UNSURE", "WORDS", "Agreement", "Component", "Corrected", "Together", "Verdict",
+    "average_repeats",
     "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
     "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import AT_ONCE
-from ragscore.stats.moments import as_columns, group_sums
+from ragscore.stats.moments import NORMAL_FROM, as_columns, group_sums
 from ragscore.stats.paired import EXACT_UP_TO, ROUNDING
 
 ALPHA = 0.05
@@ -17,7 +17,6 @@ ALPHA = 0.05
 # nothing is taken from what decides, and a clear change elsewhere can still be named.
 PRIMARY_SHARE = 0.8
 SLACK = 1e-9  # standardised sums that differ by less are equal
-NORMAL_FROM = 1_000  # moved queries: beyond, sums of random signs are as good as normal
 
 
 def holm(p: npt.ArrayLike) -> Values:
@@ -109,7 +108,7 @@ def joint_test(
     root = np.sqrt((sums**2).sum(axis=0))
     units = sums / np.where(root > 0, root, 1.0)
     found = np.abs(units.sum(axis=0))
-    is_normal = len(units) > NORMAL_FROM
+    is_normal = len(units) >= NORMAL_FROM
     draws = (
         _normal_limit(units, iterations, seed) if is_normal else _signed(units, iterations, seed)
     )
