@@ -112,7 +112,7 @@ def test_from_a_thousand_moved_queries_the_normal_limit_agrees_with_random_signs
     again = joint_test(np.vstack([d[:999], np.zeros((500, 6))]), first)
     np.testing.assert_array_equal(drawn.p, again.p)  # queries that didn't move don't count
     assert spearmanr(limit.p, drawn.p).statistic > 0.8
-    assert limit.level == pytest.approx(drawn.level, rel=0.15)
+    assert limit.level == pytest.approx(drawn.level, rel=0.3), "the last 1 % of 10,000 draws"
 
 
 def test_where_nothing_changed_any_claim_is_made_in_at_most_5_percent():

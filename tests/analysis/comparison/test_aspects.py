@@ -30,7 +30,7 @@ def test_one_metric_of_each_aspect_decides_by_default():
 
 
 def test_one_metric_of_refusals_brings_the_other():
-    scores = frame(**dict.fromkeys(PAIR, [1.0]), **{"mrr": [1.0]})
+    scores = frame(**{name: [1.0] for name in PAIR}, **{"mrr": [1.0]})
     assert primary_of(scores, ["false_refusal"]) == ("false_refusal", "answered_unanswerable")
     assert primary_of(scores[["run_id", "state", "level", "false_refusal"]], "false_refusal") == (
         "false_refusal",

@@ -228,7 +228,7 @@ def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
 def test_the_detectable_difference_stands_beside_what_was_not_found_only():
     table, _ = shown(
         {
-            "false_refusal": [1.0] * 6 + [0.0] * 144,
+            "false_refusal": [1.0] * 9 + [0.0] * 141,
             "hit@5": [0.0] * 50 + [1.0] * 100,
             "latency_ms": [10.0, 20.0] * 75,
         },
