@@ -101,11 +101,11 @@ def evaluate(
     results = results if isinstance(results, Results) else load_results(results)
     given = policies_of(policies, fields)
     scores, settings_of_runs = score_and_settings(results, golden, metrics, rule, profile, given)
-    settings = settings_of_runs()
+    deciding = primary_of(scores, primary)
+    settings = settings_of_runs().assign(primary=", ".join(deciding))
     return Evaluation(
-        golden, scores, settings, primary_of(scores, primary), given, find_profile(profile), rule,
-        results,
-    )  # fmt: skip
+        golden, scores, settings, deciding, given, find_profile(profile), rule, results
+    )
 
 
 def evaluate_stored(
@@ -129,7 +129,7 @@ def evaluate_stored(
     Parameters
     ----------
     golden, metrics, rule, profile, primary, policies, fields
-        As for `rs.evaluate`.
+        As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them.
     runs
         Run ids or systems; by default all.
     client, part_hits
@@ -151,10 +151,18 @@ def evaluate_stored(
         policies=given,
     )  # fmt: skip
     run_ids = settings["run_id"].astype("str").tolist()
+    deciding = primary_of(scores, primary or _saved_primary(settings, scores))
     return Evaluation(
-        golden, scores, settings, primary_of(scores, primary), given, find_profile(profile), rule,
-        lambda: store.load(run_ids),
+        golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
+        find_profile(profile), rule, lambda: store.load(run_ids),
     )  # fmt: skip
+
+
+def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | None:
+    """Return the primary metrics that all runs were saved with, if these were scored."""
+    saved = settings["primary"].unique().tolist()
+    names = saved[0].split(", ") if len(saved) == 1 and saved[0] else []
+    return names if names and set(names) <= set(scores) else None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -169,7 +177,7 @@ class Evaluation(Tables):
         One row per run and query (index query_id), one float column per metric: see `rs.score`.
     settings
         One row per run: match `level` and what a finer one would have `left_out`, `rule`,
-        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries.
+        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics.
     primary
         The metrics that decide.
     policies, profile, rule

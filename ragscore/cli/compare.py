@@ -78,13 +78,13 @@ def add_gate(commands: Commands) -> None:
     """`ragscore gate BASELINE CANDIDATE --golden GOLDEN --max-drop mrr@10=0.02`."""
     parser = add_command(
         commands,
-        "gate BASELINE CANDIDATE --golden GOLDEN --max-drop LABEL=LOSS",
-        "Decide if the candidate may replace the baseline: exit status 1 if a metric loses more"
-        " than allowed.",
+        "gate BASELINE CANDIDATE --golden GOLDEN",
+        "Decide if the candidate may replace the baseline: exit status 1 if a primary metric is"
+        " worse, or with --max-drop if a metric loses more than allowed.",
         "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
     )
     _add_pair(parser)
-    _add_max_drop(parser, is_required=True)
+    _add_max_drop(parser, "go by the verdicts on the primary metrics")
     parser.add_argument(
         "--require",
         action="store_true",
@@ -112,15 +112,13 @@ def _add_pair(parser: CommandParser) -> None:
     )
 
 
-def _add_max_drop(parser: CommandParser, is_required: bool) -> None:
+def _add_max_drop(parser: CommandParser, default: str) -> None:
     parser.add_argument(
         "--max-drop",
         action="append",
-        required=is_required,
-        default=None if is_required else [],
+        default=[],
         metavar="LABEL=LOSS",
-        help="largest loss allowed, such as mrr@10=0.02 (several times"
-        + (")" if is_required else "; default: no gate)"),
+        help=f"largest loss allowed, such as mrr@10=0.02 (several times; default: {default})",
     )
     parser.add_argument(
         "--rule",
@@ -165,7 +163,7 @@ def _gate(args: argparse.Namespace) -> int:
     ev = evaluated(args, golden, results)
     metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
-    found = cmp.gate(allowed, rule=args.rule, require=args.require)
+    found = cmp.gate(allowed or None, rule=args.rule, require=args.require)
     print(
         found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found),
         end="" if args.markdown else "\n",
@@ -217,7 +215,7 @@ def add_report(commands: Commands) -> None:
     parser.add_argument(
         "--title", help="the heading of the page (default: the numbers of runs and queries)"
     )
-    _add_max_drop(parser, is_required=False)
+    _add_max_drop(parser, "no gate")
     parser.add_argument(
         "--history",
         metavar="DIR",

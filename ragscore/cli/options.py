@@ -165,15 +165,22 @@ def add_metric(parser: argparse.ArgumentParser, does: str, default: str) -> None
 
 
 def add_allowances(parser: argparse.ArgumentParser) -> None:
-    """Add --margin, --vary and --allow-different: accepted differences between runs."""
+    """Add --primary, and --margin, --vary, --allow-different: accepted differences."""
+    parser.add_argument(
+        "--primary",
+        action="append",
+        metavar="LABEL",
+        help="a metric that decides, such as mrr@10 (several times; default: one each for"
+        " retrieval, answers, refusals and passed)",
+    )
     group = parser.add_argument_group("differences that are accepted")
     group.add_argument(
         "--margin",
         action="append",
         default=[],
         metavar="LABEL=LOSS",
-        help="a loss that doesn't matter, for the verdict, such as mrr@10=0.02 (several times;"
-        " default: none)",
+        help="a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be 'same'"
+        " or 'no worse' within it (several times; default: none)",
     )
     group.add_argument(
         "--vary",
@@ -340,8 +347,9 @@ def evaluated(
     args: argparse.Namespace, golden: Golden, results: Results, metrics: list[str] | None = None
 ) -> Evaluation:
     """Return the runs scored by the policies that were given, or by the profile."""
-    profile = getattr(args, "profile", None)
-    return evaluate(results, golden, metrics, profile=profile, **policies(args))
+    profile, primary = getattr(args, "profile", None), getattr(args, "primary", None)
+    chosen = [*metrics, *(primary or [])] if metrics else None
+    return evaluate(results, golden, chosen, profile=profile, primary=primary, **policies(args))
 
 
 def open_store(folder: str) -> RunStore:

@@ -31,6 +31,7 @@ GREY = "#777777"
 # verdict -> colour, marker, filled
 _VERDICTS = {
     "better": ("#009E73", "^", True),
+    "same within margin": ("#0072B2", "s", True),
     "no worse than margin": ("#0072B2", "D", True),
     "worse": ("#D55E00", "v", True),
 }
@@ -100,17 +101,18 @@ def forest(
 ) -> "Axes":
     """Draw the differences of two runs, metric by metric, with their verdicts.
 
-    Each is a point with its paired 95 % interval. Filled marks are differences that were found (▲
-    better, ▼ worse, ◆ no worse than the margin); open circles can't be told. Grey ticks mark the
-    minimum detectable difference (80 % power); without them no difference is detectable.
+    Each is a point with its paired 95 % interval, primary metrics first and in bold. Filled marks
+    are verdicts (▲ better, ▼ worse, ■ the same and ◆ no worse within the margin); open circles
+    can't be told. A blue band is the declared margin. Grey ticks mark the minimum detectable
+    difference (80 % power); without them no difference is detectable.
 
     Parameters
     ----------
     deltas
         `Comparison.deltas`.
     metrics
-        Which, in this order; by default the headline metrics of 0 to 1 that have values, else all
-        of that scale.
+        Which, in this order; by default the primary and headline metrics of 0 to 1 that have
+        values, else all of that scale.
     baseline, candidate
         What the runs are called.
 
@@ -135,6 +137,12 @@ def forest(
             markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
             linewidth=1.4, label=f"{verdict} ({len(part)})",
         )  # fmt: skip
+    margins = rows[rows["margin"].notna()] if "margin" in rows else rows.head(0)
+    if len(margins):
+        ax.barh(
+            margins["place"], 2 * margins["margin"], left=-margins["margin"], height=0.8,
+            color="#0072B2", alpha=0.15, linewidth=0, label="margin", zorder=0,
+        )  # fmt: skip
     known = rows[rows["mde"].notna()]
     if len(known):
         ends = np.concatenate([-known["mde"], known["mde"]])
@@ -150,6 +158,9 @@ def forest(
     ax.set_yticks(
         rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)]
     )
+    if "is_primary" in rows:
+        for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
+            text.set_fontweight("bold" if is_primary else "normal")
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlabel(f"{candidate} − {baseline},\nwith paired 95 % interval (↓: lower is better)")
     ax.grid(axis="x", alpha=0.3)
@@ -165,7 +176,10 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
         if n and np.isfinite(bounds_of(describe(name))).all()
     ]
     unit = [name for name in usable if bounds_of(describe(name)) == (0, 1)]
-    chosen = metrics or headline_of(unit)
+    primary = set(deltas.loc[deltas["is_primary"], "metric"]) if "is_primary" in deltas else set()
+    chosen = metrics or list(
+        dict.fromkeys([*(name for name in unit if name in primary), *headline_of(unit)])
+    )
     missing = [name for name in chosen if name not in known.index]
     if missing or not chosen:
         found = f"no metric {name_list(missing)}" if missing else "no metric of 0 to 1 has values"

@@ -21,6 +21,7 @@ import pandas as pd
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.render import markdown_line, markdown_lines, markdown_table, shown_number
 from ragscore.scoring.metrics import headline_of
+from ragscore.stats import UNSURE, WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +61,6 @@ def _svg(draw: Callable[[], Axes]) -> str:
     return re.sub(NOT_XML, "\ufffd", out.getvalue())
 
 
-VERDICTS = ("better", "no worse than margin", "worse", "can't tell")
 # what it shows, for those who can't see it, and how to draw it
 Figure = tuple[str, Callable[[], "Axes"]]
 
@@ -87,13 +87,18 @@ def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
 
 
 def by_verdict(cmp: Comparison) -> dict[str, str]:
-    """Return verdict -> the headline metrics with this verdict, as text."""
-    measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
-    names = headline_of(measured.index)
-    return {
-        verdict: ", ".join(name for name in names if measured[name] == verdict)
-        for verdict in VERDICTS
-    }
+    """Return verdict -> the aspects with this verdict, as text."""
+    own = cmp.aspects.set_index("aspect")["verdict"]
+    return {verdict: ", ".join(own.index[own == verdict]) for verdict in WORDS}
+
+
+def exploratory(cmp: Comparison) -> str:
+    """Return what headline metrics say beyond the primary ones, as text: verdict: metrics."""
+    rows = cmp.deltas[(cmp.deltas["n"] > 0).to_numpy() & ~cmp.deltas["is_primary"].to_numpy()]
+    own = rows.set_index("metric")["verdict"]
+    own = own[own.index.isin(headline_of(own.index))]
+    told = {word: ", ".join(own.index[own == word]) for word in WORDS if word != UNSURE}
+    return "; ".join(f"{word}: {names}" for word, names in told.items() if names)
 
 
 STYLE = """

@@ -68,7 +68,7 @@ def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> st
 
 
 def _difference(cmp: Comparison) -> str:
-    """Return the verdict of a comparison as one word, and the metrics behind it."""
+    """Return the verdict of a comparison as one word, and the aspects behind it."""
     told = [
         f"{verdict}: {names}"
         for verdict, names in by_verdict(cmp).items()

@@ -10,10 +10,14 @@ import pandas as pd
 
 from ragscore import plot
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import shown_flips, shown_largest_changes
+from ragscore.analysis.comparison.text import (
+    shown_decision,
+    shown_flips,
+    shown_largest_changes,
+)
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import VERDICTS, Figure, Section, by_verdict, each
+from ragscore.reporting.page import Figure, Section, by_verdict, each, exploratory
 from ragscore.reporting.run_sections import (
     curve_sections,
     decision_sections,
@@ -25,6 +29,7 @@ from ragscore.reporting.run_sections import (
     trend_sections,
 )
 from ragscore.scoring.metrics import HEADLINE, describe
+from ragscore.stats import WORDS
 
 
 def sections(report: ReportFrames) -> list[Section]:
@@ -49,22 +54,27 @@ def sections(report: ReportFrames) -> list[Section]:
 
 
 def _in_short(report: ReportFrames) -> Section:
-    """One row per comparison: gate, and headline metrics by verdict."""
+    """One row per comparison: the overall word, the gate, and aspects by verdict."""
     rows = []
     for cmp in report.comparisons:
         rows.append(
             {
                 "candidate": cmp.candidate,
                 "against": cmp.baseline,
+                "overall": cmp.overall,
                 **by_verdict(cmp),
+                "exploratory": exploratory(cmp),
                 "regressions": str(cmp.counts.get("regression", 0)),
             }
         )
     table = pd.DataFrame(rows)
     if report.gates:
         table.insert(2, "gate", [gate.answer for gate in report.gates])
-    empty = [name for name in VERDICTS if not table[name].str.len().any()]
-    note = "Regressions: queries that the candidate lost. Tests and intervals are below."
+    empty = [name for name in (*WORDS, "exploratory") if not table[name].str.len().any()]
+    note = (
+        "Overall: by the primary metrics, aspect by aspect. Exploratory: what other metrics say, a"
+        " reason to look. Regressions: queries that the candidate lost."
+    )
     corrected = (
         " Each comparison is tested by itself; the leaderboard corrects for all candidates."
         if report.leaderboard and report.leaderboard.baseline
@@ -84,22 +94,12 @@ def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> li
                 ]
             }
         )
-    short = (
-        [
-            f"The candidate is {verdict}: {names}."
-            if verdict != "can't tell"
-            else f"Can't tell: {names}."
-            for verdict, names in by_verdict(cmp).items()
-            if names
-        ]
-        if cmp.profile is None
-        else []
-    )
+    short = [] if cmp.profile else [f"{line}." for line in shown_decision(cmp.overall, cmp.aspects)]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,
         2,
-        (*([" ".join(short)] if short else []), cmp.headline()),
+        (*short, cmp.headline()),
         _change_figures(cmp),
         shown,
         tuple(note.splitlines()),

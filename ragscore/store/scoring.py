@@ -68,11 +68,13 @@ class ScoringRequest:
     """Golden set, rule and choices to score runs by.
 
     `choices` are policies of `rs.score` by name, and `profile`, a profile's name or None.
+    `primary` are the metrics that decide, kept beside the scores; empty: the default ones.
     """
 
     golden: Golden
     rule: Rule | None
     choices: dict[str, Any]
+    primary: tuple[str, ...] = ()
 
     @property
     def reads_text(self) -> bool:
@@ -143,7 +145,8 @@ def score_stored_runs(
         warn_of_gains(metrics, golden)
     _warn_of_gaps(scores, counts, job)
     assert job.level is not None
-    return scores, settings_of(about, golden, job.level, rule, profile, resolved)
+    settings = settings_of(about, golden, job.level, rule, profile, resolved)
+    return scores, settings.assign(primary=[shown_primary(run) for run in runs])
 
 
 def _score_parts(
@@ -260,6 +263,8 @@ def _per_run(
         "policies": asdict(job.policies),
         PROFILE: job.profile.name if job.profile else None,
     }
+    if request.primary:
+        scoring["primary"] = list(request.primary)
     n_undecidable = _sum(one.n_undecidable for one in facts)
     fields = _joined_fields([one.fields for one in facts])
     matches = _joined_matches([one.matches for one in facts])
@@ -314,6 +319,12 @@ def _joined_matches(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
         has_any = matches["undecidable"].notna().groupby(level).transform("any")
         matches["undecidable"] = matches["undecidable"].mask(is_open & has_any, False)
     return conform(matches.iloc[np.lexsort([~is_match, level])], "matches")
+
+
+def shown_primary(run: StoredRun) -> str:
+    """Return the primary metrics that a run was saved with, joined by a comma."""
+    primary = run.scoring.get("primary", [])
+    return ", ".join(map(str, primary)) if isinstance(primary, list) else ""
 
 
 def rule_of_scoring(level: str, rule: Rule | None) -> str:

@@ -85,8 +85,9 @@ class RunStore:
     ) -> list[str]:
         """Write every run, and its scores if there is a golden set.
 
-        `store.save(ev)` takes golden set, rule, profile and policies from an evaluation. Columns of
-        your own are not stored; the evaluation's golden set can be scored anew at any time.
+        `store.save(ev)` takes golden set, rule, profile, policies and primary metrics from an
+        evaluation. Columns of your own are not stored; the evaluation's golden set can be scored
+        anew at any time.
 
         Matches and scores are computed and stored before texts are cut, so that cutting never
         changes a score. Problems of the load are stored, too.
@@ -109,12 +110,11 @@ class RunStore:
         -------
         The run ids written.
         """
+        primary: tuple[str, ...] = ()
         if isinstance(getattr(results, "golden", None), Golden):
-            profile_name = results.profile.name if results.profile else None
-            return self.save(
-                results.results, golden=results.golden, overwrite=overwrite, text=text,
-                rule=results.rule, profile=profile_name, policies=results.policies,
-            )  # fmt: skip
+            ev, results = results, results.results
+            golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
+            profile = ev.profile.name if ev.profile else None
         check_type(results, Results, "results", "Results, or an Evaluation")
         choices = _choices(golden, text, profile, policies_of(policies, fields))
         run_ids = results.runs["run_id"].astype("str").tolist()
@@ -124,7 +124,7 @@ class RunStore:
                 check_columns(frame, kind)
         scored: dict[str, dict[str, Any]] = {}
         if golden is not None:
-            request = ScoringRequest(golden, rule, choices)
+            request = ScoringRequest(golden, rule, choices, primary)
             scored = score_results(results, request)
         self._make_folder()
         for run_id in run_ids:
@@ -469,7 +469,8 @@ class RunStore:
                     allowed="pass that rule, or another one",
                 )
         for run in (catalogue.stored[name] for name in names):
-            request = ScoringRequest(golden, rule, choices_of(run.scoring) | policies)
+            kept = tuple(run.scoring.get("primary", ()))
+            request = ScoringRequest(golden, rule, choices_of(run.scoring) | policies, kept)
             scored = score_results(_results_of(catalogue, [run.run_id]), request)[run.run_id]
             write_json(run.home / "run.json", write_scores(run.folder, run.described, scored))
         return names

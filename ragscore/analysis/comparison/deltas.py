@@ -95,6 +95,7 @@ def paired_deltas(
             **_inference(differences, metrics, groups, seed, together),
             "p_exact": _exact(table, differences, metrics, groups),
             **({} if together is None else {"p_adjusted": together.p[: len(names)]}),
+            "margin": [float(margins.get(name, np.nan)) for name in names],
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
             "n_expected_by_chance": by_noise,

@@ -1,7 +1,7 @@
-"""Release gate: fail if a metric drops by more than an allowed amount.
+"""Release gate: fail if what decides is worse, or if a metric drops by more than allowed.
 
-In: a `Comparison` and the largest loss allowed for each metric. Out: a `Gate`, one verdict and its
-reason per metric, also as Markdown for a pull request.
+In: a `Comparison`, and the largest loss allowed for each metric, if any. Out: a `Gate`, one verdict
+and its reason per metric, also as Markdown for a pull request.
 """
 
 import math
@@ -26,6 +26,7 @@ from ragscore.frames.render import (
     shown_number,
 )
 from ragscore.scoring.metrics import describe, parse_label
+from ragscore.stats import UNSURE
 
 SLACK = 1e-9  # rounding of a difference is no loss
 RULES = ("threshold", "interval")
@@ -51,7 +52,7 @@ class Gate(JsonResult):
     regressions
         The queries that lost most, worst first: query_id, query, outcome, ranks, targets lost.
     overall
-        better, same, regressed or mixed, over all metrics of the comparison that were tested.
+        The comparison's word over its primary metrics: better, worse, mixed, no worse, can't tell.
     require
         Whether a metric that can't be evaluated stops the gate.
     """
@@ -108,8 +109,13 @@ class Gate(JsonResult):
         not_evaluated = f", {self._n_open} not evaluated" if self._n_open else ""
         return (
             f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
-            f" (over all metrics compared: {self.overall})"
+            f" (primary metrics: {self.overall}{self._open_loss()})"
         )
+
+    def _open_loss(self) -> str:
+        """Say of a gate by verdicts that nothing seen to be worse is no proof."""
+        is_open = self.rule == "verdict" and self.overall == UNSURE and self.passed
+        return "; without margins a loss isn't ruled out" if is_open else ""
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text, without the interval's bounds."""
@@ -127,7 +133,9 @@ class Gate(JsonResult):
             {
                 "metric": table["metric"],
                 **numbers,
-                "allowed": [f"{drop:g}" for drop in table["max_drop"]],
+                "allowed": [
+                    "not worse" if math.isnan(drop) else f"{drop:g}" for drop in table["max_drop"]
+                ],
                 "n / expected": [shown_n(*row) for row in zip(*counts, strict=True)],
                 "verdict": table["verdict"],
                 "why": table["reason"],
@@ -158,23 +166,27 @@ class Gate(JsonResult):
 
 def gate(
     cmp: Comparison,
-    max_drop: Mapping[str, float],
+    max_drop: Mapping[str, float] | None = None,
     *,
     rule: str = "threshold",
     require: bool = False,
 ) -> Gate:
-    """Fail if a metric drops by more than an allowed amount.
+    """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
 
-    A loss is a fall of metrics that should be high and a rise of those that should be low, in the
-    metric's own units. Queries that the candidate failed on, or was not asked, count at the
-    metric's worst value: errors never make a gate pass. A metric without a worst value (time, cost)
-    fails if the baseline answered such a query. Times are compared by the median of the
-    differences.
+    Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
+    "mixed" fail. Where the comparison has a margin for all metrics of an aspect, "can't tell" is
+    not evaluated, since the margin isn't shown to hold; without one it passes.
+
+    With `max_drop`: a loss is a fall of metrics that should be high and a rise of those that should
+    be low, in the metric's own units. Queries that the candidate failed on, or was not asked, count
+    at the metric's worst value: errors never make a gate pass. A metric without a worst value
+    (time, cost) fails if the baseline answered such a query. Times are compared by the median of
+    the differences.
 
     Parameters
     ----------
     max_drop
-        Metric label -> largest loss that is allowed, 0 or above.
+        Metric label -> largest loss that is allowed, 0 or above. None: go by the primary metrics.
     rule
         "threshold": the observed loss must not exceed it. "interval": the 95 % interval must
         exclude any loss beyond it (non-inferiority). With few queries the interval is wide, and
@@ -190,12 +202,18 @@ def gate(
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
+    if max_drop is None:
+        table = pd.DataFrame(_by_verdicts(cmp), columns=COLUMNS)
+        return Gate(
+            cmp.baseline, cmp.candidate, "verdict", table, _regressions(cmp), cmp.overall, require
+        )
     check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
     if not max_drop:
         raise DataError(
             "found no metric",
             field="max_drop",
-            allowed="at least one metric and the loss that is allowed, such as {'mrr@10': 0.02}",
+            allowed="at least one metric and its largest loss, such as {'mrr@10': 0.02}; or None,"
+            " for the verdicts on the primary metrics",
         )
     deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
     for label, allowed in max_drop.items():
@@ -225,37 +243,72 @@ def gate(
     return Gate(cmp.baseline, cmp.candidate, rule, table, _regressions(cmp), cmp.overall, require)
 
 
+def _by_verdicts(cmp: Comparison) -> list[dict[str, Any]]:
+    """Return the rows of `Gate.table` by verdict: each primary metric with that of its aspect."""
+    deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
+    rows = []
+    for aspect in records_of(cmp.aspects):
+        names = aspect["metrics"].split(", ")
+        has_margins = all(deltas[name]["margin"] is not None for name in names)
+        for name in names:
+            delta = deltas[name]
+            row = _at_worst(_numbers(name, delta), delta)
+            row["max_drop"] = math.nan if delta["margin"] is None else delta["margin"]
+            row |= {"verdict": "pass", "reason": aspect["sentence"]}
+            if aspect["verdict"] in ("worse", "mixed"):
+                row["verdict"] = "fail"
+            elif row["n_lost"] and not _loss(name, row["delta"]) <= SLACK:
+                n_lost = row["n_lost"]
+                row |= {"verdict": "fail", "reason": f"the candidate failed on {n_lost} queries"}
+            elif aspect["verdict"] == UNSURE and (has_margins or not row["n"]):
+                row["verdict"] = "not evaluated"
+            rows.append(row)
+    return rows
+
+
 def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) -> dict[str, Any]:
     """One row of `Gate.table`, from a row of `Comparison.deltas` (None: not compared)."""
-    metric = describe(label)
-    row: dict[str, Any] = {"metric": label, "max_drop": allowed, "verdict": "not evaluated"}
-    row |= dict.fromkeys(NUMBERS, math.nan) | dict.fromkeys(COUNTS, 0)
+    row: dict[str, Any] = _numbers(label, delta) | {"max_drop": allowed, "verdict": "not evaluated"}
     if delta is None:
         return row | {"reason": "the comparison lacks this metric"}
-    row |= {name: delta[name] for name in COUNTS}
     if not delta["n"] and not delta["n_lost"]:
         return row | {"reason": "no query has a value in both runs"}
-    part = "p50_" if metric.kind == "time" else ""
-    for name in NUMBERS:
-        value = delta[part + name]
-        row[name] = math.nan if value is None else float(value)
-    if delta["n_lost"]:
-        if delta["delta_worst"] is None:
-            reason = f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
-            return row | {"verdict": "fail", "reason": reason}
-        at_worst = float(delta["delta_worst"])
-        worsening = at_worst - row["delta"]
-        row |= {name: row[name] + worsening for name in ("delta", "low", "high")}
-        if not delta["n"]:
-            row["delta"] = at_worst
-    if metric.better == "higher":
-        loss, largest_loss = -row["delta"], -row["low"]
-    else:
-        loss, largest_loss = row["delta"], row["high"]
-    verdict, reason = _verdict(loss, largest_loss, allowed, rule)
+    if delta["n_lost"] and delta["delta_worst"] is None:
+        reason = f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
+        return row | {"verdict": "fail", "reason": reason}
+    row = _at_worst(row, delta)
+    largest_loss = max(_loss(label, row["low"]), _loss(label, row["high"]))
+    verdict, reason = _verdict(_loss(label, row["delta"]), largest_loss, allowed, rule)
     n_lost = delta["n_lost"]
     counted = f", {n_lost} failed queries counted at their worst" if n_lost else ""
     return row | {"verdict": verdict, "reason": f"{reason}{counted}"}
+
+
+def _numbers(label: str, delta: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the figures of a row: medians of times, else means."""
+    row: dict[str, Any] = {"metric": label}
+    row |= dict.fromkeys(NUMBERS, math.nan) | dict.fromkeys(COUNTS, 0)
+    if delta is None:
+        return row
+    part = "p50_" if describe(label).kind == "time" else ""
+    for name in NUMBERS:
+        value = delta[part + name]
+        row[name] = math.nan if value is None else float(value)
+    return row | {name: delta[name] for name in COUNTS}
+
+
+def _at_worst(row: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures with lost queries at the metric's worst; NaN where it has none."""
+    if not delta["n_lost"]:
+        return row
+    at_worst = math.nan if delta["delta_worst"] is None else float(delta["delta_worst"])
+    worsening = at_worst - row["delta"]
+    moved = {name: row[name] + worsening for name in ("delta", "low", "high")}
+    return row | moved | ({} if delta["n"] else {"delta": at_worst})
+
+
+def _loss(label: str, delta: float) -> float:
+    return delta if describe(label).better == "lower" else -delta
 
 
 def _verdict(loss: float, largest_loss: float, allowed: float, rule: str) -> tuple[str, str]:

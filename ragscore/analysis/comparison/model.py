@@ -72,7 +72,7 @@ class Comparison:
           tested primary ones first (`is_primary`); times and costs by their median. `verdict` goes
           by it, and its `sentence` has the figures. `mde`, the minimum detectable difference: with
           this many queries, a true difference of that size is found with 80 % power (n divided by
-          the design effect of groups; NaN: none is detectable at this n).
+          the design effect of groups; NaN: none is detectable at this n). `margin`, if declared.
         - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
           `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
           either way by chance; `skewness` of the differences; `caution` if a few queries carry the
