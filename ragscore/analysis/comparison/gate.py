@@ -259,7 +259,8 @@ def _by_verdicts(cmp: Comparison) -> list[dict[str, Any]]:
                 row["verdict"] = "fail"
             elif row["n_lost"] and not _loss(name, row["delta"]) <= SLACK:
                 n_lost = row["n_lost"]
-                row |= {"verdict": "fail", "reason": f"the candidate failed on {n_lost} queries"}
+                row["verdict"] = "fail"
+                row["reason"] = f"the candidate has no value for {n_lost} of the baseline's queries"
             elif aspect["verdict"] == UNSURE and (has_margins or not row["n"]):
                 row["verdict"] = "not evaluated"
             rows.append(row)

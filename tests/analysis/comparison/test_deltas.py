@@ -243,11 +243,12 @@ def test_the_detectable_difference_stands_beside_what_was_not_found_only():
         "hit@5": "can't tell",
         "latency_ms (p50)": "can't tell",
     }
-    assert about["detectable"].to_dict() == {
-        "false_refusal": "",
-        "hit@5": "0.10",
-        "latency_ms (p50)": "",
-    }
+    detectable = about["detectable"].to_dict()
+    # three metrics are tested together: a little more than one alone would need
+    assert float(detectable.pop("hit@5")) == pytest.approx(
+        float(minimum_detectable_rate(20 / 150, 150, confidence=0.975)), abs=0.006
+    )
+    assert detectable == {"false_refusal": "", "latency_ms (p50)": ""}
 
 
 def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(

@@ -68,7 +68,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     assert found.table["reason"][
         0
     ] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
-        "## Gate passed: b against a (over all metrics compared: better)"
+        "## Gate passed: b against a (primary metrics: better)"
     )
     few = compared(
         write_golden,
@@ -183,7 +183,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     ].tolist() and content["table"][1]["baseline"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         assert (
-            "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text
+            "Gate failed by mrr, 1 not evaluated: b against a (primary metrics: " in text
             and "worse by 0.5, more than 0.1" in text
             and "q1" in text
         )
@@ -319,3 +319,37 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
     ):  # fmt: skip
         assert main(["compare", *command, *options]) == 2 and message in capsys.readouterr().err
         assert main(["report", *command, *options]) == 2 and message in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:ids of")
+def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_run):
+    many, few = [FOUND] * 30, [MISSED] * 30
+    worse = gate(compared(write_golden, write_run, runs(*many), runs(*few)))
+    assert (worse.rule, worse.answer, worse.overall) == ("verdict", "failed", "worse")
+    assert worse.table["metric"].tolist() == ["ndcg@10", "passed"]
+    assert worse.table["reason"][0].startswith("worse: −1.0")
+    same = gate(compared(write_golden, write_run, runs(*many), runs(*many)))
+    assert same.passed and same.table["max_drop"].isna().all()
+    assert "can't tell; without margins a loss isn't ruled out" in same.headline()
+    assert same.shown()["allowed"].tolist() == ["not worse", "not worse"]
+
+
+@pytest.mark.filterwarnings("ignore:ids of")
+def test_with_margins_the_gate_asks_for_proof(write_golden, write_run):
+    results = [runs(*[FOUND] * n, *[MISSED] * (60 - n)) for n in (30, 30)]
+    margins = {"ndcg@10": 0.1, "passed": 0.1}
+    held = gate(compared(write_golden, write_run, *results, margins=margins))
+    assert held.passed and held.overall == "no worse"
+    assert held.table["max_drop"].tolist() == [0.1, 0.1]
+    few = [runs(*[FOUND] * 5), runs(*[FOUND] * 5)]
+    unknown = gate(compared(write_golden, write_run, *few, margins=margins), require=True)
+    assert unknown.exit_status == 2, "five queries can't show that a loss stays within .1"
+
+
+def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
+    write_golden, write_run
+):
+    found = gate(compared(write_golden, write_run, runs(*[FOUND] * 3), runs(*[FOUND] * 2), n=3))
+    assert found.answer == "failed" and found.table["n_lost"].tolist() == [1, 1]
+    assert found.table["reason"][0] == "the candidate has no value for 1 of the baseline's queries"
+    assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"
