@@ -149,6 +149,12 @@ def _add_manner(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of the trial, where one system is run several times (default: none)",
     )
+    parser.add_argument(
+        "--description",
+        dest="note",
+        metavar="TEXT",
+        help="of the run: what is tested by it; reports show it (default: none)",
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -186,6 +192,7 @@ def _run(args: argparse.Namespace) -> int:
             "run_id",
             "suite",
             "repeat",
+            "note",
             "fresh",
         )
     }

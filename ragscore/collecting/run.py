@@ -76,6 +76,7 @@ def collect(
     run_id: str | None = None,
     suite: str | None = None,
     repeat: int | None = None,
+    note: str | None = None,
     config: dict[str, Any] | None = None,
     fresh: bool = False,
     progress: bool = True,
@@ -129,6 +130,9 @@ def collect(
         The system's name; by default that of the function, host or program.
     run_id, suite, repeat
         Id, suite and repeat number of the run. The default id sorts by time.
+    note
+        A description of the run: what is tested by it. It stands in `run.json`, in the runs frame
+        and in reports. A resumed run keeps the one it was begun with unless another is given.
     config
         Further facts about the system, for the snapshot in `run.json`.
     fresh
@@ -160,6 +164,7 @@ def collect(
     if not isinstance(golden, Golden):
         golden = load_golden(golden)
     check_type(golden, Golden, "golden")
+    check_type(note, (str, type(None)), "note", "a text that describes the run")
     policy = RequestPolicy(workers, timeout, retries, rate)
     system = as_system(system, name)
     accepts_choice = system.takes is None or "with_answer" in system.takes
@@ -172,11 +177,13 @@ def collect(
     snapshot = redactor.config(
         {**(config or {}), **sent.sent, **({"left_out": list(left_out)} if left_out else {})}
     ) | {"system": redactor.values(system.config)}
+    described = (redactor.message(note).strip() or None) if note is not None else None
     identity = {
         "run_id": run_id,
         "system": name or system.name,
         "suite": suite,
         "repeat": repeat,
+        "note": described,
         "golden_hash": golden.golden_hash,
     }
     collector = {"limit": limit, "sample": sample, **vars(policy)}
@@ -185,6 +192,8 @@ def collect(
     try:
         refuse_finished(folder, fresh)
         with open_journal(folder, header, fresh) as journal:
+            if described is not None:
+                journal.header["run"]["note"] = described
             with _redacted_logs(redactor):
                 _ask_missing(system, requests, policy, journal, redactor, progress)
             notes = _finish(journal, [request["query_id"] for request in requests], folder)

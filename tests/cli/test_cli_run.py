@@ -204,3 +204,12 @@ def test_a_finished_run_is_left_alone_unless_asked(here, capsys):
         main(["run", "my_rag:ask", *GOLDEN, "--fresh", "--limit", "1"]) == 0
         and len(rs.load_results("runs/ask").responses) == 1
     )
+
+
+def test_a_run_is_described_by_its_option(here, capsys):
+    described = ("--description", "fewer passages")
+    assert main(["run", "my_rag:ask", *GOLDEN, *described, "-o", "described"]) == 0
+    assert rs.load_results("described").runs["note"].tolist() == ["fewer passages"]
+    capsys.readouterr()
+    assert main(["report", "described", "--golden", "golden.yaml"]) == 0
+    assert "fewer passages" in capsys.readouterr().out

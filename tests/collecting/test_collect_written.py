@@ -369,3 +369,47 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
         == "ragscore: stopped; 3 answers are in runs/ask/.per_query.journal; the same call resumes"
         " the run\n"
     )
+
+
+def test_a_description_stands_in_the_file_the_frame_and_the_report(golden, tmp_path):
+    def system(query):
+        return [{"doc_id": "d1"}]
+
+    run = rs.collect(
+        system, golden, tmp_path / "a", limit=2, note="  a wider k; key sk-abcdefghijklmnop1234 ",
+        progress=False,
+    )  # fmt: skip
+    said = run.runs["note"].iloc[0]
+    assert said.startswith("a wider k") and "sk-abcdefghijklmnop1234" not in said
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["note"] == said
+    ev = rs.evaluate(run, golden.select(["q00", "q01"]))
+    assert ev.results.runs["note"].tolist() == [said]
+    assert "a wider k" in ev.report().to_markdown()
+    store = rs.RunStore(tmp_path / "store")
+    store.save(ev)
+    assert store.runs()["note"].tolist() == [said]
+
+
+def test_a_run_without_a_description_has_none(golden, tmp_path):
+    for number, note in enumerate((None, "  ")):
+        folder = tmp_path / str(number)
+        run = rs.collect(lambda query: [], golden, folder, limit=1, note=note, progress=False)
+        assert "note" not in run.runs
+    with pytest.raises(rs.DataError, match="note: found int"):
+        rs.collect(lambda query: [], golden, tmp_path / "x", limit=1, note=3, progress=False)
+
+
+@pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
+def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
+    asked = []
+
+    def system(query):
+        asked.append(query)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return []
+
+    with pytest.raises(KeyboardInterrupt):
+        rs.collect(system, golden, tmp_path / "r", limit=3, note="first", progress=False)
+    run = rs.collect(system, golden, tmp_path / "r", limit=3, note=again, progress=False)
+    assert run.runs["note"].tolist() == [kept]
