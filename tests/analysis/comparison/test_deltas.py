@@ -18,6 +18,7 @@ from ragscore.analysis.leaderboard import leaderboard
 from ragscore.golden.health import golden_health
 from ragscore.scoring.intervals import bounds_of, query_clusters
 from ragscore.scoring.metrics import parse_label
+from ragscore.stats import minimum_detectable_rate
 
 
 def deltas_of(label, first, second, **more):
