@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.typing import Values
-from ragscore.stats.bootstrap import AT_ONCE
+from ragscore.stats.bootstrap import AT_ONCE, BLOCK
 from ragscore.stats.moments import NORMAL_FROM, as_columns, group_sums
 from ragscore.stats.paired import EXACT_UP_TO, ROUNDING
 
@@ -141,7 +141,7 @@ def _signed(units: Values, iterations: int, seed: int) -> Values:
         bits = (np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n)) & 1
         return np.abs((1.0 - 2.0 * bits) @ units)
     rng, sums = np.random.default_rng(seed), np.zeros((iterations, units.shape[1]))
-    step = max(AT_ONCE // iterations, 1)
+    step = max(BLOCK // iterations, 1)
     for start in range(0, n, step):
         part = units[start : start + step]
         drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)
