@@ -23,7 +23,7 @@ from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns, has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Sample, choose_format, matching_format, sample
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
-from ragscore.io.formats.chatbot import read_chatbot
+from ragscore.io.formats.chatbot import fits_folder, read_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden
 from ragscore.io.formats.json_run import is_json_run, read_json_qrels, read_json_run
 from ragscore.io.formats.kebab import fits_comparison, fits_run, read_comparison, read_sqlite
@@ -111,7 +111,10 @@ RESULT_FORMATS = [
     ),
     Format(
         "chatbot",
-        lambda sample: sample.kind == "jsonl" and sample.has("test_case_id", "retrieved_chunks"),
+        lambda sample: (
+            (sample.kind == "jsonl" and sample.has("test_case_id", "retrieved_chunks"))
+            or (sample.kind == "folder" and fits_folder(sample.keys))
+        ),
         read_chatbot,
     ),
     Format("retrievers", fits_results, read_retrievers),
@@ -552,7 +555,7 @@ def _files(paths: Paths) -> list[Path]:
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         _check_path(path, (str, os.PathLike), "paths", allowed)
         is_pattern = has_magic(str(path)) and not Path(path).exists()
-        matches = sorted(glob(str(path))) if is_pattern else [str(path)]
+        matches = _matches(str(path)) if is_pattern else [str(path)]
         if not matches:
             raise DataError(f"no file matches {path}", field="paths")
         found += [file for match in matches for file in _files_of(Path(match))]
@@ -562,13 +565,30 @@ def _files(paths: Paths) -> list[Path]:
     return found
 
 
+def _matches(pattern: str) -> list[str]:
+    """Return what a pattern matches, sorted; beside runs, a README is no run."""
+    found = sorted(glob(pattern))
+    return [name for name in found if not name.endswith(".md")] or found
+
+
 def _files_of(path: Path) -> list[Path]:
-    """Return the run files in a folder, else those one folder deeper, else the path itself."""
+    """Return the run files in a folder, else the runs one folder deeper, else the path itself.
+
+    A run without rows, of which only aggregates are there, is its folder.
+    """
     if not path.is_dir():
         return [path]
     own = [path / name for name in RUN_FILES if (path / name).exists()]
-    deeper = sorted(file for name in RUN_FILES for file in path.glob(f"*/{name}"))
-    return own or deeper or [path]
+    if own or fits_folder(_names_in(path)):
+        return own or [path]
+    deeper = [file for name in RUN_FILES for file in path.glob(f"*/{name}")]
+    inner = [one for one in path.iterdir() if one.is_dir()]
+    deeper += [one for one in inner if fits_folder(_names_in(one))]
+    return sorted(deeper) or [path]
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    return frozenset(one.name for one in folder.iterdir())
 
 
 def _check_exists(files: list[Path]) -> None:

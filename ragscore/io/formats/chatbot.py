@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import Results, from_records
+from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.formats.fields import (
     Fields,
     frames_of,
@@ -67,22 +67,61 @@ CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, 
 DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
+AGGREGATES = {
+    "operational_metrics.error_rate": ("failed", "mean"),
+    "operational_metrics.timeout_rate": ("timeout", "mean"),
+    "operational_metrics.empty_response_rate": ("empty_response", "mean"),
+    "latency.p50_ms": ("latency_ms", "p50"),
+    "latency.p95_ms": ("latency_ms", "p95"),
+    "latency.total_ms": ("latency_ms", "sum"),
+    "recall_at_k_avg": ("hit@{k}", "mean"),
+    "recall_all_at_k_avg": ("recall_all@{k}", "mean"),
+    "mrr_avg": ("mrr@{k}", "mean"),
+    "precision_at_k_avg": ("precision@{k}", "mean"),
+    "scope_miss_rate": ("scope_miss_proxy", "mean"),
+    "attribution_hit_rate": ("attribution_hit", "mean"),
+    "groundedness_avg": ("judge_groundedness", "mean"),
+    "correctness_avg": ("judge_correctness", "mean"),
+    "abstention_accuracy": ("refusal_correct", "mean"),
+    "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
+}
+"""Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is."""
 
 Record = dict[str, Any]
 
 
+def fits_folder(names: frozenset[str]) -> bool:
+    """Tell a run folder without rows, as it is committed, by the names of its files."""
+    return "metrics.json" in names and not names & {"results.jsonl", "run.json"}
+
+
 def read_chatbot(path: Path, strict: bool) -> Results:
-    """Read one run: `results.jsonl`, with the `config.json` and `metrics.json` beside it."""
+    """Read one run: `results.jsonl`, with the `config.json` and `metrics.json` beside it.
+
+    A folder without `results.jsonl` gives the run and what it reports, and no responses.
+    """
+    if path.is_dir():
+        path = path / "results.jsonl"
     problems = Problems(path, strict)
     config, metrics = (_object_beside(path, name) for name in ("config.json", "metrics.json"))
     records: dict[str, list[Record]] = {
         name: [] for name in ("responses", "hits", "citations", "judgments", "reported")
     }
     lines: dict[str, int] = {}
-    for row in json_rows(path, problems):
+    has_rows = path.exists()
+    for row in json_rows(path, problems) if has_rows else ():
         _read_row(row, records, lines, problems)
     run, reported = _run(path, config, metrics, records["responses"])
     run["note"] = read_description(path.parent / "summary.md") if _is_run_folder(path) else None
+    if not has_rows:
+        run |= {"n_queries": None, "n_failed": None}  # unknown, and not 0
+        if not reported:
+            raise DataError(
+                "no aggregate",
+                file=path.parent / "metrics.json",
+                field="aggregate_metrics",
+                allowed=f"numbers, or the run's rows beside it ({path.name})",
+            )
     records["reported"] += reported
     if config:
         of_config = problems.for_file(path.parent / "config.json")
@@ -144,19 +183,13 @@ def _run(
     run_id = as_id(left.pop("run_id", None)) or folder_or_stem
     stored = left.pop("aggregate_metrics", {})
     numbers, others = _numbers_and_others(stored if isinstance(stored, dict) else {})
-    reported = [
-        {
-            "query_id": RUN_LEVEL,
-            "metric": name,
-            "value": math.nan if value is None else float(value),
-        }
-        for name, value in numbers.items()
-    ]
     left |= {"aggregate_metrics": others} if others else {}
     config_or_first = config or next(
         (json.loads(row["x_config.json"]) for row in responses if "x_config.json" in row), {}
     )
-    k = config_or_first.get("k")
+    stated = config_or_first.get("k")
+    k = stated if is_int(stated) else None
+    reported = [_aggregate(name, value, k) for name, value in numbers.items()]
     run = {
         "run_id": run_id,
         "created_at": _time(left.get("timestamp"), run_id),
@@ -164,9 +197,22 @@ def _run(
         "config": None if config is None else json.dumps(config, ensure_ascii=False),
         "n_queries": len(responses),
         "n_failed": sum(response["error"] is not None for response in responses),
-        "k": k if is_int(k) else None,
+        "k": k,
     }
     return run | flatten(left), reported
+
+
+def _aggregate(name: str, value: float | None, k: int | None) -> Record:
+    """Return a row of the reported frame for one number of `metrics.json`; null is NaN."""
+    label, statistic = AGGREGATES.get(name, (None, None))
+    has_label = label is not None and (k is not None or "{k}" not in label)
+    return {
+        "query_id": RUN_LEVEL,
+        "metric": name,
+        "value": math.nan if value is None else float(value),
+        "statistic": statistic,
+        "label": label.format(k=k) if label is not None and has_label else None,
+    }
 
 
 def _numbers_and_others(values: Record, prefix: str = "") -> tuple[Record, Record]:
