@@ -5,7 +5,7 @@ scores, or one row per reported value beside the recomputed one.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
+from ragscore.scoring.summary import STATISTICS, summarize
 
 REPORTED_NAMES = {
     "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit",
@@ -36,7 +36,7 @@ REPORTED_NAMES = {
 For other names, letter case, spaces and hyphens don't matter.
 """
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
-CHECKED = ("n", "mean", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
+CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
 
 
 def label_of(metric: str) -> str | None:
@@ -84,7 +84,7 @@ def reported_scores(results: Results) -> pd.DataFrame:
     >>> replace(results, reported=values).reported_scores()
     """
     reported = _reported(results, None)
-    reported = reported[reported["statistic"].isna()]
+    reported = reported[reported["query_id"].ne("")]
     names = {metric: label_of(metric) or metric for metric in reported["metric"].unique()}
     if len(set(names.values())) < len(names):
         raise DataError(
@@ -108,6 +108,95 @@ def reported_scores(results: Results) -> pd.DataFrame:
     return wide.astype({"run_id": pd.CategoricalDtype(runs)})
 
 
+def reported_summary(results: Results) -> pd.DataFrame:
+    """Return the aggregates that runs report, side by side with `ev.summary`.
+
+    Nothing is computed: a mean is over the queries that the other tool counted, whatever they were.
+
+    Returns
+    -------
+    One row per run and metric: `run_id`; `metric`, ours where the definition is the same, else the
+    other tool's; `reported_as`, what that tool calls it; then the statistics of `ev.summary`
+    (`mean`, `low`, `high`, `n`, `p50`, `p95`, `sum`, ...), NaN where nothing is reported. Empty
+    where no run reports an aggregate.
+
+    Raises
+    ------
+    DataError
+        A run reports one statistic of a metric twice, with different values.
+
+    Examples
+    --------
+    >>> results.reported_summary()[["run_id", "metric", "mean", "p50"]]
+    """
+    keys = ["run_id", "metric"]
+    rows = aggregates(results)
+    rows = rows[rows["statistic"].isin(STATISTICS)].drop_duplicates([*keys, "statistic", "value"])
+    is_twice = rows.duplicated([*keys, "statistic"], keep=False)
+    if is_twice.any():
+        first = rows[is_twice].iloc[0]
+        raise DataError(
+            f"{first['run_id']} reports several values of {first['metric']} ({first['statistic']})",
+            field="results.reported",
+            allowed="each statistic of a metric once",
+        )
+    index = pd.MultiIndex.from_frame(rows[keys].drop_duplicates())
+    wide = rows.pivot(index=keys, columns="statistic", values="value").reindex(index)
+    wide = wide.reindex(columns=list(STATISTICS)).astype("float64").rename_axis(columns=None)
+    own_names = rows.groupby(keys, sort=False)["reported_as"].agg(lambda names: ", ".join(names))
+    wide.insert(0, "reported_as", own_names.reindex(index).astype("str"))
+    counts = {name: "Int64" for name in STATISTICS if name == "n" or name.startswith("n_")}
+    return wide.astype(counts).reset_index().astype(dict.fromkeys(keys, "str"))
+
+
+def aggregates(results: Results) -> pd.DataFrame:
+    """Return the reported values of whole runs: run_id, metric, reported_as, statistic, value."""
+    columns = ["run_id", "metric", "reported_as", "statistic", "value"]
+    if results.reported is None:
+        return pd.DataFrame({name: pd.Series(dtype="str") for name in columns})
+    rows = results.reported[results.reported["query_id"].eq("").to_numpy()]
+    unknown = pd.Series(pd.NA, index=rows.index, dtype="str")
+    named = {metric: label_of(metric) or metric for metric in rows["metric"].unique()}
+    labels = rows.get("label", unknown)
+    found = rows.assign(
+        run_id=rows["run_id"].astype("str"),
+        reported_as=rows["metric"],
+        metric=labels.where(labels.notna(), rows["metric"].map(named)).astype("str"),
+        statistic=rows.get("statistic", unknown).fillna("mean"),
+    )
+    return found[columns].reset_index(drop=True)
+
+
+def split_reported(results: Results) -> tuple[Results, Results | None]:
+    """Return the runs that have rows, and those of which only aggregates are known (or None)."""
+    if results.reported is None:
+        return results, None
+    with_rows = set(results.responses["run_id"].unique())
+    run_ids = results.runs["run_id"].astype("str").tolist()
+    told = set(results.reported.loc[results.reported["query_id"].eq(""), "run_id"].astype("str"))
+    alone = [run_id for run_id in run_ids if run_id in told and run_id not in with_rows]
+    if not alone:
+        return results, None
+    return results.select([one for one in run_ids if one not in alone]), results.select(alone)
+
+
+def refuse_without_rows(names: Iterable[str], reported: Results | None) -> None:
+    """Refuse runs of which only aggregates are known, where rows are needed."""
+    known = set() if reported is None else set(reported.runs["run_id"].astype("str"))
+    for name in names:
+        if reported is None or name not in known:
+            continue
+        files = reported.problems
+        own = files.loc[files.get("run_id", files["file"]).astype("str").eq(name), "file"]
+        raise DataError(
+            f"of {name} only reported aggregates are known, no rows",
+            file=own.iloc[0] if len(own) else None,
+            field="run",
+            allowed="a run with rows; summary, trend, leaderboard and report show this one"
+            + (", and that file would bring its rows" if len(own) else ""),
+        )
+
+
 def check_reported(
     results: Results,
     golden: Golden,
@@ -120,22 +209,26 @@ def check_reported(
     """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_profile(profile)
+    with_rows, without = split_reported(results)
     rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
     if labels := rows["label"].dropna().unique().tolist():
-        scores = score(results, golden, labels, profile=chosen, policies=policies, **fields)
+        scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
         values = _recomputed(scores, labels)
         keys = rows[["run_id", "query_id", "label", "statistic"]].fillna("")
         recomputed = values.reindex(pd.MultiIndex.from_frame(keys)).to_numpy("float64")
     else:
         recomputed = np.full(len(rows), np.nan)
     if chosen is not None:
-        means = _run_values(aggregate(results, golden, chosen))
+        means = _run_values(aggregate(with_rows, golden, chosen))
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
-        is_of_run = rows["query_id"].eq("") & rows["statistic"].isna()
+        # what the harness itself aggregates is recomputed as it does that
+        is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy())
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
-    return rows[[*columns, "difference"]].assign(note=_notes(rows)).reset_index(drop=True)
+    alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
+    notes = _notes(rows).mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
+    return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
 
 
 def _notes(rows: pd.DataFrame) -> pd.Series:
@@ -167,13 +260,17 @@ def _unknown(metric: str) -> str:
 
 
 def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | None) -> pd.Series:
-    """Return our label for each reported value; a profile's name is taken at its run's own k."""
+    """Return our label for each reported value: by its name, else as its file's format has it.
+
+    A profile's name is taken at its run's own k.
+    """
     pairs = list(zip(rows["run_id"], rows["metric"], strict=True))
     labels = {
         (run_id, metric): _profile_label(profile, metric, ks[run_id]) or label_of(metric)
         for run_id, metric in dict.fromkeys(pairs)
     }
-    return pd.Series([labels[pair] for pair in pairs], index=rows.index, dtype="str")
+    named = pd.Series([labels[pair] for pair in pairs], index=rows.index, dtype="str")
+    return named.where(named.notna() | ("label" not in rows), rows.get("label", named))
 
 
 def _profile_label(profile: Profile | None, metric: str, k: int | None) -> str | None:
@@ -216,9 +313,10 @@ def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:
         raise DataError(
             "no reported values", field="reported", allowed="results that hold some, or reported="
         )
-    unknown_statistic = pd.Series(pd.NA, index=rows.index, dtype="str")
+    statistic = rows.get("statistic", pd.Series(pd.NA, index=rows.index, dtype="str"))
+    is_mean = rows["query_id"].eq("") & statistic.isna()
     rows = rows.assign(
-        run_id=rows["run_id"].astype("str"), statistic=rows.get("statistic", unknown_statistic)
+        run_id=rows["run_id"].astype("str"), statistic=statistic.mask(is_mean, "mean")
     )
     names = results.runs["run_id"].astype("str").tolist()
     if unknown := sorted(set(rows["run_id"]) - set(names)):

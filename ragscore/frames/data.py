@@ -416,15 +416,19 @@ class Results:
     retriever_scores = Verb("ragscore.analysis.rankings:retriever_scores")
     rank_overlap = Verb("ragscore.analysis.rankings:rank_overlap")
     reported_scores = Verb("ragscore.analysis.reported:reported_scores")
+    reported_summary = Verb("ragscore.analysis.reported:reported_summary")
+    trend = Verb("ragscore.analysis.trend.trend:reported_trend")
     judgment_counts = Verb("ragscore.scoring.judgments:judgment_counts")
     with_judged_refusals = Verb("ragscore.scoring.judgments:with_judged_refusals")
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
+        n_reported = 0 if self.reported is None else len(self.reported)
+        reported = f", {n_reported:,} reported values" if n_reported else ""
         return (
             f"Results: {len(self.runs)} runs, {len(self.responses):,} responses ({n_failed}"
             f" failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
-            f"{_mapping_text(self.mapping)}"
+            f"{reported}{_mapping_text(self.mapping)}"
         )
 
     def _repr_html_(self) -> str:

@@ -1,11 +1,12 @@
 """A metric over runs in order of time, with breaks, bridges and the noise band."""
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.trend.trend import COLUMNS, Trend
+from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError
 from ragscore.plot.style import (
     MARKERS,
@@ -20,6 +21,8 @@ from ragscore.plot.style import (
     unit_scale,
     wrapped,
 )
+from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
+LONGEST = 22  # characters of a name in the reason of a break
 _LINE = 11  # points of a line of text above the axes
 
 
@@ -43,7 +47,9 @@ def trend(
 
     A line ends where the provenance of the scores changed; the reason is above the break. A dashed
     line is a bridge: it starts, hollow, at the value of an earlier run under the newer provenance.
-    The grey band holds 95 % of the runs of an unchanged system. A ring marks the baseline.
+    The grey band holds 95 % of the runs of an unchanged system. A ring marks the baseline. Hollow
+    markers are values that a run only reports: nothing is known of their spread. Times and costs
+    are medians, without the band and the bridges, which are of means.
 
     A sliced trend has small panels on one scale, one per slice; runs are numbered by their
     position.
@@ -73,6 +79,7 @@ def trend(
     """
     shown = table.table if isinstance(table, Trend) else table
     check_columns(shown, set(COLUMNS), "table", "store.trend(metric), or its table")
+    shown = _leading(shown)
     by = [str(name) for name in shown.columns if name not in COLUMNS]
     if not by:
         return _one_panel(shown, ax)
@@ -83,6 +90,25 @@ def trend(
             allowed="figure=, a figure or part of one",
         )
     return _panels(shown, by, columns, limit, figure)
+
+
+def _leading(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose `mean`, `low`, `high` are what is drawn: of times, the medians."""
+    if describe(str(table["metric"].iloc[0])).kind not in BY_QUANTILES:
+        return table
+    medians = {name: table[source] for name, source in zip(LED_BY[0], LED_BY[1], strict=True)}
+    of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
+    return table.assign(
+        **medians, **dict.fromkeys(of_means, np.nan), in_band=pd.NA, first_out_of_control=False
+    )
+
+
+def _drawn(table: pd.DataFrame) -> str:
+    """Say what is drawn."""
+    metric = str(table["metric"].iloc[0])
+    name = "median" if describe(metric).kind in BY_QUANTILES else "mean"
+    interval = "" if table["low"].isna().all() else " with 95 % interval"
+    return f"{metric}, {name}{interval}"
 
 
 def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
@@ -97,6 +123,7 @@ def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
         height=(3.6 if slanted else 4.8) + _LINE * n_breaks / 72,
     )
     _draw(ax, shown)
+    ax.set_xlim(0.5, len(shown) + 0.5)  # a run at either end may have no value
     _write_breaks(ax, shown)
     ax.set_xticks(
         shown["position"].to_numpy(),
@@ -105,12 +132,12 @@ def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
         ha="right" if slanted else "center",
         fontsize=8,
     )
-    ax.set_ylabel(f"{shown['metric'].iloc[0]}, mean with 95 % interval")
-    ax.set_title(
-        f"n = {n_text(shown, 'metric', shown['metric'].iloc[0])} queries a run",
-        fontsize=10,
-        pad=6 + _LINE * n_breaks,
-    )
+    ax.set_ylabel(_drawn(shown))
+    told = shown[shown["n"].notna()]
+    title = "runs that only report aggregates: n isn't told"
+    if len(told):
+        title = f"n = {n_text(told, 'metric', shown['metric'].iloc[0])} queries a run"
+    ax.set_title(title, fontsize=10, pad=6 + _LINE * n_breaks)
     legend(ax)
     return ax
 
@@ -142,7 +169,8 @@ def _panels(
         ax.remove()
     more = f", the {len(names)} largest of {len(sizes)} slices" if len(names) < len(sizes) else ""
     figure.suptitle(
-        f"{table['metric'].iloc[0]} by {' × '.join(by)}, mean with 95 % interval{more}", fontsize=10
+        f"{table['metric'].iloc[0]} by {' × '.join(by)}, {_drawn(table).split(', ', 1)[1]}{more}",
+        fontsize=10,
     )
     for ax in panels[max(len(names) - columns, 0) : len(names)]:
         ax.set_xlabel("run, in order")
@@ -193,6 +221,7 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
                 alpha=0.13,
                 linewidth=0,
             )
+    _draw_reported(ax, table, names.tolist())
     _draw_noise(ax, table)
     _draw_baseline(ax, table)
     _draw_bridges(ax, table)
@@ -201,6 +230,18 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
         scale_of(table.assign(min=table["low"], max=table["high"]), str(table["metric"].iloc[0])),
     )
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
+
+
+def _draw_reported(ax: "Axes", table: pd.DataFrame, names: list[str]) -> None:
+    """Make the markers hollow of values that a run only reports."""
+    told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
+    for number, (system, rows) in enumerate(told.groupby("system", sort=False)):
+        place = names.index(str(system))
+        ax.plot(
+            rows["position"], rows["mean"], linestyle="none", marker=MARKERS[place % 8],
+            markersize=6, markerfacecolor="white", markeredgecolor=PALETTE[place % 8],
+            markeredgewidth=1.3, zorder=4, clip_on=False, label="reported, without rows" if number == 0 else None,
+        )  # fmt: skip
 
 
 def _top(table: pd.DataFrame) -> float:
@@ -311,6 +352,11 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
             )
 
 
+def _shortened(found: "re.Match[str]") -> str:
+    """Return the beginning of a long name; the notes have it whole."""
+    return f"{found[0][: LONGEST - 1]}…"
+
+
 def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
     """Draw a dotted line at each break, and write its reason above the axes."""
     broken = table[table["break_reason"].notna()]
@@ -318,6 +364,7 @@ def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
         zip(broken["position"], broken["break_reason"], strict=True)
     ):
         is_left = position <= table["position"].max() / 2
+        reason = re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, str(reason))
         height = 3 + _LINE * (len(broken) - 1 - row)
         ax.axvline(position - 0.5, color=DARK, linewidth=0.9, linestyle=":")
         ax.annotate(

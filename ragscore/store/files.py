@@ -248,6 +248,14 @@ def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 def _missing(file: Place) -> DataError:
+    names = file_names(file.parent)
+    if "metrics.json" in names and not any(name.endswith(".parquet") for name in names):
+        return DataError(
+            "the file is not there, nor is any table of the run",
+            file=str(file),
+            allowed="the run's Parquet files, copied to this place, or the run saved again; means"
+            " can be read without them (store.metrics(), store.trend(metric), store.evaluate(golden))",
+        )
     return DataError("the file is not there", file=str(file), allowed="save the run again")
 
 

@@ -24,6 +24,7 @@ from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
+from ragscore.store.aggregates import aggregate_results, is_clone, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.compact import compact_tables, scores_of, with_about
 from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
@@ -403,13 +404,29 @@ class RunStore:
             name: catalogue.stored[name].scoring for name in names
         }
 
+    def reported(
+        self, runs: list[str] | str | None = None
+    ) -> tuple[Results | None, dict[str, dict[str, Any]]]:
+        """Return the runs of which only aggregates are stored, and what their scoring was made by.
+
+        These are runs that were saved without rows, and those of a clone that has their `run.json`
+        and `metrics.json` alone. None if all runs have rows.
+        """
+        catalogue = self._open()
+        alone = without_rows(catalogue, catalogue.names(runs)) if catalogue.stored else []
+        if not alone:
+            return None, {}
+        scorings = {name: catalogue.stored[name].scoring for name in alone}
+        return aggregate_results(catalogue, alone), scorings
+
     def metrics(
         self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
     ) -> pd.DataFrame:
         """Read the `metrics.json` of all or some runs, as the frame of `ev.summary`.
 
         null is NaN. Runs without scores are left out. Runs that were measured differently are
-        refused, unless that is allowed: see `scores`.
+        refused, unless that is allowed: see `scores`. Where tables of a run are missing, as in a
+        clone, a column `is_reported` marks what can't be computed anew.
         """
         catalogue = self._open()
         chosen = catalogue.stored.keys() if runs is None else set(catalogue.names(runs))
@@ -427,6 +444,9 @@ class RunStore:
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
         columns = ["run_id", "metric", *STATISTICS]  # of which an older file may lack some
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
+        alone = [name for name in without_rows(catalogue, names)]
+        if alone:
+            table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
             {"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")}
         )

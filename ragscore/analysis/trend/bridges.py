@@ -57,7 +57,8 @@ def find_bridges(
 ) -> dict[int, Bridge]:
     """Return the bridge of each segment that has one, by the segment's number.
 
-    It leads from an earlier segment with the same provenance, or else from the segment just before.
+    It leads from an earlier segment with the same provenance, or else from the segment just before,
+    and from a run that has rows.
     """
     bridges = {}
     for before, segment in pairwise(segments):
@@ -65,7 +66,7 @@ def find_bridges(
             _by_same_provenance(history, segments, segment)
             or _by_level(history, before, segment)
             or _by_same_results(history, before, segment)
-            or scored_again(history, before.run_ids[-1], segment, goldens)
+            or _by_scoring_again(history, before, segment, goldens)
         )
         if bridge is not None:
             bridges[segment.number] = bridge
@@ -77,20 +78,24 @@ def _by_same_provenance(
 ) -> Bridge | None:
     """Bridge from the last earlier segment that was measured in the same way."""
     earlier = [
-        other for other in segments[: segment.number - 1] if other.same_as == segment.same_as
+        run_id
+        for other in segments[: segment.number - 1]
+        if other.same_as == segment.same_as
+        for run_id in history.scored(other.run_ids)
     ]
     if not earlier:
         return None
-    run_id = earlier[-1].run_ids[-1]
+    run_id = earlier[-1]
     return Bridge(run_id, MEASURED_AS_BEFORE, history.scores_of([run_id]), True)
 
 
 def _by_level(history: History, before: Segment, segment: Segment) -> Bridge | None:
     """Bridge a change of the chunker alone, at a level whose targets aren't passages."""
     how = OUTLAST_CUTTING.get(segment.provenance.get("level", ""))
-    if not how or segment.changed != ("chunker",):
+    scored = history.scored(before.run_ids)
+    if not how or segment.changed != ("chunker",) or not scored:
         return None
-    run_id = before.run_ids[-1]
+    run_id = scored[-1]
     return Bridge(run_id, how, history.scores_of([run_id]), True)
 
 
@@ -99,8 +104,8 @@ def _by_same_results(history: History, before: Segment, segment: Segment) -> Bri
     if history.load is None:
         return None
     configs = history.runs["config"].astype("str")
-    for a in reversed(before.run_ids):  # the nearest to the break first
-        for b in segment.run_ids:
+    for a in reversed(history.scored(before.run_ids)):  # the nearest to the break first
+        for b in history.scored(segment.run_ids):
             if configs[a] == configs[b] and _same_results(history.load([a, b]), a, b):
                 scores = history.scores_of([b]).assign(run_id=a)
                 return Bridge(a, SAME_RESULTS, scores, False)
@@ -127,6 +132,14 @@ def _same_results(results: Results, a: str, b: str) -> bool:
     return True
 
 
+def _by_scoring_again(
+    history: History, before: Segment, segment: Segment, goldens: list[Golden]
+) -> Bridge | None:
+    """Bridge by the last run before the break that has rows."""
+    scored = history.scored(before.run_ids)
+    return scored_again(history, scored[-1], segment, goldens) if scored else None
+
+
 def scored_again(
     history: History, run_id: str, segment: Segment, goldens: list[Golden]
 ) -> Bridge | None:
@@ -135,7 +148,10 @@ def scored_again(
     None if the segment's labels are not among the golden sets, or if its first run, scored again in
     this way, doesn't come out as it is stored.
     """
-    labels, check = segment.provenance.get("labels"), segment.run_ids[0]
+    labels, scored = segment.provenance.get("labels"), history.scored(segment.run_ids)
+    if not scored or not history.scored([run_id]):
+        return None
+    check = scored[0]
     golden = next((golden for golden in goldens if golden.golden_hash == labels), None)
     scoring = history.scorings.get(check, {})
     if golden is None or history.load is None:

@@ -5,23 +5,30 @@ noise are computed, and its `Segment`s: runs in a row whose values were computed
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.reported import reported_summary
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
+from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 RUN_COLUMNS = ("system", "created_at", "repeat", "config", "chunker_version", "golden_hash", "note")
+SCORE_KEYS = ("run_id", "query_id", "state", "level")
 SEEDS = ("seed", "random_state", "repeat")  # config keys in which repeats of one system differ
 CONTENT = "label content"
+VALUES = "values"  # who computed them: a run that only reports means, or this library
+REPORTED, COMPUTED = "as reported", "scored here"
+LABELS_OF_RUN = ("eval_set_commit_hash", "dataset_version")  # what a run says of its eval set
+JUDGE_OF_RUN = ("judge_model", "judge_prompt_version", "judge_temperature")
 CHANGES = {
     "labels": "other labels",
     CONTENT: "other labels",
@@ -29,6 +36,9 @@ CHANGES = {
     "level": "other match level",
     "rule": "other rule",
     "judge": "other judge",
+    "eval_set_commit_hash": "other eval set",
+    "dataset_version": "other dataset_version",
+    VALUES: "values from elsewhere",
 }
 """Component -> description of its change; policies and versions are called by their own names."""
 SHORT = 8  # digits of a hash that are shown
@@ -50,6 +60,8 @@ class History:
         note; `group` is the same number for repeats of one system, -1 for other runs.
     provenance
         The provenance of each run's values.
+    reported
+        Statistics of the metric (those of `ev.summary`) that runs without rows report, by run id.
     scorings
         The scoring that run.json records for each run; empty without a store.
     load
@@ -58,6 +70,7 @@ class History:
 
     metric: str
     scores: pd.DataFrame
+    reported: pd.DataFrame
     runs: pd.DataFrame
     provenance: dict[str, Provenance]
     scorings: dict[str, dict[str, Any]]
@@ -66,6 +79,18 @@ class History:
     def scores_of(self, run_ids: list[str]) -> pd.DataFrame:
         """Scores of some runs."""
         return self.scores[self.scores["run_id"].isin(run_ids)]
+
+    def scored(self, run_ids: Sequence[str]) -> list[str]:
+        """Those of the runs that have rows."""
+        return [run_id for run_id in run_ids if run_id not in self.reported.index]
+
+    def without_reported(self) -> "History":
+        """Only the runs that have rows."""
+        kept = self.scored(self.runs.index.tolist())
+        provenance = {run_id: self.provenance[run_id] for run_id in kept}
+        return replace(
+            self, reported=self.reported.iloc[:0], runs=self.runs.loc[kept], provenance=provenance
+        )
 
 
 @dataclass(frozen=True)
@@ -97,6 +122,7 @@ def read_history(
     metric: str,
     *,
     results: Results | None = None,
+    reported: Results | None = None,
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
 ) -> History:
@@ -105,34 +131,80 @@ def read_history(
     check_type(results, (Results, type(None)), "results")
     if isinstance(source, RunStore):
         table = source.runs()
-        scores, scorings = source.measured(
-            metric, run_names(table, order) if isinstance(order, list) else None
+        names = run_names(table, order if isinstance(order, list) else table["run_id"])
+        reported, of_reported = source.reported(names)
+        alone = _run_ids(reported)
+        scored = [name for name in names if name not in alone]
+        # without a run to read, the store itself says what is wrong
+        scores, scorings = (
+            source.measured(metric, scored) if scored or not alone else (_no_scores(metric), {})
         )
+        scorings |= of_reported
         load: Callable[[list[str]], Results] | None = source.load
     else:
         table, scores, scorings = _runs_of_scores(source, results), source, {}
         load = results.select if results is not None else None
+        if reported is not None:
+            own = reported.runs.astype({"run_id": "str"})
+            table = pd.concat([table, own[~own["run_id"].isin(table["run_id"])]])
     rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
-    keys = ["run_id", "query_id", "state", "level"]
+    keys = list(SCORE_KEYS)
     if missing := [name for name in keys if name not in rows]:
         raise DataError(
             f"no {', '.join(missing)}",
             field="source",
             allowed="a RunStore, or the frame of rs.score",
         )
-    if metric not in rows:
+    told = _told(reported, metric)
+    silent = [name for name in _run_ids(reported) if name not in told.index]
+    if metric not in rows and not len(told):
+        known = [] if reported is None else reported_summary(reported)["metric"].unique().tolist()
         raise DataError(
             f"no column {excerpt(metric)}",
             field="metric",
-            allowed=nearest(metric, metric_columns(rows), "scores has"),
+            allowed=nearest(metric, [*metric_columns(rows), *known], "scores has"),
         )
+    if silent:
+        warn(f"left out, reporting no {metric} and having no rows: {', '.join(silent)}")
+        table = table[~table["run_id"].astype("str").isin(silent)]
+        order = [name for name in order if name not in silent] if isinstance(order, list) else order
     runs = _sort_runs(table.assign(run_id=table["run_id"].astype("str")).set_index("run_id"), order)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs.columns, *RUN_COLUMNS])))
-    rows = rows[[*keys, metric]].astype({"run_id": "str"})
+    rows = rows.reindex(columns=[*keys, metric]).astype({"run_id": "str", metric: "float64"})
     rows = rows[rows["run_id"].isin(runs.index)]
-    provenance = _provenances(rows, runs, scorings, metric, load)
-    runs = runs.assign(group=_repeat_groups(runs, provenance, repeats))
-    return History(metric, rows, runs, provenance, scorings, load)
+    told = told[told.index.isin(runs.index)]
+    provenance = _provenances(rows, runs, scorings, metric, load, told.index)
+    # means that were only reported say nothing of the spread over queries
+    with_rows = runs.drop(index=told.index)
+    group = _repeat_groups(with_rows, provenance, repeats)
+    group_of = dict(zip(with_rows.index, group, strict=True))
+    runs = runs.assign(group=[group_of.get(run_id, -1) for run_id in runs.index])
+    return History(metric, rows, told, runs, provenance, scorings, load)
+
+
+def _run_ids(results: Results | None) -> list[str]:
+    return [] if results is None else results.runs["run_id"].astype("str").tolist()
+
+
+def _no_scores(metric: str) -> pd.DataFrame:
+    """Return the frame of a metric's scores without a row."""
+    texts = {name: pd.Series(dtype="str") for name in SCORE_KEYS}
+    return pd.DataFrame(texts | {metric: pd.Series(dtype="float64")})
+
+
+def _told(reported: Results | None, metric: str) -> pd.DataFrame:
+    """Return what runs report of one metric, a row for each of them, NaN where it says nothing.
+
+    Empty if no run reports it.
+    """
+    columns = list(STATISTICS)
+    found = pd.DataFrame({name: pd.Series(dtype="float64") for name in columns})
+    found.index = pd.Index([], dtype="str", name="run_id")
+    if reported is None:
+        return found
+    rows = reported_summary(reported)
+    rows = rows[rows["metric"].eq(metric).to_numpy()].set_index("run_id")[columns]
+    return rows.reindex(_run_ids(reported)).rename_axis("run_id") if len(rows) else found
 
 
 def split_segments(provenance: dict[str, Provenance]) -> list[Segment]:
@@ -150,7 +222,7 @@ def split_segments(provenance: dict[str, Provenance]) -> list[Segment]:
                 last, run_ids=(*last.run_ids, run_id), provenance=last.provenance | own
             )
         else:
-            reason = "; ".join(_change(name, last.provenance, own) for name in changed if last)
+            reason = _reason(changed, last.provenance, own) if last else ""
             number = len(segments) + 1
             segments.append(Segment(number, (run_id,), own, number, reason, changed))
     out: list[Segment] = []
@@ -230,17 +302,62 @@ def _judge_text(settings: list[dict[str, Any]]) -> str:
     )
 
 
-def _change(name: str, before: Provenance, now: Provenance) -> str:
-    """Describe the change of one component."""
+def _reason(changed: Sequence[str], before: Provenance, now: Provenance) -> str:
+    """Describe what changed; components that changed from and to the same are named together."""
+    names: dict[str, list[str]] = {}
+    for name in changed:
+        a, b = _change(name, before, now)
+        names.setdefault(f"({a} → {b})", []).append(CHANGES.get(name, name))
+    return "; ".join(f"{' and '.join(found)} {change}" for change, found in names.items())
+
+
+def _change(name: str, before: Provenance, now: Provenance) -> tuple[str, str]:
+    """Return the two contents of one component, as short as they can be told apart."""
     a, b = before[name], now[name]
     if name in ("labels", CONTENT) and "labels" in before and "labels" in now:
         # a store lists its golden sets by these hashes
         a, b = before["labels"][:SHORT], now["labels"][:SHORT]
-    if name == "chunker":  # leave out the parts, joined by +, that both versions have
-        first, second = a.split("+"), b.split("+")
-        a = "+".join(part for part in first if part not in second) or a
-        b = "+".join(part for part in second if part not in first) or b
-    return f"{CHANGES.get(name, name)} ({a} → {b})"
+    if name in LABELS_OF_RUN and a[:SHORT] != b[:SHORT]:
+        a, b = a[:SHORT], b[:SHORT]
+    if joint := {"chunker": "+", "judge": ", "}.get(name):  # leave out the parts that both have
+        first, second = a.split(joint), b.split(joint)
+        a = joint.join(part for part in first if part not in second) or a
+        b = joint.join(part for part in second if part not in first) or b
+    return a, b
+
+
+def _reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
+    """Return what a run that only reports means says of how they were measured.
+
+    Its config and its own fields name the eval set and the judge; a golden set is named by its
+    hash.
+    """
+    config = _config_of(run.get("config"))
+    stated = {name: config.get(name, run.get(f"x_{name}")) for name in LABELS_OF_RUN}
+    parts = {VALUES: REPORTED, "labels": run.get("golden_hash"), **stated}
+    if describe(metric).kind not in ("time", "cost"):
+        parts["chunker"] = run.get("chunker_version")
+    if metric in (*CRITERIA, FAILED):
+        judge = [config.get(name) for name in JUDGE_OF_RUN]
+        names = ("", "prompt ", "temperature ")
+        told = [
+            f"{name}{value:g}" if isinstance(value, float) else f"{name}{value}"
+            for name, value in zip(names, judge, strict=True)
+            if value is not None
+        ]
+        parts["judge"] = ", ".join(told) or None
+    return {
+        name: str(value) for name, value in parts.items() if value is not None and value == value
+    }
+
+
+def _config_of(text: Any) -> dict[str, Any]:
+    """Return a run's config; empty where it has none."""
+    try:
+        config = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
 
 
 def _runs_of_scores(scores: pd.DataFrame, results: Results | None) -> pd.DataFrame:
@@ -261,6 +378,8 @@ def _runs_of_scores(scores: pd.DataFrame, results: Results | None) -> pd.DataFra
     if results is None:
         return runs
     recorded = results.runs.astype({"run_id": "str"}).set_index("run_id")
+    if not len(runs):
+        return runs.reindex(columns=list(dict.fromkeys([*runs.columns, "run_id", *recorded])))
     return runs.join(recorded[[name for name in recorded if name not in own]], on="run_id")
 
 
@@ -294,11 +413,16 @@ def _provenances(
     scorings: dict[str, dict[str, Any]],
     metric: str,
     load: Callable[[list[str]], Results] | None,
+    reported: pd.Index,
 ) -> dict[str, Provenance]:
-    """Return each run's provenance, from its recorded scoring or else from its scores."""
+    """Return each run's provenance, from its recorded scoring or else from its scores.
+
+    A run that only reports means has what its description says.
+    """
     judges: dict[str, Any] = {}
-    if metric in (*CRITERIA, FAILED) and load is not None:
-        judges = judges_by_criterion(load(runs.index.tolist()))
+    with_rows = runs.index.difference(reported, sort=False).tolist()
+    if metric in (*CRITERIA, FAILED) and load is not None and with_rows:
+        judges = judges_by_criterion(load(with_rows))
     levels = (
         rows.dropna(subset=["level"])
         .astype({"level": "str"})
@@ -309,16 +433,22 @@ def _provenances(
         runs[name].astype(object).where(runs[name].notna(), None)
         for name in ("chunker_version", "golden_hash")
     )
-    return {
-        run_id: provenance_of(
+    foreign = [run_id for run_id in reported if not scorings.get(run_id)]
+    by_whom = {VALUES: COMPUTED} if foreign else {}
+    found = {}
+    for run_id in runs.index:
+        if run_id in foreign:
+            run = runs.loc[run_id].astype(object)
+            found[run_id] = _reported_provenance(run.where(run.notna(), None).to_dict(), metric)
+            continue
+        found[run_id] = by_whom | provenance_of(
             scorings.get(run_id) or {"level": levels.get(run_id)},
             metric,
             chunker=chunkers[run_id],
             golden=goldens[run_id],
             judges=judges.get(run_id),
         )
-        for run_id in runs.index
-    }
+    return found
 
 
 def _repeat_groups(

@@ -11,21 +11,35 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.reported import aggregates
 from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
-from ragscore.analysis.trend.history import History, Segment, read_history, split_segments
+from ragscore.analysis.trend.history import (
+    SCORE_KEYS,
+    History,
+    Segment,
+    read_history,
+    split_segments,
+)
 from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import name_list, warn
 from ragscore.frames.render import shown_number
 from ragscore.frames.verbs import Accessor
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, slices, summarize
 from ragscore.store.store import RunStore
 
+STATISTICS_SHOWN = (
+    "mean", "low", "high", "p50", "p50_low", "p50_high", "p95", "n", "n_expected",
+)  # fmt: skip
+LED_BY = (("mean", "low", "high"), ("p50", "p50_low", "p50_high"))  # times and costs: the latter
 ALL = "(all)"  # name of the one slice of a trend that isn't sliced
 COLUMNS = [
-    "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high", "n",
-    "n_expected", "segment", "break_reason",
+    "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high",
+    "p50", "p50_low", "p50_high", "p95", "n", "n_expected", "is_reported", "segment",
+    "break_reason",
     "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
@@ -44,8 +58,10 @@ class Trend(TableResult):
     table
         One row per run and slice, in order.
 
-        - `position` from 1; `mean` with its 95 % interval `low`, `high` over queries; `n` of
-          `n_expected` queries; `segment`.
+        - `position` from 1; `mean` with its 95 % interval `low`, `high` over queries; `p50` (with
+          `p50_low`, `p50_high`) and `p95`, by which times and costs are shown; `n` of `n_expected`
+          queries; `is_reported`, True for a run without rows, of which only these statistics are
+          known (NaN: not reported); `segment`.
         - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run
           that joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its
           mean by the new provenance; `provenance_effect`, the part of the change caused by the new
@@ -65,6 +81,7 @@ class Trend(TableResult):
     def shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
+        name, lower, upper = LED_BY[describe(self.metric).kind in BY_QUANTILES]
         outside = table["in_band"].eq(False).fillna(False)
         known = table["in_band"].notna()
         no_band = np.logical_and(~known, known.any())
@@ -74,16 +91,27 @@ class Trend(TableResult):
             "",
         )
         shown = table[["run_id", "system", *self.by]].fillna("")
+        counts = table["n"].astype("str") + " of " + table["n_expected"].astype("str")
+        heading = self.metric if name == "mean" else f"{self.metric} ({name})"
+        p95 = {} if name == "mean" else {"p95": table["p95"].map(shown_number)}
+        marks = np.where(table["is_reported"], "reported", marks)
         return shown.assign(
-            **{self.metric: table["mean"].map(shown_number)},
-            **{name: table[name].map(shown_number) for name in ("low", "high")},
-            n=table["n"].astype("str") + " of " + table["n_expected"].astype("str"),
+            **{heading: table[name].map(shown_number)},
+            low=table[lower].map(shown_number),
+            high=table[upper].map(shown_number),
+            **p95,
+            n=counts.where(table["n"].notna(), "not told"),
             segment=table["segment"],
         ).assign(**{"": marks})
 
     def notes(self) -> list[str]:
         """Return where the line breaks and why, and the noise band."""
         notes = break_texts(self.table)
+        if alone := self.table.loc[self.table["is_reported"], "run_id"].unique().tolist():
+            notes.append(
+                f"reported, not scored here (no rows): {name_list(alone)}; a break between them is"
+                " only as good as the hash that names their eval set"
+            )
         band = self.table[self.table["band_low"].notna()]
         if len(band) and not self.by:
             limits = band.groupby(["band_low", "band_high"], sort=False)["segment"].unique()
@@ -110,6 +138,7 @@ def trend(
     *,
     golden: Golden | Sequence[Golden] = (),
     results: Results | None = None,
+    reported: Results | None = None,
     order: str | list[str] = "created_at",
     baseline: str | None = None,
     repeats: list[str] | None = None,
@@ -122,6 +151,10 @@ def trend(
     two segments: a run with values by the old and by the new provenance. The difference between its
     two means is the part of the step that labels or settings cause.
 
+    Runs of which only aggregates are known stand beside the others, marked as reported: their
+    breaks are where the hash of their eval set, their dataset version or their judge differs. What
+    was relabelled under the same hash can't be seen.
+
     Parameters
     ----------
     source
@@ -133,6 +166,9 @@ def trend(
         scored again as a bridge. `by` slices by the first one.
     results
         The results that the scores were made of; not with a store.
+    reported
+        Results of runs without rows, which report aggregates; not with a store, which knows its
+        own.
     order
         A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
         these).
@@ -160,15 +196,65 @@ def trend(
     goldens = [golden] if isinstance(golden, Golden) else list(golden)
     for one in goldens:
         check_type(one, Golden, "golden")
-    history = read_history(source, metric, results=results, order=order, repeats=repeats)
+    history = read_history(
+        source, metric, results=results, reported=reported, order=order, repeats=repeats
+    )
+    if by is not None and len(history.reported):
+        left_out = history.reported.index.tolist()
+        history = history.without_reported()
+        if not len(history.runs):
+            raise DataError(
+                f"{name_list(left_out)} report means over all queries alone",
+                field="by",
+                allowed="no by=, or runs with rows",
+            )
+        warn(f"left out, reporting no slices: {', '.join(left_out)}")
     segments = split_segments(history.provenance)
     bridges = find_bridges(history, segments, goldens)
     names = () if by is None else slice_names(by)
     means: Means = partial(_means, history, goldens, names)
-    table = _with_segments(means(history.scores), history, segments)
+    table = _with_reported(means(history.scores), history)
+    table = _with_segments(table, history, segments)
     table = _with_bridges(table, segments, bridges, means)
     table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
     return Trend(metric, names, table[[*COLUMNS[:6], *names, *COLUMNS[6:]]])
+
+
+def reported_trend(
+    results: Results, metric: str, *, order: str | list[str] = "created_at"
+) -> Trend:
+    """Follow what runs report of a metric themselves; no golden set is needed.
+
+    Reported are the aggregates of a whole run, as a harness wrote them beside its rows or without
+    any. See `ev.trend` for runs that are scored here.
+
+    Parameters
+    ----------
+    metric
+        As `results.reported_summary()` calls it: our label where the definition is the same.
+    order
+        A column of the runs, or run ids in their order (then only these).
+
+    Returns
+    -------
+    A `Trend`. A new segment begins where runs state another eval set (`eval_set_commit_hash`,
+    `dataset_version`, `golden_hash`), another chunker, or, for a judge's score, another judge. A
+    break is only as good as the hash: labels that were changed under the same one can't be seen.
+
+    Raises
+    ------
+    DataError
+        No run reports the metric; an unknown run or column.
+
+    Examples
+    --------
+    >>> rs.load_results("results").trend("hit@5").plot()
+    """
+    check_type(results, Results, "results")
+    reports = set(aggregates(results)["run_id"])
+    runs = [run_id for run_id in results.runs["run_id"].astype("str") if run_id in reports]
+    none = pd.DataFrame({name: pd.Series(dtype="str") for name in SCORE_KEYS})
+    return trend(none, metric, reported=results.select(runs), order=order)
 
 
 def break_texts(table: pd.DataFrame) -> list[str]:
@@ -205,6 +291,9 @@ def _means(
         run_id: hashes.index(parts["labels"]) if parts.get("labels") in hashes else -1
         for run_id, parts in history.provenance.items()
     }
+    columns = ["run_id", "slice", *by, *STATISTICS_SHOWN]
+    if not len(scores):
+        return pd.DataFrame({name: pd.Series(dtype="object") for name in columns})
     tables = []
     for place, rows in scores.groupby(scores["run_id"].map(places), sort=False):
         own = goldens[int(place)] if place >= 0 else None
@@ -216,8 +305,21 @@ def _means(
     table = table.assign(place=order.codes).sort_values(
         ["slice", "place"] if by else ["place"], kind="stable", ignore_index=True
     )
-    columns = ["run_id", "slice", *by, "mean", "low", "high", "n", "n_expected"]
     return table[columns]
+
+
+def _with_reported(table: pd.DataFrame, history: History) -> pd.DataFrame:
+    """Add the runs that only report statistics of the metric, in the order of the runs."""
+    told = history.reported[list(STATISTICS_SHOWN)].reset_index().assign(slice=ALL)
+    table = table.assign(is_reported=False)
+    if not len(told):
+        return table
+    told = told.assign(is_reported=True)
+    both = pd.concat([table, told], ignore_index=True) if len(table) else told
+    counts = dict.fromkeys(("n", "n_expected"), "Int64")
+    both = both.astype(dict.fromkeys(STATISTICS_SHOWN, "float64") | counts)  # type: ignore[arg-type]
+    place = pd.Series(history.runs.index.get_indexer(pd.Index(both["run_id"])), index=both.index)
+    return both.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
 
 
 def _joined(rows: pd.DataFrame, by: tuple[str, ...]) -> pd.Series:
@@ -329,6 +431,8 @@ def _centres(
     itself, scored again. Segments without either are left out.
     """
     home = next(segment for segment in segments if run_ids[0] in segment.run_ids)
+    if not history.scored(run_ids):
+        return {}
     own = means(history.scores_of(run_ids)).groupby("slice")["mean"].mean()
     centres = {segment.number: own for segment in segments if segment.same_as == home.same_as}
     segment_of = {run_id: segment.number for segment in segments for run_id in segment.run_ids}

@@ -66,6 +66,7 @@ FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or fal
 CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
 DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
+NO_ROWS = "the file is not there: aggregates are all that is known of the run"
 RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
@@ -135,11 +136,18 @@ def read_chatbot(path: Path, strict: bool) -> Results:
         records["judgments"] = [judgment | judge for judgment in records["judgments"]]
     for record in (record for rows in records.values() for record in rows):
         record["run_id"] = run["run_id"]
+    found = problems.frame(run["run_id"]) if has_rows else _without_rows(path, run["run_id"])
     return Results(
         runs=from_records([run], "runs"),
         **frames_of(records, optional=("judgments", "reported")),
-        problems=problems.frame(run["run_id"]),
+        problems=found,
     )
+
+
+def _without_rows(path: Path, run_id: str) -> pd.DataFrame:
+    """Return the problem of a run without rows, by which errors can name the missing file."""
+    problem = {"file": str(path), "line": None, "field": None, "found": NO_ROWS}
+    return from_records([problem | {"allowed": "the run's rows", "run_id": run_id}], "problems")
 
 
 def read_description(path: Path) -> str | None:
