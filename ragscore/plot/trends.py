@@ -116,7 +116,7 @@ def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
     # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     slanted = 0.28 * lines * len(shown) <= 6
-    n_breaks = int(shown["break_reason"].notna().sum())
+    n_breaks = len(_break_lines(shown))
     ax = new_axes(
         ax,
         width=max(7.0, (0.36 if slanted else 0.15 * lines) * len(shown) + 3),
@@ -357,18 +357,25 @@ def _shortened(found: "re.Match[str]") -> str:
     return f"{found[0][: LONGEST - 1]}…"
 
 
+def _break_lines(table: pd.DataFrame) -> list[tuple[float, str]]:
+    """Return the lines above the axes, from the top: the position of a break, and what changed."""
+    broken = table[table["break_reason"].notna()]
+    return [
+        (float(position), re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, change))
+        for position, reason in zip(broken["position"], broken["break_reason"], strict=True)
+        for change in str(reason).split("; ")
+    ]
+
+
 def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
     """Draw a dotted line at each break, and write its reason above the axes."""
-    broken = table[table["break_reason"].notna()]
-    for row, (position, reason) in enumerate(
-        zip(broken["position"], broken["break_reason"], strict=True)
-    ):
+    lines = _break_lines(table)
+    for row, (position, change) in enumerate(lines):
         is_left = position <= table["position"].max() / 2
-        reason = re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, str(reason))
-        height = 3 + _LINE * (len(broken) - 1 - row)
+        height = 3 + _LINE * (len(lines) - 1 - row)
         ax.axvline(position - 0.5, color=DARK, linewidth=0.9, linestyle=":")
         ax.annotate(
-            f"▾ {reason}" if is_left else f"{reason} ▾", (position - 0.5, 1),
+            f"▾ {change}" if is_left else f"{change} ▾", (position - 0.5, 1),
             (-4 if is_left else 4, height), xycoords=("data", "axes fraction"),
             textcoords="offset points",
             ha="left" if is_left else "right", va="bottom", fontsize=8, color=DARK,

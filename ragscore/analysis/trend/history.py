@@ -308,7 +308,11 @@ def _reason(changed: Sequence[str], before: Provenance, now: Provenance) -> str:
     for name in changed:
         a, b = _change(name, before, now)
         names.setdefault(f"({a} → {b})", []).append(CHANGES.get(name, name))
-    return "; ".join(f"{' and '.join(found)} {change}" for change, found in names.items())
+    several = {
+        change: " and ".join([found[0], *(name.removeprefix("other ") for name in found[1:])])
+        for change, found in names.items()
+    }
+    return "; ".join(f"{found} {change}" for change, found in several.items())
 
 
 def _change(name: str, before: Provenance, now: Provenance) -> tuple[str, str]:
