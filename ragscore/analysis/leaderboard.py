@@ -5,16 +5,17 @@ and each run against a baseline. Its frames hold every number; its text forms ro
 """
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
-from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
+from ragscore.analysis.comparison.deltas import decisive_p, paired_deltas, row_verdict
+from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.errors import excerpt, names_of, nearest
 from ragscore.frames.render import decimals_for, dump, reload, shown_n, shown_number
 from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
@@ -26,14 +27,17 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import describe
-from ragscore.stats import holm, max_t_p, tied_sets
+from ragscore.scoring.metrics import describe, headline_of
+from ragscore.stats import ALPHA, Together, holm, joint_test, max_t_p, tied_sets
 
-ALPHA = 0.05
 ITERATIONS = 2_000
+COLUMNS = [
+    "metric", "run_id", "is_reported", "rank", "mean", "low", "high", "p50", "p50_low", "p50_high",
+    "n", "n_left_out", "sets", "is_tied_with_best",
+]  # fmt: skip
 AGAINST = {
     "delta": "float64", "delta_low": "float64", "delta_high": "float64", "p": "float64",
-    "p_holm": "float64", "mde": "float64", "n_better": "Int64", "n_worse": "Int64",
+    "p_adjusted": "float64", "mde": "float64", "n_better": "Int64", "n_worse": "Int64",
     "caution": "boolean", "verdict": "str", "sentence": "str",
 }  # fmt: skip
 """Columns of `Leaderboard.table` that compare a run with the baseline -> their dtypes."""
@@ -53,22 +57,25 @@ class Leaderboard(TableResult):
         which the run should have a value (see `ev.explain`); `n_left_out`, the queries for which
         only some runs have a value. `sets`: runs that share a letter can't be told apart ("": not
         tested); `is_tied_with_best`.
+        `is_reported`: the run has no rows, and its mean (median) is what it reports, over whatever
+        queries; it has no interval, rank, letter or test, and stands below the others.
         With a baseline also `delta` = run − baseline with its paired interval `delta_low`,
-        `delta_high` (of medians for times and costs), `p`, `p_holm` (Holm over the candidates,
-        metric by metric) and `mde`; `n_better`, `n_worse` queries; `caution` where a few queries
-        carry the mean; the `verdict` by `p_holm` and its `sentence`. Nobody declared a direction
-        for a column of your own: its verdict is higher or lower, not better or worse. These columns
-        are NA for the baseline.
+        `delta_high` (of medians for times and costs), `p` of this row alone, `p_adjusted` (Holm
+        over all metrics and candidates shown) and `mde` at the level that this leaves; `n_better`,
+        `n_worse` queries; `caution` where a few queries carry the mean; the `verdict` by
+        `p_adjusted` and its `sentence`. Nobody declared a direction for a column of your own: its
+        verdict is higher or lower, not better or worse. These columns are NA for the baseline and
+        for reported runs.
     pairs
         One row per metric and pair of runs (`run_baseline`, `run_candidate`): `delta` = candidate −
-        baseline, `p` adjusted for all pairs (max-T), `is_tied`.
+        baseline, `p` adjusted for all pairs and metrics (max-T), `is_tied`.
     left_out
         One row per metric and query for which only some runs have a value: `n_lacking` runs without
         one, named in `lacking`.
     sentences
         Metric -> the runs that lead and the runs that can't be told apart, in words.
     run_ids
-        The runs, best first by the first metric.
+        The runs, best first by the first metric; below them those that only report means.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
@@ -99,7 +106,7 @@ class Leaderboard(TableResult):
             index=self.aligned.query_ids[shared],
             columns=pd.Index(self.aligned.run_ids, name="run_id"),
         )
-        return values[self.run_ids]
+        return values[[run_id for run_id in self.run_ids if run_id in values]]
 
     def shown(self) -> pd.DataFrame:
         """Return runs × metrics as text.
@@ -107,7 +114,9 @@ class Leaderboard(TableResult):
         Each cell holds the mean (median for times and costs), its interval and the letters of its
         tied sets. n / n_expected stands in the heading, or in the cells if runs differ in it.
         """
-        columns: dict[str, list[str]] = {"run": self.run_ids}
+        alone = self.reported_ids
+        names = [f"{name} (reported)" if name in alone else name for name in self.run_ids]
+        columns: dict[str, list[str]] = {"run": names}
         for metric in self.metrics:
             rows, heading = self._rows(metric), _heading(metric)
             name = "p50" if describe(metric).kind in BY_QUANTILES else "mean"
@@ -116,11 +125,16 @@ class Leaderboard(TableResult):
                 f"{text} {letters}".rstrip()
                 for text, letters in zip(_rounded(values), rows["sets"], strict=True)
             ]
-            counts = [shown_n(*pair) for pair in zip(rows["n"], rows["n_expected"], strict=True)]
-            if len(set(counts)) == 1:
-                heading += f", n = {counts[0]}"
+            counts = [
+                "" if pd.isna(n) else shown_n(n, of)
+                for n, of in zip(rows["n"], rows["n_expected"], strict=True)
+            ]
+            if len(told := set(counts) - {""}) == 1:
+                heading += f", n = {told.pop()}"
             else:
-                cells = [f"{cell}, n = {n}" for cell, n in zip(cells, counts, strict=True)]
+                cells = [
+                    f"{cell}, n = {n}" if n else cell for cell, n in zip(cells, counts, strict=True)
+                ]
             columns[heading] = cells
         return pd.DataFrame(columns)
 
@@ -131,27 +145,40 @@ class Leaderboard(TableResult):
         """
         if not self.baseline:
             return pd.DataFrame()
-        columns: dict[str, list[str]] = {"run": self.run_ids}
+        tested = [name for name in self.run_ids if name not in (self.baseline, *self.reported_ids)]
+        columns: dict[str, list[str]] = {"run": tested}
         for metric in self.metrics:
-            rows = self._rows(metric)
+            rows = self._rows(metric).loc[tested]
             texts = _rounded(rows[["delta", "delta_low", "delta_high"]], signed=True)
             columns[_heading(metric)] = [
                 f"{text} {'' if pd.isna(word) else word}".rstrip()
                 for text, word in zip(texts, rows["verdict"], strict=True)
             ]
-        return pd.DataFrame(columns).drop(index=[self.run_ids.index(self.baseline)])
+        return pd.DataFrame(columns)
+
+    @property
+    def reported_ids(self) -> list[str]:
+        """The runs without rows, of which only reported means are known."""
+        is_reported = self.table["is_reported"].to_numpy(dtype=bool)
+        return self.table.loc[is_reported, "run_id"].unique().tolist()
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
         notes = list(self.sentences.values())
-        if len(self.run_ids) > 1:
+        alone = self.reported_ids
+        n_runs, n_tests = len(self.run_ids) - len(alone), self._n_metrics_tested()
+        if n_runs > 1:
+            metrics = f" and all {n_tests} metrics" if n_tests > 1 else ""
             notes.insert(
-                0, "Runs that share a letter can't be told apart (all pairs at once, 5 %)."
+                0,
+                f"Runs that share a letter can't be told apart (all pairs{metrics} at once, 5 %).",
             )
         if self.baseline:
+            n = int(self.table["p_adjusted"].notna().sum())
             notes.append(
-                f"Against {self.baseline}: paired 95 % intervals; verdicts by p values corrected"
-                f" for {len(self.run_ids) - 1} candidates (Holm)."
+                f"Against {self.baseline}: paired 95 % intervals, each for itself; verdicts by"
+                f" p_adjusted, corrected for all {n} that are shown (Holm over metrics ×"
+                " candidates). So an interval may leave out 0 where the verdict can't tell."
             )
             is_cautious = self.table["caution"].fillna(False).to_numpy(dtype=bool)
             cautious = self.table[is_cautious].groupby("metric", sort=False)["run_id"]
@@ -162,6 +189,11 @@ class Leaderboard(TableResult):
                 # a few queries can't carry a median
                 if describe(str(metric)).kind not in BY_QUANTILES
             ]
+        if alone:
+            notes.append(
+                f"Reported, not scored here (no rows): {', '.join(alone)}. Their means may be over"
+                " other queries and by other labels: no rank, no test."
+            )
         for metric, rows in self.left_out.groupby("metric", sort=False):
             lacking = rows["lacking"].str.split(", ").explode().value_counts()
             runs = ", ".join(f"{n} in {run_id}" for run_id, n in lacking.items())
@@ -188,6 +220,9 @@ class Leaderboard(TableResult):
             tables[f"Against {self.baseline}"] = self.against_baseline()
         return tables
 
+    def _n_metrics_tested(self) -> int:
+        return int(self.pairs.loc[self.pairs["p"].notna(), "metric"].nunique())
+
     def _rows(self, metric: str) -> pd.DataFrame:
         """One row per run of the metric, best run first."""
         rows = self.table[(self.table["metric"] == metric).to_numpy()]
@@ -202,6 +237,7 @@ def leaderboard(
     runs: list[str] | None = None,
     golden: Golden | None = None,
     results: Results | None = None,
+    reported: Results | None = None,
     cluster: str | None = "group",
     iterations: int = ITERATIONS,
     seed: int = 0,
@@ -209,10 +245,11 @@ def leaderboard(
     """Rank runs by every metric, and name the runs that so many queries can't tell apart.
 
     Each metric is compared on the queries for which all runs have a value; the other queries are
-    counted and listed. Randomised Tukey HSD (max-T) tests all pairs of runs at once, metric by
-    metric: if no runs differ, any letters differ in at most 5 % of cases. Against a baseline, every
-    candidate has the paired test of `ev.compare`, corrected by Holm. Times and costs are
-    ranked by their median and not tested.
+    counted and listed. Randomised Tukey HSD (max-T) tests all pairs of runs in all metrics at once:
+    if no runs differ, any letters differ in at most 5 % of cases. Against a baseline, every
+    candidate has the paired test of `ev.compare`; Holm over all metrics and candidates keeps any
+    verdict word but "can't tell" below 5 %, too. Times and costs are ranked by their median and
+    have no letters; against a baseline, the sign test stands for them.
 
     Parameters
     ----------
@@ -231,6 +268,8 @@ def leaderboard(
     results
         As for `ev.summary`: with them `n_expected` also counts what was refused, not judged or
         not recorded.
+    reported
+        Results of runs without rows: the means that they report stand below the runs with rows.
     cluster
         With a golden set: the column of `golden.queries` whose equal values make queries depend on
         each other. None: every query stands alone.
@@ -244,8 +283,9 @@ def leaderboard(
         golden set.
     """
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    aligned = align(scores, metrics, runs)
-    if not aligned.run_ids:
+    chosen, told, runs = _reported_side(scores, metrics, runs, baseline, reported)
+    aligned = align(scores, chosen, runs)
+    if not aligned.run_ids and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
@@ -255,33 +295,101 @@ def leaderboard(
             allowed=nearest(base, aligned.run_ids),
         )
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    parts = [
-        _metric_rows(aligned, metric, groups, base, iterations, seed) for metric in aligned.metrics
-    ]
-    tables, pairs, sentences = zip(*parts, strict=True)
-    table = pd.concat(tables, ignore_index=True)
+    p = _all_pairs(aligned, groups, iterations, seed)
+    parts = [_metric_rows(aligned, metric, groups, p[metric]) for metric in aligned.metrics]
+    names = list(dict.fromkeys([*aligned.metrics, *told.get("metric", [])]))
+    if metrics is not None:
+        names.sort(key=names_of(metrics, "metrics").index)
+    tables, pairs, sentences = zip(*parts, strict=True) if parts else ((), (), ())
+    table = pd.concat([*tables, told], ignore_index=True) if len(told) or tables else told
     n_expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
-    table.insert(table.columns.tolist().index("n") + 1, "n_expected", n_expected.T.ravel())
-    first = table[(table["metric"] == aligned.metrics[0]).to_numpy()]
+    of_reported = np.full(len(table) - n_expected.size, np.nan)
+    table.insert(
+        table.columns.tolist().index("n") + 1,
+        "n_expected",
+        pd.Series(np.concatenate([n_expected.T.ravel(), of_reported])).astype("Int64"),
+    )
+    if base is not None:
+        table = table.join(
+            _against(aligned, groups, base, seed).set_index(["metric", "run_id"]),
+            on=["metric", "run_id"],
+        )
+    first = table[(table["metric"] == names[0]).to_numpy()]
+    order = first.sort_values(["is_reported", "rank"], kind="stable")["run_id"].tolist()
     return Leaderboard(
-        aligned.metrics,
-        first.sort_values("rank", kind="stable")["run_id"].tolist(),
+        names,
+        order,
         base,
         table,
-        pd.concat(pairs, ignore_index=True),
+        pd.concat(pairs, ignore_index=True) if pairs else _pairs([], "", np.zeros(0), np.eye(0)),
         _left_out(aligned),
         dict(zip(aligned.metrics, sentences, strict=True)),
         aligned,
     )
 
 
-def _metric_rows(
-    aligned: AlignedScores,
-    metric: str,
-    groups: Groups | None,
+def _reported_side(
+    scores: pd.DataFrame,
+    metrics: list[str] | str | None,
+    runs: list[str] | None,
     baseline: str | None,
-    iterations: int,
-    seed: int,
+    reported: Results | None,
+) -> tuple[list[str] | str | None, pd.DataFrame, list[str] | None]:
+    """Part metrics and runs that are asked for into those of the scores and those reported.
+
+    Returns the metrics of the scores, a row per metric and reported run, the best of the first
+    metric first, and the runs of the scores.
+    """
+    none = pd.DataFrame()
+    if reported is None:
+        return metrics, none, runs
+    refuse_without_rows([] if baseline is None else [baseline], reported)
+    own = reported.runs["run_id"].astype("str").tolist()
+    alone = own if runs is None else [name for name in runs if name in own]
+    runs = None if runs is None else [name for name in runs if name not in own]
+    means = reported_summary(reported).set_index(["metric", "run_id"])
+    known = means.index.unique("metric")
+    has_scores = bool(scores["run_id"].notna().any()) and runs != []
+    if metrics is None and not has_scores:
+        metrics = headline_of(known.tolist())
+    wanted = align(scores, None, runs).metrics if metrics is None else names_of(metrics, "metrics")
+    scored = [name for name in wanted if name in scores or name not in known] if has_scores else []
+    if not alone:
+        return scored, none, runs
+    rows = pd.MultiIndex.from_product([wanted, alone], names=["metric", "run_id"])
+    told = means.reindex(rows)[["mean", "p50"]].reset_index()
+    is_timed = [describe(name).kind in BY_QUANTILES for name in told["metric"]]
+    lead = told["p50"].where(is_timed, told["mean"])
+    is_lower = [describe(name).better == "lower" for name in told["metric"]]
+    quality = lead.where(~np.array(is_lower), -lead)
+    first = quality[told["metric"].eq(wanted[0])].sort_values(ascending=False, kind="stable")
+    place = {told["run_id"][row]: number for number, row in enumerate(first.index)}
+    told = told.assign(place=told["run_id"].map(place), number=told["metric"].map(wanted.index))
+    told = told.sort_values(["number", "place"], kind="stable", ignore_index=True)
+    unknown = dict.fromkeys(("low", "high", "p50_low", "p50_high"), np.nan)
+    table = told.assign(**unknown, sets="", rank=pd.NA, n=pd.NA, is_tied_with_best=pd.NA)
+    table = table.assign(is_reported=True, n_left_out=0)[COLUMNS].astype(
+        {"rank": "Int64", "n": "Int64", "is_tied_with_best": "boolean", "metric": "str"}
+    )
+    return scored, table, runs
+
+
+def _all_pairs(
+    aligned: AlignedScores, groups: Groups | None, iterations: int, seed: int
+) -> dict[str, Values]:
+    """Return the adjusted p of all pairs of runs by metric, all tested at once; NaN for times."""
+    n_runs = len(aligned.run_ids)
+    p = {name: np.full((n_runs, n_runs), np.nan) for name in aligned.metrics}
+    tested = [name for name in p if describe(name).kind not in BY_QUANTILES]
+    if tested and n_runs:
+        values = np.stack([aligned.of(name) for name in tested], axis=2)
+        found = max_t_p(values, groups=shared_only(groups), iterations=iterations, seed=seed)
+        p |= {name: found[:, :, place] for place, name in enumerate(tested)}
+    return p
+
+
+def _metric_rows(
+    aligned: AlignedScores, metric: str, groups: Groups | None, p: Values
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the rows of one metric, its pairs of runs, and the sentence on its ties."""
     run_ids, is_timed = aligned.run_ids, describe(metric).kind in BY_QUANTILES
@@ -296,10 +404,6 @@ def _metric_rows(
     # higher is better from here on
     quality = (p50 if is_timed else mean) * (-1.0 if describe(metric).better == "lower" else 1.0)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    if is_timed:
-        p = np.full((len(run_ids), len(run_ids)), np.nan)
-    else:
-        p = max_t_p(values, groups=own_groups, iterations=iterations, seed=seed)
     sets = [] if is_timed or not len(values) else tied_sets(quality, p, ALPHA)
     letters = [
         "".join(_letter(number) for number, members in enumerate(sets) if place in members)
@@ -310,6 +414,7 @@ def _metric_rows(
         {
             "metric": metric,
             "run_id": run_ids,
+            "is_reported": False,
             "rank": pd.Series(quality).rank(ascending=False, method="min").astype("Int64"),
             "mean": mean,
             "low": low,
@@ -317,14 +422,12 @@ def _metric_rows(
             "p50": p50,
             "p50_low": p50_low,
             "p50_high": p50_high,
-            "n": len(values),
+            "n": pd.array([len(values)] * len(run_ids), dtype="Int64"),
             "n_left_out": n_in_any - int(shared.sum()),
             "sets": letters,
             "is_tied_with_best": pd.array(with_best, dtype="boolean"),
         }
     )
-    if baseline is not None:
-        table = _with_baseline(table, aligned, metric, own_groups, baseline, seed)
     sentence = _sentence(
         metric,
         [[run_ids[place] for place in members] for members in sets],
@@ -334,42 +437,47 @@ def _metric_rows(
     return table, _pairs(run_ids, metric, mean, p), sentence
 
 
-def _with_baseline(
-    table: pd.DataFrame,
-    aligned: AlignedScores,
-    metric: str,
-    groups: Groups | None,
-    baseline: str,
-    seed: int,
+def _against(
+    aligned: AlignedScores, groups: Groups | None, baseline: str, seed: int
 ) -> pd.DataFrame:
-    """Add every candidate's difference from the baseline; p is corrected for their number."""
-    shared = aligned.shared(metric)
-    first = aligned.frame(baseline).loc[shared, [metric]]
+    """One row per metric and candidate: its difference from the baseline.
+
+    All verdicts are corrected together: for every metric of every candidate.
+    """
     candidates = [run_id for run_id in aligned.run_ids if run_id != baseline]
-    rows = []
-    for run_id in candidates:
-        second = aligned.frame(run_id).loc[shared, [metric]]
-        # Every shared query has a value in both runs: none is lost.
-        deltas = paired_deltas(first, second, first * np.nan, groups=groups, seed=seed)
-        rows.append(deltas.iloc[0].to_dict())
-    if describe(metric).kind in BY_QUANTILES:
-        rows = [
-            row | {name: row[f"p50_{name}"] for name in ("delta", "low", "high")} for row in rows
-        ]
-    p_holm = holm([row["p"] for row in rows])
-    verdicts = [row_verdict(row | {"p": p}) for row, p in zip(rows, p_holm, strict=True)]
-    rows = [
-        row
-        | {"delta_low": row["low"], "delta_high": row["high"], "p_holm": p}
-        | {"verdict": verdict.word, "sentence": verdict.sentence}
-        for row, p, verdict in zip(rows, p_holm, verdicts, strict=True)
-    ]
-    against = pd.DataFrame(
-        [[row[name] for name in AGAINST] for row in rows],
-        index=pd.Index(candidates, dtype="str"),
-        columns=list(AGAINST),
-    )
-    return table.join(against.astype(AGAINST), on="run_id")
+    level = ALPHA / max(len(candidates) * len(aligned.metrics), 1)  # what Holm leaves the first
+    rows, alone = list[dict[str, Any]](), list[float]()
+    for metric in aligned.metrics:
+        shared = aligned.shared(metric)
+        own_groups = shared_only(None if groups is None else groups[shared])
+        first = aligned.frame(baseline).loc[shared, [metric]]
+        is_timed = describe(metric).kind in BY_QUANTILES
+        for run_id in candidates:
+            second = aligned.frame(run_id).loc[shared, [metric]]
+            # Every shared query has a value in both runs: none is lost.
+            row = paired_deltas(
+                first, second, first * np.nan, groups=own_groups, seed=seed,
+                together=Together(np.array([np.nan]), np.array([level])),
+            ).iloc[0].to_dict()  # fmt: skip
+            p = float(decisive_p(row["p"], row["p_exact"]))
+            if is_timed:
+                row |= {name: row[f"p50_{name}"] for name in ("delta", "low", "high")}
+                p = _sign_p(first, second, own_groups, seed)
+            rows.append(row | {"run_id": run_id})
+            alone.append(p)
+    for row, p in zip(rows, holm(alone), strict=True):
+        row |= {"p_adjusted": p, "delta_low": row["low"], "delta_high": row["high"]}
+        found = row_verdict(row)
+        row |= {"verdict": found.word, "sentence": found.sentence}
+    columns = ["metric", "run_id", *AGAINST]
+    table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
+    return table.astype({"metric": "str", "run_id": "str", **AGAINST})
+
+
+def _sign_p(first: pd.DataFrame, second: pd.DataFrame, groups: Groups | None, seed: int) -> float:
+    """Return p of the sign test, which tests the median difference of times and costs."""
+    signs = np.sign(second.to_numpy("float64") - first.to_numpy("float64"))
+    return float(joint_test(signs, [True], groups=groups, seed=seed).p[0])
 
 
 def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataFrame:

@@ -227,7 +227,9 @@ def check_reported(
     rows = rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy())
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
-    notes = _notes(rows).mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
+    notes = _notes(rows).mask(
+        rows["run_id"].isin(alone), "the run has no rows to recompute it from"
+    )
     return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
 
 

@@ -240,7 +240,8 @@ def _draw_reported(ax: "Axes", table: pd.DataFrame, names: list[str]) -> None:
         ax.plot(
             rows["position"], rows["mean"], linestyle="none", marker=MARKERS[place % 8],
             markersize=6, markerfacecolor="white", markeredgecolor=PALETTE[place % 8],
-            markeredgewidth=1.3, zorder=4, clip_on=False, label="reported, without rows" if number == 0 else None,
+            markeredgewidth=1.3, zorder=4, clip_on=False,
+            label="reported, without rows" if number == 0 else None,
         )  # fmt: skip
 
 

@@ -196,82 +196,125 @@ def max_t_p(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Values:
-    """Return the adjusted p of every pair of runs by randomised Tukey HSD.
+    """Return the adjusted p of every pair of runs, in one metric or in several at once.
 
-    Carterette 2012, doi:10.1145/2094072.2094076. If the runs don't differ, their labels can be
-    exchanged within each query. p of a pair is the share of relabellings whose largest difference
-    of any two means is at least that of the pair: the chance of any false claim among all pairs
-    stays below the level. All relabellings where there are at most `iterations`, else (1 + number
-    of random ones) / (iterations + 1).
+    Randomised Tukey HSD (Carterette 2012, doi:10.1145/2094072.2094076). If the runs don't differ,
+    their labels can be exchanged within each query, for all metrics alike. p of a pair is the share
+    of relabellings whose largest difference of any two means, of any metric, is at least that of
+    the pair; differences are measured by the spread of their metric. So the chance of any false
+    claim among all pairs and metrics stays below the level. All relabellings where there are at
+    most `iterations`, else (1 + number of random ones) / (iterations + 1); beyond 1,000 queries
+    that vary, draws of the normal distribution that relabelled means come close to.
 
     Parameters
     ----------
     scores
-        One row per query, one column per run, of one metric. A query without a value in every run
-        is left out.
+        One row per query, one column per run; of several metrics, along a third axis. A query
+        without a value in every run is left out of the metric.
     groups
         Whole number of every query's group, -1: none. Members of a group are relabelled together.
 
     Returns
     -------
-    Symmetric matrix, runs × runs, 1 on its diagonal; NaN without a query that all runs have. The
-    order of queries and of runs doesn't matter.
+    Symmetric matrix, runs × runs, 1 on its diagonal, of several metrics one along a third axis; NaN
+    for a metric without a query that all runs have. The order of queries and of runs doesn't
+    matter.
     """
-    columns = as_columns(scores)
-    complete = ~np.isnan(columns).any(axis=1)
-    runs = columns.shape[1]
-    if not complete.any():
-        return np.full((runs, runs), np.nan)
-    sums = group_sums(columns[complete], None if groups is None else np.asarray(groups)[complete])
+    is_single = np.ndim(scores) != 3
+    values = as_columns(scores)[:, :, None] if is_single else np.asarray(scores, np.float64)
+    n, runs, metrics = values.shape
+    complete = ~np.isnan(values).any(axis=1)
+    filled = np.where(complete[:, None, :], values, 0.0)
+    sums = group_sums(filled.reshape(n, -1), groups).reshape(-1, runs, metrics)
     totals = sums.sum(axis=0)
-    # Labels are exchanged within a query anyhow, so queries and values may be sorted. Then p
-    # doesn't depend on their order.
-    spread = np.sort(sums, axis=1)
-    spread = spread - spread[:, :1]
-    spread = spread[spread[:, -1] > ROUNDING * np.abs(sums).max(initial=0.0)]
-    spread = spread[np.lexsort(spread.T)] if runs > 1 else spread
+    size = np.abs(sums).max(axis=(0, 1), initial=0.0)
+    spread = sums - sums.min(axis=1, keepdims=True, initial=np.inf)
+    spread = spread[(np.ptp(spread, axis=1) > ROUNDING * size).any(axis=1)]
+    variance = ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=(0, 1))
+    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
+    units = _canonical(spread / scale)
     n_all = (
-        math.factorial(runs) ** max(len(spread) - 1, 0)
-        if len(spread) * math.log(runs + 1) < 60
+        math.factorial(runs) ** max(len(units) - 1, 0)
+        if len(units) * math.log(runs + 1) < 60
         else math.inf
     )
-    ranges = np.sort(
-        _all_ranges(spread) if n_all <= iterations else _random_ranges(spread, iterations, seed)
-    )
-    least = np.abs(totals[:, None] - totals[None, :])
-    beyond = len(ranges) - np.searchsorted(ranges, least - ROUNDING * np.abs(sums).sum(), "left")
+    if n_all <= iterations:
+        ranges = _all_ranges(units)
+    elif len(units) > NORMAL_FROM:
+        ranges = _normal_ranges(units, iterations, seed)
+    else:
+        ranges = _random_ranges(units, iterations, seed)
+    ranges.sort()
+    least = np.abs(totals[:, None] - totals[None, :]) / scale
+    slack = ROUNDING * np.abs(sums).sum(axis=(0, 1)) / scale
+    beyond = len(ranges) - np.searchsorted(ranges, least - slack, "left")
     p = beyond / len(ranges) if n_all <= iterations else (1 + beyond) / (iterations + 1)
-    return np.where(np.eye(runs, dtype=bool), 1.0, p)
+    p = np.where(np.eye(runs, dtype=bool)[:, :, None], 1.0, p)
+    p = np.where(complete.any(axis=0), p, np.nan)
+    return p[:, :, 0] if is_single else p
 
 
-def _all_ranges(values: Values) -> Values:
-    """Return the largest difference of two runs' sums in every relabelling.
+def _canonical(units: Values) -> Values:
+    """Sort runs within each query, and queries: labels are exchanged within a query anyhow.
+
+    So p doesn't depend on their order.
+    """
+    n, runs, metrics = units.shape
+    if runs < 2 or not n:
+        return units
+    columns = [units[:, :, metric].ravel() for metric in range(metrics)]
+    order = np.lexsort([*columns[::-1], np.repeat(np.arange(n), runs)])
+    units = units.reshape(-1, metrics)[order].reshape(n, runs, metrics)
+    return units[np.lexsort(units.reshape(n, -1).T)]
+
+
+def _all_ranges(units: Values) -> Values:
+    """Return the largest difference of two runs' sums in any metric, in every relabelling.
 
     The first query keeps its labels: renaming all runs changes no range.
     """
-    if not len(values):
+    if not len(units):
         return np.zeros(1)
-    sums = values[:1]
-    for row in values[1:]:  # few: (number of runs)! to their power is at most `iterations`
-        sums = (sums[:, None, :] + _orders(row)[None, :, :]).reshape(-1, values.shape[1])
-    return np.ptp(sums, axis=1)
+    sums = units[:1]
+    for rows in units[1:]:  # few: (number of runs)! to their power is at most `iterations`
+        sums = (sums[:, None] + _orders(rows)[None]).reshape(-1, *units.shape[1:])
+    return _largest(sums)
 
 
-def _orders(row: Values) -> Values:
+def _orders(rows: Values) -> Values:
     from itertools import permutations
 
-    return np.array(list(permutations(row)))
+    return rows[np.array(list(permutations(range(len(rows)))))]
 
 
-def _random_ranges(values: Values, iterations: int, seed: int) -> Values:
+def _random_ranges(units: Values, iterations: int, seed: int) -> Values:
     rng = np.random.default_rng(seed)
-    ranges = np.empty(iterations)
-    step = max(AT_ONCE // values.size, 1)
+    n, runs, metrics = units.shape
+    ranges, query = np.empty(iterations), np.arange(n)[None, :, None]
+    step = max(AT_ONCE // units.size, 1)
     for first in range(0, iterations, step):
         rows = min(step, iterations - first)
-        relabelled = rng.permuted(np.broadcast_to(values, (rows, *values.shape)), axis=2)
-        ranges[first : first + rows] = np.ptp(relabelled.sum(axis=1), axis=1)
+        order = rng.permuted(np.broadcast_to(np.arange(runs), (rows, n, runs)), axis=2)
+        by_metric = [units[:, :, one][query, order].sum(axis=1) for one in range(metrics)]
+        ranges[first : first + rows] = _largest(np.stack(by_metric, axis=2))
     return ranges
+
+
+def _normal_ranges(units: Values, iterations: int, seed: int) -> Values:
+    """Return ranges of the normal limit: runs exchangeable, metrics correlated as they are."""
+    _, runs, metrics = units.shape
+    centred = units - units.mean(axis=1, keepdims=True)
+    covariance = np.einsum("urm,urk->mk", centred, centred) / (runs - 1)
+    # rounded, so that the order of queries changes no draw; metrics may be copies of each other
+    covariance = np.round(covariance, 12) + 1e-9 * np.eye(metrics)
+    draws = np.random.default_rng(seed).standard_normal((iterations, runs, metrics))
+    return _largest(draws @ np.linalg.cholesky(covariance).T)
+
+
+def _largest(sums: Values) -> Values:
+    """Return the largest range over the runs (second axis) of any metric (third)."""
+    largest: Values = np.ptp(sums, axis=1).max(axis=1)
+    return largest
 
 
 def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list[int]]:

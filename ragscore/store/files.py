@@ -253,8 +253,9 @@ def _missing(file: Place) -> DataError:
         return DataError(
             "the file is not there, nor is any table of the run",
             file=str(file),
-            allowed="the run's Parquet files, copied to this place, or the run saved again; means"
-            " can be read without them (store.metrics(), store.trend(metric), store.evaluate(golden))",
+            allowed="the run's Parquet files, copied to this place, or the run saved again; without"
+            " them store.runs(), store.metrics(), store.trend(metric) and store.evaluate(golden)"
+            " read its means",
         )
     return DataError("the file is not there", file=str(file), allowed="save the run again")
 

@@ -24,7 +24,7 @@ from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
-from ragscore.store.aggregates import aggregate_results, is_clone, without_rows
+from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.compact import compact_tables, scores_of, with_about
 from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
@@ -444,8 +444,7 @@ class RunStore:
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
         columns = ["run_id", "metric", *STATISTICS]  # of which an older file may lack some
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
-        alone = [name for name in without_rows(catalogue, names)]
-        if alone:
+        if alone := without_rows(catalogue, names):
             table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
             {"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")}
