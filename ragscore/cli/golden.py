@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -54,17 +55,31 @@ def _validate(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(records_of(found)))
     else:
-        places = [
-            ":".join(str(part) for part in place if not pd.isna(part))
-            for place in zip(found["file"], found["line"], strict=True)
-        ]
-        for place, problem in zip(places, records_of(found), strict=True):
-            parts = [place, problem["query_id"], problem["field"], problem["found"]]
-            print(
-                f"{': '.join(part for part in parts if part)}"
-                + (f"; {problem['allowed']}" if problem["allowed"] else "")
-            )
+        for problem in records_of(found):
+            print(_line(problem))
+        if len(found):
+            print(_counts(found), file=sys.stderr)
     return int(len(found) > 0)
+
+
+def _line(problem: dict[str, Any]) -> str:
+    """Return a problem as one line, the way compilers and linters print theirs."""
+    place = ":".join(str(problem[name]) for name in ("file", "line") if problem[name] is not None)
+    parts = [place, *(problem[name] for name in ("severity", "query_id", "field", "found"))]
+    allowed = f"; {problem['allowed']}" if problem["allowed"] else ""
+    rule = f" [{problem['rule']}]" if problem["rule"] != "loading" else ""
+    return ": ".join(part for part in parts if part) + allowed + rule
+
+
+def _counts(found: pd.DataFrame) -> str:
+    """Return how many problems there are, and in how many queries."""
+    n_queries = found["query_id"].nunique()
+    counted = [
+        f"{n} {severity}{'s' if n > 1 else ''}"
+        for severity, n in found["severity"].value_counts().sort_index().items()
+    ]
+    where = f" in {n_queries} quer{'y' if n_queries == 1 else 'ies'}" if n_queries else ""
+    return f"{' and '.join(counted)}{where}"
 
 
 def add_label(commands: Commands) -> None:

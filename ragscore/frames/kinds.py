@@ -94,6 +94,9 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per text that an answer must or must not hold, or other expectation of a query.
     "checks": Kind(("query_id", "kind", "text"), {"query_id": "str", "kind": "str", "text": "str"}),
+    # One row per value that the golden file declares as allowed for a field; value NA: every query
+    # must have the field.
+    "rules": Kind(("field",), {"field": "str", "value": "str"}),
     # -- Results: what systems answered --
     # One row per run; config is JSON text.
     "runs": Kind(

@@ -5,52 +5,32 @@ a `Golden`. Out: one row per violation, which `validate` puts into its table.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden
 from ragscore.frames.kinds import CHOICE_KINDS, EXPECTATIONS
+from ragscore.golden.scope import (
+    foreign_vaults,
+    outside_filters,
+    outside_folders,
+    outside_vaults,
+)
+from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
+from ragscore.golden.vocabulary import (
+    missing_fields,
+    similar_fields,
+    similar_values,
+    undeclared_values,
+)
 from ragscore.scoring.rules import RANKLESS, UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"
 RECENCY_CATEGORIES = ("recency", "conflict", "recency/conflict")
-FIELD_OF_LEVEL = {
-    "doc": "expected_doc_ids", "chunk": "expected_chunk_ids", "anchor": "gold_supports",
-    "source_key": "expected_source_keys", "predicate": "expected_metadata",
-}  # fmt: skip
 # Share of the ids; if fewer are alike, the set has no pattern.
 MIN_SHARE_OF_PATTERN = 0.9
-
-# One row per violation: query_id, found, and `field` where a check is about several
-Violations = pd.DataFrame
-NOTHING = pd.DataFrame({"query_id": pd.Series(dtype="str"), "found": pd.Series(dtype="str")})
-
-
-@dataclass(frozen=True)
-class Check:
-    """Rule of a good golden set.
-
-    `applies` flags the queries that the rule is about, as a boolean Series over `golden.queries`.
-    `find` returns the violations among all queries: query_id, found, and field if the rule is about
-    several fields.
-    """
-
-    name: str
-    field: str
-    allowed: str
-    applies: Callable[[Golden], pd.Series]
-    find: Callable[[Golden], Violations]
-
-
-def violation(rows: pd.DataFrame, found: pd.Series | str, **more: pd.Series | str) -> Violations:
-    """Return one violation per row, with its query and the value found."""
-    if not len(rows):  # Nearly always; making a frame costs more than any check.
-        return NOTHING
-    return pd.DataFrame({"query_id": rows["query_id"].astype("str")}).assign(found=found, **more)
-
 
 # Queries that a check applies to
 
@@ -85,8 +65,23 @@ def _checks(golden: Golden, *kinds: str) -> pd.DataFrame:
     return golden.checks[golden.checks["kind"].isin(kinds)]
 
 
-def _tags(golden: Golden, kind: str) -> pd.DataFrame:
-    return golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
+def _without_text(golden: Golden) -> Violations:
+    """Find queries without text, or with their id in its place where other queries have text.
+
+    Readers put the id there where a file has no text. Ids made of texts hold spaces.
+    """
+    ids, texts = golden.queries["query_id"], golden.queries["query"]
+    is_blank = texts.str.fullmatch(r"[\s\u200b\u2060\ufeff]*")
+    is_id = texts == ids
+    if is_id.mean() > 0.5 or ids.str.contains(r"\s", regex=True).any():
+        is_id &= False
+    return pd.concat(
+        [
+            violation(golden.queries[is_blank], "no text"),
+            violation(golden.queries[is_id & ~is_blank], "no text but the id"),
+        ],
+        ignore_index=True,
+    )
 
 
 def _odd_ids(golden: Golden) -> Violations:
@@ -170,37 +165,6 @@ def _folders_with_backslash(golden: Golden) -> Violations:
     if not len(folders):
         return NOTHING
     return violation(folders[folders["value"].str.contains("\\", regex=False)], folders["value"])
-
-
-def _foreign_vaults(golden: Golden) -> Violations:
-    """Find tags that name a vault of the set, but none of the query's own vaults."""
-    vaults, tags = (_tags(golden, kind) for kind in ("vault", "tag"))
-    if not len(vaults) or not len(tags):
-        return NOTHING
-    named = tags[
-        tags["value"].isin(vaults["value"]) & tags["query_id"].isin(vaults["query_id"])
-    ].merge(vaults, how="left", indicator=True)
-    strange = named[named["_merge"] == "left_only"]
-    return violation(strange, strange["value"])
-
-
-def _outside_folders(golden: Golden) -> Violations:
-    if "path" not in golden.targets:
-        return NOTHING
-    folders = _tags(golden, "folder")
-    paths = golden.targets[["query_id", "path"]].dropna().drop_duplicates()
-    if not len(folders) or not len(paths):
-        return NOTHING
-    pairs = paths.merge(folders, on="query_id")
-    # A loop: pandas can't test prefixes that vary by row.
-    inside = [
-        path == folder or path.startswith(folder.rstrip("/") + "/")
-        for path, folder in zip(pairs["path"], pairs["value"], strict=True)
-    ]
-    pairs = pairs.assign(inside=np.array(inside, dtype=bool))
-    table = pairs.groupby(["query_id", "path"])["inside"].any().reset_index()
-    outside = table[~table["inside"].to_numpy(bool)]
-    return violation(outside, outside["path"])
 
 
 def _only_grade_0(golden: Golden) -> Violations:
@@ -292,7 +256,8 @@ def _empty_and_expected(golden: Golden) -> Violations:
 
 
 CHECKS = (
-    Check("ids follow the set's pattern", "id", "an id like the others", _all, _odd_ids),
+    Check("queries have text", "query", "the text of the query", _all, _without_text),
+    Check("ids follow the set's pattern", "id", "an id like the others", _all, _odd_ids, "warning"),
     Check("answerable needs supports", "gold_supports", "at least one support", _with_supports_only,
     _without(lambda golden: golden.targets, "none")),
     Check("unanswerable expects nothing", "answerable",
@@ -330,10 +295,6 @@ CHECKS = (
     _folders_with_backslash),
     Check("headings are joined by ' > '", "gold_supports", "parts joined by ' > '", _all,
     lambda golden: _matching(golden, "heading", r"[^\s\-=>]>[^=>]|[^\-=>]>[^\s=>]|\s\s>|>\s\s")),
-    Check("tags name the question's vaults", "tags", "a vault that the query lists", _all,
-    _foreign_vaults),
-    Check("supports are in the folders", "gold_supports",
-    "a path under a folder that the query lists", _all, _outside_folders),
     Check("some target is relevant", "answerable", "a target of grade 1 or more", _answerable(True),
     _only_grade_0),
     Check("predicates ask for something", "expected_metadata",
@@ -346,4 +307,19 @@ CHECKS = (
     "keys that hold no forbidden text", _all, _contradictory_keys),
     Check("nothing expected where empty is", "expected_empty", "no target beside it", _all,
     _empty_and_expected),
+    Check("targets are in the folders", "gold_supports",
+    "a path under a folder that the query lists", _all, outside_folders),
+    Check("targets are in the vaults", "gold_supports", "a vault that the query lists", _all,
+    outside_vaults),
+    Check("tags name the query's vaults", "tags", "a vault that the query lists", _all,
+    foreign_vaults),
+    Check("filters let the expected pass", "expected_metadata", "a value that the filters allow",
+    _all, outside_filters),
+    Check("values are declared", "category", "a declared value", _all, undeclared_values,
+    of_file=True),
+    Check("required fields are there", "category", "a value: the file's rules require it", _all,
+    missing_fields, of_file=True),
+    Check("values are spelt one way", "category", "one spelling for one value", _all,
+    similar_values, "warning"),
+    Check("fields are known", "id", "a field of the golden file", _all, similar_fields, "warning"),
 )  # fmt: skip

@@ -6,21 +6,27 @@ and grades, paraphrases that expect different documents) or from the rules of `c
 
 import os
 import warnings
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import Golden, check_type
-from ragscore.golden.checks import CHECKS, FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
-from ragscore.io.load import load_golden
-from ragscore.io.rows import yaml_rows
-from ragscore.io.source import Problems, json_rows
+from ragscore.frames.data import Golden, check_type, golden_part
+from ragscore.golden.checks import CHECKS
+from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
+from ragscore.io.golden_file import file_rows, split_header
+from ragscore.io.load import IR_DATASETS, golden_files, joined, load_golden
+from ragscore.io.rows import table_rows, value_at
+from ragscore.io.source import Problems, Row, as_id, text_lines
 
-COLUMNS = ["rule", "query_id", "file", "line", "field", "found", "allowed"]
+COLUMNS = ["severity", "rule", "query_id", "file", "line", "field", "found", "allowed"]
 
 
 def validate(
-    golden: Golden | str | os.PathLike[str],
+    golden: Any,
     *,
     catalogue: pd.DataFrame | None = None,
     format: str | None = None,
@@ -31,8 +37,8 @@ def validate(
     Parameters
     ----------
     golden
-        A golden file of any format that `load_golden` reads, or a golden set in memory (which has
-        no lines).
+        A golden set in memory (which has no lines), or whatever `load_golden` takes: a file, a
+        pattern or a list of files, a frame, records, a dict.
     catalogue
         A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in
         it.
@@ -41,75 +47,209 @@ def validate(
 
     Returns
     -------
-    One row per problem: `rule` ("loading", or the name of a check), `query_id` (NA: not about one
-    query), `file`, `line`, `field`, `found`, `allowed`; in the order of the file. Without
-    problems the table is empty.
+    One row per problem: `severity` (error; warning: it may be meant so), `rule` ("loading", or the
+    name of a check), `query_id` (NA: not about one query), `file` and `line` (NA in memory),
+    `field`, `found`, `allowed`; in the order of the file. Without problems the table is empty.
 
     Raises
     ------
     DataError
         The file can't be read at all.
+
+    Notes
+    -----
+    The file itself can declare values and required fields; they are checked as well. In YAML the
+    rules are a document before the list, in JSON lines the first line (`{"rules": {...}}`)::
+
+        rules:
+          difficulty: [easy, medium, hard]
+          required: [difficulty]
+        ---
+        - id: q1
+
+    Fields without declared values are searched for slips: values of one query beside a similar one
+    of three or more, and values spelt in two ways.
     """
     if isinstance(golden, Golden):
-        return _table(golden, catalogue, None)
-    check_type(golden, (str, os.PathLike), "golden")
+        return _table([_Part(golden)], catalogue)
     with warnings.catch_warnings():
-        # The table reports unlabelled queries, so a warning would repeat it.
+        # The table reports what loading warns of, so a warning would repeat it.
         warnings.simplefilter("ignore", UserWarning)
-        loaded = load_golden(golden, format, columns, strict=False)
-        return _table(loaded, catalogue, Path(golden))
+        sources = golden_files(golden) or [golden]
+        return _table([_part(source, format, columns) for source in sources], catalogue)
 
 
-def _table(golden: Golden, catalogue: pd.DataFrame | None, file: Path | None) -> pd.DataFrame:
-    dtypes = {name: "Int64" if name == "line" else "str" for name in COLUMNS}
-    parts = [golden.problems.assign(rule="loading")]
-    parts += [_violations(check, golden) for check in CHECKS]
+@dataclass(frozen=True)
+class _Part:
+    """A golden set with its file, and where its queries stand there.
+
+    Attributes
+    ----------
+    lines
+        Line by (query id, field); the field "" is the whole query.
+    starts
+        First line of each row with its query id (None: unknown), in the order of the file.
+    """
+
+    golden: Golden
+    file: str | None = None
+    lines: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    starts: list[tuple[int, str | None]] = field(default_factory=list)
+
+    def line_of(self, query_id: Any, name: Any) -> int | None:
+        """Return the line of a query's field, else that of the query."""
+        return self.lines.get((query_id, name), self.lines.get((query_id, "")))
+
+    def query_at(self, line: Any) -> str | None:
+        """Return the query on a line."""
+        if pd.isna(line) or not self.starts:
+            return None
+        place = bisect_right([start for start, _ in self.starts], line)
+        return self.starts[place - 1][1] if place else None
+
+
+def _part(source: Any, format: str | None, columns: dict[str, str] | None) -> _Part:
+    if isinstance(source, Golden):
+        return _Part(source)
+    golden = load_golden(source, format, columns, strict=False)
+    is_path = isinstance(source, (str, os.PathLike)) and not str(source).startswith(IR_DATASETS)
+    if not is_path:
+        return _Part(golden)
+    lines, starts = dict[tuple[str, str], int](), list[tuple[int, str | None]]()
+    for row, query_id in _rows(golden, Path(source)):
+        starts.append((row.line, query_id))
+        if query_id is not None:
+            for name, line in {"": row.line, **row.lines}.items():
+                lines.setdefault((query_id, name), line)
+    return _Part(golden, str(source), lines, starts)
+
+
+def _table(parts: list[_Part], catalogue: pd.DataFrame | None) -> pd.DataFrame:
+    parts, repeated = _without_repeats(parts)
+    golden = joined([part.golden for part in parts]) if len(parts) > 1 else parts[0].golden
+    part_of = {
+        query_id: part for part in reversed(parts) for query_id in part.golden.queries["query_id"]
+    }
+    loading = [
+        problems.assign(rule="loading", query_id=problems["line"].astype(object).map(part.query_at))
+        for part in parts
+        if len(problems := part.golden.problems)
+    ]
+    found = [_violations(check, golden, parts) for check in CHECKS]
     if catalogue is not None:
-        parts.append(_not_in_catalogue(golden, catalogue))
-    parts = [part.reindex(columns=COLUMNS).astype("object") for part in parts if len(part)]
-    if not parts:
+        found.append(_not_in_catalogue(golden, catalogue))
+    placed = [_placed(rows, part_of) for rows in (*found, *repeated) if len(rows)]
+    tables = [*loading, *placed]
+    dtypes = {name: "Int64" if name == "line" else "str" for name in COLUMNS}
+    if not tables:
         return pd.DataFrame(columns=COLUMNS).astype(dtypes)
-    table = pd.concat(parts, ignore_index=True)
-    if file is not None:
-        lines = _lines(file)
-        of_field = table.merge(lines, on=["query_id", "field"], how="left")["line_y"]
-        of_query = table["query_id"].map(lines[lines["field"] == ""].set_index("query_id")["line"])
-        line = table["line"].fillna(of_field.fillna(of_query))
-        table = table.assign(file=str(file), line=line)
-    table = table.astype(dtypes)
-    position = table["query_id"].map(golden.queries.set_index("query_id")["position"]).fillna(-1)
-    return table.assign(position=position).sort_values(
-        ["line", "position"], kind="stable", na_position="last", ignore_index=True
+    table = pd.concat(
+        [rows.reindex(columns=COLUMNS).astype("object") for rows in tables], ignore_index=True
+    )
+    table = table.assign(severity=table["severity"].fillna("error")).astype(dtypes)
+    files = {part.file: number for number, part in enumerate(parts)}
+    position = golden.queries.set_index("query_id")["position"]
+    return table.assign(
+        number=table["file"].map(files).fillna(0),
+        position=table["query_id"].map(position).fillna(-1),
+    ).sort_values(
+        ["number", "line", "position"], kind="stable", na_position="last", ignore_index=True
     )[COLUMNS]
 
 
-def _lines(file: Path) -> pd.DataFrame:
-    """Return the line of each query (field "") and, in YAML, of each of its fields.
+def _without_repeats(parts: list[_Part]) -> tuple[list[_Part], list[Violations]]:
+    """Leave out queries that an earlier file has, and report them."""
+    seen: dict[str, str] = {}
+    kept, repeated = [], []
+    for part in parts:
+        queries = part.golden.queries
+        is_new = ~queries["query_id"].isin(list(seen))
+        twice = queries.loc[~is_new, "query_id"]
+        rows = [
+            {"query_id": query_id, "found": f"the id is also in {seen[query_id]}",
+             "file": part.file, "line": part.line_of(query_id, "id")}
+            for query_id in twice
+        ]  # fmt: skip
+        repeated.append(
+            pd.DataFrame(rows).assign(rule="loading", field="id", allowed="ids must be unique")
+        )
+        seen |= dict.fromkeys(queries["query_id"][is_new], part.file or "another golden set")
+        is_whole = bool(is_new.all())
+        kept.append(
+            part if is_whole else replace(part, golden=golden_part(part.golden, queries[is_new]))
+        )
+    return kept, repeated
 
-    The frame is empty for formats without a line or mapping per query.
-    """
-    problems, name, rows = Problems(file, strict=False), file.name.removesuffix(".gz"), []
-    if name.endswith((".yaml", ".yml")):
-        rows = list(yaml_rows(file, problems))
-    elif name.endswith((".jsonl", ".json")) and file.is_file():
-        rows = list(json_rows(file, problems))
-    records = [
-        (str(row.values.get("id", row.values.get("query_id"))), field, line)
-        for row in rows
-        for field, line in {"": row.line, **row.lines}.items()
+
+def _placed(rows: Violations, part_of: Mapping[str, _Part]) -> pd.DataFrame:
+    """Add the file and the line of each violation."""
+    if "file" in rows:
+        return rows
+    places = [
+        (part_of[query_id].file, part_of[query_id].line_of(query_id, name))
+        for query_id, name in zip(rows["query_id"], rows["field"], strict=True)
     ]
-    table = pd.DataFrame(records, columns=["query_id", "field", "line"])
-    table = table.astype({"query_id": "object", "field": "object"})
-    return table.drop_duplicates(["query_id", "field"])
+    return rows.assign(
+        **pd.DataFrame(places, index=rows.index, columns=["file", "line"], dtype="object")
+    )
 
 
-def _violations(check: Check, golden: Golden) -> Violations:
+def _rows(golden: Golden, path: Path) -> Iterable[tuple[Row, str | None]]:
+    """Yield the rows of a file in its order, each with its query id as far as it can be told.
+
+    A row without a known id is that of the query with its text; a format without rows has none.
+    """
+    texts_once = golden.queries.drop_duplicates("query", keep=False)
+    by_text = dict(zip(texts_once["query"], texts_once["query_id"], strict=True))
+    known = set(golden.queries["query_id"])
+    column = golden.mapping.set_index("role")["column"].get("query_id")
+    for row in _file_rows(golden, path):
+        named = [value_at(row.values, column)] if column else []
+        named += [row.values.get(name) for name in ("id", "query_id", "_id", "qid")]
+        taken = [query_id for value in named if (query_id := as_id(value)) is not None]
+        texts = [row.values.get(name) for name in ("query", "question")]
+        ids = [query_id for query_id in taken if query_id in known]
+        ids += [by_text[text] for text in texts if isinstance(text, str) and text in by_text]
+        ids += taken  # of a row that is no query of the set
+        yield row, ids[0] if ids else None
+
+
+def _file_rows(golden: Golden, path: Path) -> list[Row]:
+    problems = Problems(path, strict=False)
+    if path.is_dir():
+        path = path / "queries.jsonl"
+    name = path.name.removesuffix(".gz")
+    if not path.is_file():
+        return []
+    if name.endswith((".yaml", ".yml", ".jsonl")):
+        return split_header(file_rows(path, problems))[1]
+    if len(golden.mapping):
+        return list(table_rows(path, problems))
+    if name.endswith((".json", ".parquet", ".db", ".sqlite", ".eval", ".zip")):
+        return []
+    lines = enumerate(text_lines(path), 1)  # TREC qrels: the query is the first word
+    return [
+        Row({"id": line.split(maxsplit=1)[0]}, number) for number, line in lines if line.split()
+    ]
+
+
+def _violations(check: Check, golden: Golden, parts: list[_Part]) -> Violations:
+    # What a file declares is about its own queries.
+    sets = [part.golden for part in parts] if check.of_file else [golden]
+    return pd.concat([_violations_in(check, one) for one in sets], ignore_index=True)
+
+
+def _violations_in(check: Check, golden: Golden) -> Violations:
     applies = check.applies(golden).to_numpy(dtype=bool, na_value=False)
     if not applies.any() or not len(found := check.find(golden)):
         return NOTHING
     found = found[found["query_id"].isin(golden.queries.loc[applies, "query_id"])]
-    field = found.get("field", check.field)
-    return found.assign(rule=check.name, allowed=check.allowed, field=field)
+    return found.assign(
+        rule=check.name,
+        severity=check.severity,
+        allowed=found.get("allowed", check.allowed),
+        field=found.get("field", check.field),
+    )
 
 
 def _not_in_catalogue(golden: Golden, catalogue: pd.DataFrame) -> Violations:

@@ -1,4 +1,4 @@
-"""Our golden file (YAML list or JSON lines) -> `Golden`.
+"""Rows of our golden file -> `Golden`; golden_file.py reads the file.
 
 In: rows with the fields below, all but `id` and `query` optional. Out: queries, targets, tags,
 checks, support_groups and conditions. The tables of fields serve golden_write.py, too.
@@ -7,7 +7,6 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,8 +14,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
 from ragscore.io.columns import ANSWERABLE
-from ragscore.io.rows import yaml_rows
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.targets import ID_FIELDS, pop_support_extras, support_groups, targets_of
 from ragscore.io.values import flag, is_int, text
 
@@ -52,18 +50,6 @@ class Tables:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def read_golden(
-    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
-) -> Golden:
-    """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
-    problems = Problems(path, strict)
-    is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
-    rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
-    golden = golden_of(rows, problems, absent_docs, catalogue)
-    problems.typos.warn()
-    return golden
-
-
 def golden_of(
     rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
@@ -95,13 +81,18 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
     twice = {query_id: where for query_id, where in sorted(lines.items()) if len(where) > 1}
     if not twice:
         return ids
-    found = ", ".join(f"{query_id} (first on line {where[0]})" for query_id, where in twice.items())
-    problems.add(
-        f"appear more than once: {found}",
-        line=max(where[-1] for where in twice.values()),
-        field="id",
-        allowed="ids must be unique",
-    )
+    found = [
+        (f"{query_id} (first on line {where[0]})", line)
+        for query_id, where in twice.items()
+        for line in where[1:]
+    ]
+    if problems.strict:  # one error names all
+        names = ", ".join(dict.fromkeys(name for name, _ in found))
+        found = [(names, max(line for _, line in found))]
+    for name, line in found:
+        problems.add(
+            f"appear more than once: {name}", line=line, field="id", allowed="ids must be unique"
+        )
     seen: set[str | None] = set()
     for number, query_id in enumerate(ids):
         ids[number] = None if query_id in seen else query_id

@@ -1,4 +1,4 @@
-"""`Golden` -> our golden file, the inverse of golden_read.py.
+"""`Golden` -> our golden file, the inverse of golden_file.py and golden_read.py.
 
 Rows are read again before they are written: a set that would not come back as it is, is refused.
 """
@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import warn
+from ragscore.io.golden_file import header_of, rules_of
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     FIELD_ORDER,
@@ -23,6 +25,7 @@ from ragscore.io.golden_read import (
     written_choices,
 )
 from ragscore.io.output import by_query, write_lines, write_text
+from ragscore.io.rows import RULES
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
     ID_FIELDS,
@@ -49,9 +52,9 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 
     Loading the file gives the same frames again, in the order of `golden.queries`; fields of your
-    own (`x_<name>`) go back under their names. A row has only the keys that say something:
-    `answerable` only where the expectations don't imply it. YAML begins with a comment that states
-    the should-refuse convention; JSON lines have no comments.
+    own (`x_<name>`) go back under their names, and declared rules into the header. A row has only
+    the keys that say something: `answerable` only where the expectations don't imply it. YAML
+    begins with a comment that states the should-refuse convention; JSON lines have no comments.
 
     Parameters
     ----------
@@ -67,7 +70,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     DataError
         Another suffix; a question that would not come back as it is, such as an unlabelled one with
         relevant documents, targets under names of their own, or tags of other kinds than tag, vault
-        and folder.
+        and folder; rules that no header can declare.
 
     Warns
     -----
@@ -81,7 +84,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             field="path",
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
-    rows = _with_answerable(golden, _rows(golden), path)
+    rows, header = _with_answerable(golden, _rows(golden), path), _header(golden, path)
     targets = golden.targets
     if "start" in targets:
         n_spans = int((targets["level"].eq("chunk") & targets["start"].notna()).sum())
@@ -91,8 +94,40 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
                 " again"
             )
     if name.endswith(".jsonl"):
-        return write_lines(path, rows)
-    return write_text(path, HEADER + yaml_text(rows))
+        return write_lines(path, [*([header] if header else []), *rows])
+    return write_text(path, HEADER + _rules_text(header) + yaml_text(rows))
+
+
+def _header(golden: Golden, path: str | Path) -> dict[str, Any] | None:
+    """Return the header with the set's rules, after reading it has given the same rules.
+
+    Raises
+    ------
+    DataError
+        Rules that would not come back, such as values of a field without a vocabulary.
+    """
+    header = header_of(golden.rules)
+    if header is not None:
+        read = rules_of(Row(header, 1), Problems(path, strict=True))
+        if _pairs(read) != _pairs(golden.rules):
+            raise DataError(
+                "the rules would not come back as they are",
+                field="golden.rules",
+                allowed="one row per field and value; value NA for a required field",
+            )
+    return header
+
+
+def _pairs(rules: pd.DataFrame) -> set[tuple[str, str | None]]:
+    return {(row["field"], row.get("value")) for row in row_dicts(rules)}
+
+
+def _rules_text(header: dict[str, Any] | None) -> str:
+    """Return the header as a YAML document of its own; empty without one."""
+    if header is None:
+        return ""
+    rules = {name: _Line(values) for name, values in header[RULES].items()}
+    return _dump({RULES: rules}, flow=False) + "---\n"
 
 
 class _Entry(dict[str, Any]):

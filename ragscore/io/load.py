@@ -41,10 +41,12 @@ from ragscore.io.formats.trec import (
     read_run,
 )
 from ragscore.io.formats.trec_rag import read_trec_rag
-from ragscore.io.golden_read import KNOWN_FIELDS, read_golden
+from ragscore.io.golden_file import read_golden, rules_in_all
+from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.per_query import read_per_query
 from ragscore.io.record import RECORD_FIELDS
+from ragscore.io.rows import RULES, is_header
 from ragscore.io.source import Problems
 from ragscore.io.tables import frame_of, read_golden_table, read_results_table, record_table
 from ragscore.io.tools.registry import golden_formats, result_formats
@@ -62,6 +64,7 @@ GOLDEN_FORMATS = [
         "golden",
         lambda sample: (
             sample.kind == "yaml"
+            or (sample.kind == "jsonl" and is_header(sample.keys))
             or (
                 sample.kind in ("jsonl", "json")
                 and sample.has("id", "query")
@@ -69,7 +72,7 @@ GOLDEN_FORMATS = [
             )
         ),
         read_golden,
-        fields=KNOWN_FIELDS,
+        fields=KNOWN_FIELDS | {RULES},
     ),
     Format(
         "qrels_jsonl",
@@ -215,8 +218,8 @@ def load_golden(
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
         raise DataError("no golden file given", field="source", allowed=allowed)
-    if paths := _several(chosen):
-        return _joined(
+    if paths := golden_files(chosen):
+        return joined(
             [
                 load_golden(
                     one, format, columns, strict=strict, absent_docs=absent_docs,
@@ -357,7 +360,7 @@ def load_results(
     return parts[0] if len(parts) == 1 else Results.concat(parts)
 
 
-def _several(source: Any) -> list[Any]:
+def golden_files(source: Any) -> list[Any]:
     """Return the files of a pattern or a list of paths; nothing for one file or other content."""
     if isinstance(source, (list, tuple)):
         is_paths = all(isinstance(one, (str, os.PathLike, Golden)) for one in source)
@@ -370,7 +373,7 @@ def _several(source: Any) -> list[Any]:
     return list(matches)
 
 
-def _joined(parts: list[Golden]) -> Golden:
+def joined(parts: list[Golden]) -> Golden:
     """Return one golden set of several with different queries."""
     frames = {}
     for item in fields(Golden):
@@ -381,7 +384,7 @@ def _joined(parts: list[Golden]) -> Golden:
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "mapping" in frames:
         frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
-    return Golden(**frames)
+    return Golden(**frames | {"rules": rules_in_all(parts)})
 
 
 def _sources(source: Any) -> list[Any]:

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -235,28 +235,48 @@ def is_list_text(value: Any) -> bool:
     return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
 
 
+RULES = "rules"
+
+
+def is_header(names: Collection[str]) -> bool:
+    """Tell the header of a golden file from a query by its keys."""
+    return RULES in names and not {"id", "query", "question"} & set(names)
+
+
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
 _PREFIX = "tag:yaml.org,2002:"
 _DEEPEST = 1000
 
 
 def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
-    """Yield one row per mapping of a top-level YAML list, each field with its own line.
+    """Yield one row per mapping of a YAML list, each field with its own line.
 
-    Pass `text` if the file's content is at hand.
+    A document before the list (the header, see golden_file.py) is the first row. Pass `text` if the
+    file's content is at hand.
     """
-    root = _root(path, read_text(path) if text is None else text)
-    if root is None:
+    documents = _documents(path, read_text(path) if text is None else text)
+    if not documents:
         return
+    header, root = documents[:-1], documents[-1]
     if not isinstance(root, yaml.SequenceNode):
+        divide = ", after a line --- that divides it from the rules" if _has_rules(root) else ""
         raise DataError(
             f"the top level is a {_kind(root)}",
             file=path,
             line=_line(root),
-            allowed="a list of queries",
+            allowed=f"a list of queries{divide}",
+        )
+    if len(header) > 1 or not all(map(_has_rules, header)):
+        raise DataError(
+            f"a {_kind(header[0])} in a document before the list"
+            if len(header) == 1
+            else f"{len(documents)} documents (divided by ---)",
+            file=path,
+            line=_line(header[0]),
+            allowed="a list of queries, and before it at most one mapping `rules:`",
         )
     builder = yaml.constructor.SafeConstructor()
-    for node in root.value:
+    for node in (*header, *root.value):
         if not isinstance(node, yaml.MappingNode):
             problems.add(
                 f"found a {_kind(node)}", line=_line(node), allowed="a mapping with id and query"
@@ -271,13 +291,28 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
         except RecursionError:
             problems.add("nested too deeply", line=_line(node))
             continue
-        yield Row(values, _line(node), {key.value: _line(key) for key, _ in node.value})
+        yield Row(values, _line(node), _key_lines(node, header))
 
 
-def _root(path: Path, text: str) -> yaml.Node | None:
+def _key_lines(node: yaml.MappingNode, header: list[yaml.Node]) -> dict[str, int]:
+    """Return the line of each key; of a header also those of the rules, as `rules.<field>`."""
+    lines = {key.value: _line(key) for key, _ in node.value}
+    for key, value in node.value if node in header else ():
+        if isinstance(value, yaml.MappingNode):
+            lines |= {f"{key.value}.{inner.value}": _line(inner) for inner, _ in value.value}
+    return lines
+
+
+def _has_rules(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.MappingNode) and is_header(
+        [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    )
+
+
+def _documents(path: Path, text: str) -> list[yaml.Node]:
     try:
         _refuse_depth(text, path)
-        return yaml.compose(text, Loader=_LOADER)
+        return list(yaml.compose_all(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise DataError(

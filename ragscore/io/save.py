@@ -22,6 +22,7 @@ from ragscore.io.formats.retrievers import write_retrievers
 from ragscore.io.formats.trec import write_trec_qrels, write_trec_run
 from ragscore.io.formats.trec_rag import write_trec_rag
 from ragscore.io.golden_write import write_golden
+from ragscore.io.output import warn_of_left_out
 from ragscore.io.per_query_write import write_per_query
 
 Writer = Callable[..., Path]
@@ -114,7 +115,10 @@ def save_golden(
     UserWarning
         Counts what the format has no place for.
     """
-    return _save(golden, path, format, GOLDEN_WRITERS, GOLDEN_SUFFIXES, options)
+    written = _save(golden, path, format, GOLDEN_WRITERS, GOLDEN_SUFFIXES, options)
+    if format not in (None, "golden") or GOLDEN_SUFFIXES[_suffix(written)] != "golden":
+        warn_of_left_out(written, {"declared rules": len(golden.rules)})
+    return written
 
 
 def _save(

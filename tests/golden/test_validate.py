@@ -88,9 +88,9 @@ BROKEN = {
     "paths have forward slashes": ([case(gold_supports=[{"path": "notes\\a.md"}])], "notes\\a.md"),
     "folders have forward slashes": ([case(folders=["notes\\old", "notes"])], "notes\\old"),
     "headings are joined by ' > '": ([case(gold_supports=[SUPPORT | {"heading": "A> B"}])], "A> B"),
-    "tags name the question's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])],
+    "tags name the query's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])],
     "home"),
-    "supports are in the folders": ([case(folders=["note", "other"])], "notes/a.md"),
+    "targets are in the folders": ([case(folders=["note", "other"])], "notes/a.md"),
     "some target is relevant": ([PLAIN | {"answerable": True, "expected_doc_ids": {"d": 0}}], "0"),
     "must_contain is not forbidden": (
         [PLAIN | {"must_contain": ["do use merge"], "forbidden": ["use"]}],
@@ -109,6 +109,25 @@ BROKEN = {
     "nothing expected where empty is": (
         [PLAIN | {"expected_doc_ids": ["d"], "expected_empty": True}], "d",
     ),
+    "queries have text": ([case(query=" \u200b\t")], "no text"),
+    "targets are in the vaults": (
+        [case(vaults=["notes"]), case("test_002", vaults=["work"])], "notes/a.md",
+    ),
+    "filters let the expected pass": (
+        [PLAIN | {"expected_metadata": {"year": 2024}, "filters": {"year": [2022, 2023]}}],
+        "year 2024",
+    ),
+    "values are declared": (
+        [{"rules": {"difficulty": ["easy"]}}, case(difficulty="esay")], "'esay'",
+    ),
+    "required fields are there": (
+        [{"rules": {"required": ["difficulty"]}}, case()], "the field is missing",
+    ),
+    "values are spelt one way": (
+        [case(f"test_00{n}", tags=["Hard" if n else "hard"]) for n in range(2)],
+        "'Hard' in 1 query",
+    ),
+    "fields are known": ([case(dificulty="hard")], "unknown field 'dificulty', in 1 query"),
 }  # fmt: skip
 
 
@@ -175,6 +194,7 @@ def test_what_loading_finds_is_in_the_table_with_its_line(write_golden):
     table = rs.validate(write_golden(rows))
     assert table["rule"].eq("loading").all() and table["line"].tolist() == [3, 4, 5, 6]
     assert table["field"].tolist() == ["group", "id", "expected_doc_ids", "tags"]
+    assert table["query_id"].tolist() == ["b", "b", "c", "d"]
 
 
 def test_a_problem_names_the_line_of_its_field(write_golden):
@@ -224,10 +244,10 @@ def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_fil
     )
     assert main(["validate", sound]) == 0 and capsys.readouterr() == ("", "")
     assert main(["validate", broken]) == 1
-    assert (
-        capsys.readouterr().out
-        == f"{broken}:2: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or"
-        " supports: the query should be refused\n"
+    assert capsys.readouterr() == (
+        f"{broken}:2: error: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or"
+        " supports: the query should be refused [unanswerable expects nothing]\n",
+        "1 error in 1 query\n",
     )
     assert (
         main(["validate", broken, "--json"]) == 1

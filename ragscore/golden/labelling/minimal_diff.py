@@ -56,12 +56,15 @@ class Span:
 
 
 def yaml_list(text: str) -> Span | None:
-    """Return the span of the list in a YAML text; None if the text is empty."""
-    events = yaml.parse(text, Loader=_LOADER)
+    """Return the span of the list in a YAML text; None if the text is empty.
+
+    It is the last document: the one before it declares rules.
+    """
+    events, found = yaml.parse(text, Loader=_LOADER), None
     for event in events:
         if isinstance(event, yaml.NodeEvent):
-            return _value(event, events, text)
-    return None
+            found = _value(event, events, text)
+    return found
 
 
 def _value(event: Any, events: Iterator[Any], text: str) -> Span:

@@ -1,0 +1,236 @@
+"""Rules in the header of a golden file: read, refused, written back, and checked."""
+
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.cli import main
+from ragscore.frames.data import from_records
+from ragscore.golden.labelling.golden_text import GoldenFile
+from ragscore.io.golden_file import WITH_VALUES
+
+ROW = "- {id: q, query: what, answerable: false}\n"
+FILE = """\
+# about vaults
+rules:
+  difficulty: [easy, medium, hard]
+  tags:
+  - sql
+  - io
+  team: [red, "1"]
+  required: [difficulty, expected_doc_ids]
+---
+- id: q1
+  query: join two tables
+  difficulty: hrad
+  tags: [sql, oi]
+  team: blue
+  expected_doc_ids: [d]
+- id: q2
+  query: the weather
+  answerable: false
+- id: q3
+  query: read a file
+  difficulty: easy
+  tags: [io]
+  team: 1
+  answerable: true
+"""
+
+
+def declared(golden):
+    """The rules as pairs of field and value, None where the field is required."""
+    return [(field, None if pd.isna(value) else value) for field, value in golden.rules.to_numpy()]
+
+
+def test_a_header_is_read_and_is_no_query(write_golden):
+    golden = rs.load_golden(write_golden(FILE))
+    assert golden.queries["query_id"].tolist() == ["q1", "q2", "q3"]
+    assert declared(golden) == [
+        ("difficulty", "easy"), ("difficulty", "medium"), ("difficulty", "hard"), ("tags", "sql"),
+        ("tags", "io"), ("team", "red"), ("team", "1"), ("difficulty", None),
+        ("expected_doc_ids", None),
+    ]  # fmt: skip
+
+
+def test_no_hash_depends_on_rules(write_golden):
+    with_rules = rs.load_golden(write_golden(FILE))
+    without = rs.load_golden(write_golden(FILE.partition("---\n")[2], "plain.yaml"))
+    assert len(without.rules) == 0 and with_rules.golden_hash == without.golden_hash
+    assert with_rules.query_hashes.equals(without.query_hashes)
+    assert not len(with_rules.diff(without))
+
+
+FOUND = [
+    ("q1", "difficulty", "'hrad'", "one of easy, medium, hard; did you mean hard?"),
+    ("q1", "tags", "'oi'", "one of sql, io"),
+    ("q1", "team", "'blue'", "one of red, 1"),
+    ("q2", "difficulty", "the field is missing", "a value: the file's rules require it"),
+    ("q3", "expected_doc_ids", "the field is missing", "a value: the file's rules require it"),
+]
+
+
+def test_values_and_missing_fields_are_found_with_their_lines(write_golden):
+    # q2 should be refused: it needs no expected document.
+    table = rs.validate(write_golden(FILE))
+    columns = ["query_id", "field", "found", "allowed"]
+    assert list(table[columns].itertuples(index=False, name=None)) == FOUND
+    assert table["line"].tolist() == [12, 13, 14, 16, 19]
+    assert table["severity"].eq("error").all()
+
+
+def test_rules_stay_with_the_set_and_are_saved(write_golden, tmp_path):
+    golden = rs.load_golden(write_golden(FILE))
+    columns = ["query_id", "field", "found", "allowed"]
+    assert list(golden.validate()[columns].itertuples(index=False, name=None)) == FOUND
+    assert golden.validate()["line"].isna().all()
+    assert len(golden.select("query_id == 'q1'").validate()) == 3
+    yaml, lines = golden.save(tmp_path / "out.yaml"), golden.save(tmp_path / "out.jsonl")
+    assert (
+        "rules:\n  difficulty: [easy, medium, hard]\n  tags: [sql, io]\n  team: [red, '1']\n"
+        "  required: [difficulty, expected_doc_ids]\n---\n- id: q1\n"
+    ) in yaml.read_text()
+    assert json.loads(lines.read_text().splitlines()[0]) == {
+        "rules": {"difficulty": ["easy", "medium", "hard"], "tags": ["sql", "io"],
+                  "team": ["red", "1"], "required": ["difficulty", "expected_doc_ids"]},
+    }  # fmt: skip
+    for file in (yaml, lines):
+        again = rs.load_golden(file)
+        assert again.rules.equals(golden.rules) and again.golden_hash == golden.golden_hash
+        assert len(rs.validate(file)) == 5
+    with pytest.warns(UserWarning, match=r"qrels has no place for 9 declared rules"):
+        golden.select(["q1"]).save(tmp_path / "out.qrels")
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("rules: [easy]", r":1: rules: found a list: \[\"easy\"\]; a mapping of fields to lists"),
+        ("rules: {}", r":1: rules: found a mapping: \{\}; a mapping of fields"),
+        ("rules:\n  tags: sql", r":2: rules\.tags: found text: \"sql\"; a list of at least one"),
+        ("rules:\n  lang: [de]\n  tags: []", r":3: rules\.tags: found a list: \[\]; a list of at"),
+        ("rules:\n  lang: [no]", r":2: rules\.lang: found a list: \[false\]; .*quote a yes/no"),
+        ("rules:\n  dificulty: [easy]", r":2: rules: found 'dificulty'; .*did you mean difficulty"),
+        ("rules:\n  query: [a]", r":2: rules: found 'query'; one of lang, difficulty, category"),
+        ("rules:\n  required: [catgory]", r":2: rules\.required: found 'catgory'; .*category"),
+        ("rules:\n  required: lang", r":2: rules\.required: found text: .*; a list of fields"),
+        ("rules:\n  tags: [a]\nversion: 2", r":3: found 'version' beside rules; a header with"),
+        ("title: mine", r":1: a mapping in a document before the list; a list of queries, and"),
+        ("rules:\n  tags: [a]\n  tags: [b]", r":3: tags: the key appears twice"),
+    ],
+)
+def test_a_malformed_header_is_refused_with_its_line(write_golden, header, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.load_golden(write_golden(f"{header}\n---\n{ROW}"))
+
+
+def test_rules_without_a_list_tell_how_to_divide_them(write_golden):
+    with pytest.raises(rs.DataError, match=r":1: the top level is a mapping; .* a line --- that"):
+        rs.load_golden(write_golden("rules:\n  tags: [a]\n"))
+    with pytest.raises(rs.DataError, match=r":1: 3 documents \(divided by ---\); a list of queri"):
+        rs.load_golden(write_golden(f"rules:\n  tags: [a]\n---\n{ROW}---\n{ROW}"))
+
+
+def test_a_header_of_json_lines_is_refused_with_its_line(write_golden):
+    query = json.dumps({"id": "q", "query": "?", "answerable": False})
+    for first, message in [
+        ({"rules": {"tags": "sql"}}, r"jsonl:1: rules\.tags: found text"),
+        ({"rules": {"tags": ["a"]}, "version": 1}, r"jsonl:1: found 'version' beside rules"),
+    ]:
+        with pytest.raises(rs.DataError, match=message):
+            rs.load_golden(write_golden(f"{json.dumps(first)}\n{query}\n", "g.jsonl"))
+    late = write_golden(f'{query}\n{{"rules": {{"tags": ["a"]}}}}\n', "late.jsonl")
+    with pytest.raises(rs.DataError, match=r"late\.jsonl:2: rules after the first row"):
+        rs.load_golden(late)
+
+
+def test_a_query_may_have_a_field_called_rules(write_golden):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "rules": "a", "lang": "de",
+                                           "answerable": False}]))  # fmt: skip
+    assert golden.queries["x_rules"].tolist() == ["a"] and not len(golden.rules)
+
+
+def test_what_a_table_of_faults_keeps_of_a_malformed_header(write_golden):
+    file = write_golden("rules:\n  lang: [de]\n  tags: sql\n---\n- {id: q, query: x, lang: en,"
+                        " answerable: false}\n")  # fmt: skip
+    table = rs.validate(file)
+    assert table[["rule", "line", "field"]].to_numpy().tolist() == [
+        ["loading", 3, "rules.tags"], ["values are declared", 5, "lang"],
+    ]  # fmt: skip
+
+
+def test_of_several_files_each_has_its_own_rules(write_golden):
+    row = "- {{id: {}, query: x, lang: en, tags: [b], answerable: false}}\n"
+    three = "rules:\n  lang: [en]\n---\n" + row.format("q2")
+    one = write_golden("rules:\n  lang: [de]\n  tags: [b]\n---\n" + row.format("q1"), "one.yaml")
+    two = write_golden(three + row.format("q1"), "two.yaml")
+    table = rs.validate([one, two])
+    assert table[["file", "line", "query_id", "found"]].to_numpy().tolist() == [
+        [str(one), 5, "q1", "'en'"], [str(two), 5, "q1", f"the id is also in {one}"],
+    ]  # fmt: skip
+    joined = rs.load_golden([one, write_golden(three, "three.yaml")])
+    assert declared(joined) == [("lang", "de"), ("lang", "en")]
+
+
+def test_rules_that_no_header_can_declare_are_not_written(write_golden, tmp_path):
+    golden = rs.load_golden(write_golden(ROW))
+    for field, value in [("required", "a"), ("query", "a")]:
+        rules = pd.DataFrame({"field": [field], "value": [value]})
+        with pytest.raises(rs.DataError):
+            rs.Golden(golden.queries, rules=rules).save(tmp_path / "out.yaml")
+
+
+@pytest.mark.parametrize("name", ["golden.yaml", "golden.jsonl"])
+def test_labelling_leaves_the_header_as_it_is(write_golden, tmp_path, name):
+    golden = rs.load_golden(write_golden(FILE))
+    file = GoldenFile(golden.save(tmp_path / name))
+    head = file.now.text.partition("q1")[0]
+    edited = file.now.edited("q2", {"difficulty": "easy"})
+    edited = edited.added({"id": "q9", "query": "new", "answerable": False})
+    file.write(edited.edited("q1", {"tags": ["sql"]}))
+    assert file.now.text.startswith(head)
+    again = rs.load_golden(file.path)
+    assert again.rules.equals(golden.rules)
+    assert again.queries["query_id"].tolist() == ["q1", "q2", "q3", "q9"]
+    assert again.queries["difficulty"].tolist()[:2] == ["hrad", "easy"]
+
+
+def test_the_command_names_the_nearest_allowed_value(write_golden, capsys):
+    assert main(["validate", str(write_golden(FILE))]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].endswith(
+        "golden.yaml:12: error: q1: difficulty: 'hrad'; one of easy, medium, hard; did you mean"
+        " hard? [values are declared]"
+    )
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
+    ["", "no", "001", "1e3", "2026-01-31", "~", "<<", "- a", "a: b", "# c", "[1]", "{}", "x\n"]
+)
+VALUES = st.lists(TEXT, min_size=1, max_size=3, unique=True)
+RULES = st.dictionaries(
+    st.sampled_from(WITH_VALUES) | TEXT.map(lambda name: f"my {name}"), VALUES, min_size=1,
+    max_size=3,
+)  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(
+    values=RULES,
+    required=st.lists(st.sampled_from(["lang", "tags", "my own", "answerable"]), unique=True),
+    name=st.sampled_from(["g.yaml", "g.jsonl", "g.yaml.gz"]),
+)
+def test_any_rules_come_back(tmp_path_factory, values, required, name):
+    folder = tmp_path_factory.mktemp("rules")
+    records = [{"field": field, "value": value} for field in values for value in values[field]]
+    records += [{"field": field, "value": None} for field in required]
+    queries = pd.DataFrame({"query_id": ["q"], "answerable": [False]})
+    golden = rs.Golden(queries, rules=from_records(records, "rules"))
+    file = golden.save(folder / name)
+    again = rs.load_golden(file)
+    assert again.rules.equals(golden.rules) and again.golden_hash == golden.golden_hash
+    assert again.save(folder / f"again_{name}").read_bytes() == file.read_bytes()

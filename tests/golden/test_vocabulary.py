@@ -1,0 +1,196 @@
+"""Slips in the words that describe queries, and targets outside what their query may search."""
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+
+
+def rows(field, *values):
+    """One labelled query a value; a value of several tags is a list."""
+    return [
+        {"id": f"x{n}", "query": f"text {n}", "answerable": False, field: value}
+        for n, value in enumerate(values)
+    ]
+
+
+def slips(write_golden, field, *values):
+    """What is found to be a slip of what: [found, allowed]."""
+    table = rs.validate(write_golden(rows(field, *values)))
+    assert set(table["rule"]) <= {"values are spelt one way"}
+    return table[["found", "allowed"]].to_numpy().tolist()
+
+
+def test_a_value_of_one_query_beside_a_similar_one_is_a_warning_with_its_line(write_golden):
+    file = write_golden(rows("category", *["factual"] * 40, "factal", "general"))
+    (problem,) = rs.validate(file).to_dict("records")
+    assert problem == {
+        "severity": "warning", "rule": "values are spelt one way", "query_id": "x40",
+        "file": str(file), "line": 42, "field": "category", "found": "'factal' in 1 query",
+        "allowed": "did you mean 'factual' (in 40 queries)?",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["lang", "difficulty", "category", "variant", "tags", "vaults"])
+def test_every_vocabulary_is_searched(write_golden, field):
+    values = ["medium"] * 3 + ["meduim"]
+    if field in ("tags", "vaults"):
+        values = [[value] for value in values]
+    assert slips(write_golden, field, *values) == [
+        ["'meduim' in 1 query", "did you mean 'medium' (in 3 queries)?"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usual", "rare"),
+    [("hard", "Hard"), ("look_up", "look-up"), ("look_up", "lookup"), ("hard", "hard "),
+     ("easy", "esay"), ("easy", "easyy"), ("data-frames", "data-fraems"), ("straße", "strasse"),
+     ("howto/choose", "howto/chose")],
+)  # fmt: skip
+def test_what_is_a_slip(write_golden, usual, rare):
+    ((found, meant),) = slips(write_golden, "category", usual, rare, usual, usual)
+    assert found.startswith(repr(rare)) and repr(usual) in meant
+
+
+@pytest.mark.parametrize(
+    ("usual", "rare"),
+    [("q1", "q2"), ("level-1", "level-2"), ("2023", "2024"), ("float32", "float64"),
+     ("part-a", "part-b"), ("v1.0", "v10"), ("c++", "c#"), ("de", "dk"), ("en-us", "en-uk"),
+     ("answerable", "unanswerable"), ("group", "groupby"), ("typical", "atypical"),
+     ("io/csv", "io/tsv"), ("hard", "herd"), ("factual", "general")],
+)  # fmt: skip
+def test_what_is_no_slip(write_golden, usual, rare):
+    assert slips(write_golden, "category", usual, rare, usual, usual) == []
+
+
+def test_two_spellings_of_several_queries_are_one_row(write_golden):
+    values = ["Hard", "hard", "hard", "Hard", "hard"]
+    assert slips(write_golden, "difficulty", *values) == [
+        ["'Hard' in 2 queries", "did you mean 'hard' (in 3 queries)?"]
+    ]
+
+
+def test_of_two_queries_against_one_nobody_knows_which_is_the_slip(write_golden):
+    assert slips(write_golden, "category", "factual", "factual", "factal") == []
+
+
+def test_tags_of_one_query_are_two_things(write_golden):
+    values = [["join"], ["join"], ["join"], ["join", "joins"]]
+    assert slips(write_golden, "tags", *values) == []
+
+
+def test_declared_values_are_no_slips(write_golden):
+    header = {"rules": {"category": ["factual", "factal"]}}
+    assert not len(rs.validate(write_golden([header, *rows("category", "factual", "factal")])))
+
+
+def test_a_field_of_many_names_is_no_vocabulary(write_golden):
+    names = [f"name {chr(97 + n // 676)}{chr(97 + n // 26 % 26)}{chr(97 + n % 26)}x"
+             for n in range(2100)]  # fmt: skip
+    assert slips(write_golden, "category", *["name aaay"] * 3, *names) == []
+
+
+def test_fields_that_look_misspelt_are_named_once_with_the_line_of_the_first(write_golden):
+    text = ("- id: q1\n  query: a\n  answerable: false\n- id: q2\n  query: b\n"
+            "  answerable: false\n  categry: x\n- {id: q3, query: c, categry: y,"
+            " answerable: false}\n")  # fmt: skip
+    (problem,) = rs.validate(write_golden(text)).to_dict("records")
+    assert (problem["line"], problem["field"], problem["severity"], problem["found"]) == (
+        7, "categry", "warning", "unknown field 'categry', in 2 queries",
+    )  # fmt: skip
+    support = write_golden([{"id": "q", "query": "?", "gold_supports": [
+        {"path": "a.md", "headng": "x"}]}])  # fmt: skip
+    assert rs.validate(support)[["field", "allowed"]].to_numpy().tolist() == [
+        ["gold_supports", "did you mean 'heading'?"]
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\u200b\n"])
+def test_a_query_without_text_is_found(write_golden, text):
+    file = write_golden([{"id": "q", "query": text, "answerable": False},
+                         {"id": "r", "query": "?", "answerable": False}])  # fmt: skip
+    (problem,) = rs.validate(file).to_dict("records")
+    assert (problem["query_id"], problem["line"], problem["field"], problem["found"]) == (
+        "q", 2, "query", "no text",
+    )  # fmt: skip
+
+
+def test_an_empty_cell_of_a_table_is_a_query_without_text(tmp_path):
+    file = tmp_path / "golden.csv"
+    file.write_text("query_id,query,doc_id\nq1,how?,a\nq2,,b\nq3,why?,c\n")
+    assert rs.validate(file)[["query_id", "line", "found"]].to_numpy().tolist() == [
+        ["q2", 3, "no text but the id"]
+    ]
+    ids_only = tmp_path / "golden.qrels"
+    ids_only.write_text("q1 0 a 1\nq2 0 b 1\n")
+    assert not len(rs.validate(ids_only))
+
+
+def scoped(**more):
+    return {"id": "x", "query": "?", "expected_doc_ids": ["notes/a.md"]} | more
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "found"),
+    [
+        (scoped(folders=["work"]), "expected_doc_ids", "notes/a.md"),
+        (scoped(filters={"folder": "work"}), "expected_doc_ids", "notes/a.md"),
+        (scoped(expected_doc_ids=["d"], expected_chunk_ids=["notes/a.md#2"], folders=["note"]),
+         "expected_chunk_ids", "notes/a.md#2"),
+        ({"id": "x", "query": "?", "folders": ["work"], "gold_supports": [{"path": "notes/a.md"}]},
+         "gold_supports", "notes/a.md"),
+        ({"id": "x", "query": "?", "vaults": ["home"],
+          "gold_supports": [{"path": "a.md", "vault": "work"}]}, "gold_supports", "vault 'work'"),
+        ({"id": "x", "query": "?", "expected_metadata": {"product": "P", "year": 2024},
+          "filters": {"year": 2023, "product": "Q"}}, "expected_metadata", "year 2024"),
+    ],
+)  # fmt: skip
+def test_what_lies_outside_the_scope_is_found(write_golden, row, field, found):
+    assert rs.validate(write_golden([row]))[["field", "found"]].to_numpy().tolist() == [
+        [field, found]
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        scoped(folders=["notes"]),
+        scoped(folders=["./notes/", "work"]),
+        scoped(folders=["/"]),
+        scoped(vaults=["home"], folders=["home/notes"]),
+        scoped(expected_doc_ids=["home/notes/a.md"], vaults=["home"], folders=["notes"]),
+        scoped(expected_doc_ids=[["work/b.md", "notes/a.md"]], folders=["notes"]),
+        scoped(expected_doc_ids=["pandas.read_csv"], folders=["notes"]),
+        scoped(expected_doc_ids=["doi/10.1"], folders=["notes"]),
+        scoped(filters={"year": 2024}, expected_metadata={"year": "2024"}),
+        scoped(filters={"year": {"gte": 2025}}, expected_metadata={"year": 2024}),
+        scoped(filters={"lang": ["de", "en"]}, expected_metadata={"lang": "EN"}),
+    ],
+)
+def test_what_lies_within_the_scope_is_not(write_golden, row):
+    assert rs.validate(write_golden([row]))["rule"].tolist() == []
+
+
+def test_ids_are_paths_where_others_of_the_set_lie_in_their_folders(write_golden):
+    inside = {"id": "y", "query": "!", "expected_doc_ids": ["notes/b"], "folders": ["notes"]}
+    outside = scoped(expected_doc_ids=["work/b"], folders=["notes"])
+    assert rs.validate(write_golden([inside, outside]))["query_id"].tolist() == ["x"]
+    assert not len(rs.validate(write_golden([outside])))
+
+
+def test_a_target_in_another_querys_vault_is_found(write_golden):
+    other = {"id": "y", "query": "!", "answerable": False, "vaults": ["work"]}
+    own = scoped(expected_doc_ids=["work/a.md"], vaults=["home"])
+    assert rs.validate(write_golden([own, other]))["rule"].tolist() == ["targets are in the vaults"]
+    named_alike = own | {"folders": ["work"]}
+    assert not len(rs.validate(write_golden([named_alike, other])))
+
+
+def test_frames_and_dicts_are_validated_too():
+    labels = pd.DataFrame({"query_id": ["a", "b"], "query": ["how", " "], "doc_id": ["d", "e"]})
+    table = rs.validate(labels)
+    assert table[["query_id", "found"]].to_numpy().tolist() == [["b", "no text but the id"]] or (
+        table[["query_id", "found"]].to_numpy().tolist() == [["b", "no text"]]
+    )
+    assert table["file"].isna().all() and table["line"].isna().all()
+    assert not len(rs.validate({"a": ["d"], "b": {"e": 1}}))
