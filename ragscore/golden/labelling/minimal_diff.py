@@ -18,6 +18,7 @@ import yaml
 from ragscore.io.golden_write import flow_text, yaml_text
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WHITE = " \t\r\n\x85\u2028\u2029"  # what YAML takes for white; a no-break space is text
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -74,7 +75,7 @@ def _value(event: Any, events: Iterator[Any], text: str) -> Span:
     if isinstance(event, yaml.ScalarEvent):
         return Span(
             start,
-            start + len(text[start:end].rstrip()),
+            start + len(text[start:end].rstrip(_WHITE)),
             "scalar",
             is_loose=event.style in ("|", ">"),
         )

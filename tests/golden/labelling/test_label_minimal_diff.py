@@ -292,6 +292,12 @@ def test_any_yaml_file_and_any_edit_differ_in_that_row_only(text, data):
     checked_edit(before, query_id, changes)
 
 
+def test_a_no_break_space_is_text_not_white():
+    before = text_of("- id: a\n  query: '0'\n  variant: \xa0\n")
+    checked_edit(before, "a", {"variant": "0"})
+    checked_edit(before, "a", {"variant": None})
+
+
 @given(
     st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=4),
     st.sampled_from(["\n", "\r\n", "\n\n"]),
