@@ -140,7 +140,8 @@ def _compare(args: argparse.Namespace) -> None:
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),
     )
-    left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
+    lists_all = args.all or args.json or (cmp.profile is not None and cmp.profile.markdown)
+    left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
     print(
         cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None),
         end="\n" if args.json else "",

@@ -55,6 +55,18 @@ def test_compare_prints_the_report_of_a_profile(files, capsys):
     ] == ["loss", "win", "win"]
 
 
+def test_compare_prints_every_query_in_a_profiles_own_layout(write_golden, write_run, capsys):
+    ids = [f"q{n:02d}" for n in range(25)]
+    rows = [{"id": one, "query": "?", "expected_doc_ids": ["d"]} for one in ids]
+    hits = {"a": [hit("c", "d", 1)], "b": [hit("x", "x", 1), hit("c", "d", 2)]}
+    a, b = (write_run(name, [record(one, found) for one in ids]) for name, found in hits.items())
+    golden = write_golden(rows)
+    main(["compare", str(a), str(b), "--golden", str(golden), "--profile", "kebab"])
+    out, err = capsys.readouterr()
+    assert err == "" and out.startswith("# Eval compare: `a` vs `b`\n")
+    assert out.count("| loss | 1 | 2 | rank 1→2 |\n") == 25
+
+
 def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
     golden, a, b = files
     main(["compare", a, b, "--golden", golden])

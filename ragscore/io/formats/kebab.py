@@ -155,7 +155,9 @@ def _aggregate(
 def _numbers(
     values: Record, place: str, line: int | None, problems: Problems, prefix: str = ""
 ) -> Iterator[tuple[str, float | None]]:
-    """Yield every number of nested objects by its dotted name."""
+    """Yield every number of nested objects by its dotted name; cut-offs go up."""
+    if all(name.isdecimal() for name in values):
+        values = dict(sorted(values.items(), key=lambda item: int(item[0])))
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _numbers(value, f"{place}.{name}", line, problems, f"{prefix}{name}.")

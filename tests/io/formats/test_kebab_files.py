@@ -234,6 +234,9 @@ def test_a_comparison_is_two_runs_that_only_report(write, layout, name):
     assert not len(results.responses) and not len(results.hits)
     assert values(results, "a")["precision_at_k_chunk.3"] == 0.1111
     assert values(results, "b")["mrr"] == 0.8333
+    # in the order of cut-offs, also where a file sorts its keys as text
+    names = [name for name in values(results, "b") if name.startswith("hit_at_k")]
+    assert names == [f"hit_at_k.{k}" for k in (1, 3, 5, 10)]
     ranks = results.reported[results.reported["metric"] == "hit_rank"]
     assert ranks["value"].fillna(-1).tolist() == [1, 2, 4, 1, -1, 1]
     of_b = ranks[ranks["run_id"] == "b"]
