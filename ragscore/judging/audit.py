@@ -8,7 +8,9 @@ and criterion; a random sample of answers to annotate.
 import json
 import math
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,25 +23,36 @@ from ragscore.io.output import write_json
 from ragscore.judging.reliability import (
     JudgedValues,
     agreement,
-    is_good,
+    clusters_of,
     scale_of,
     values_of,
 )
 from ragscore.judging.run import Judged
+from ragscore.scoring.intervals import Groups
 from ragscore.scoring.judgments import CRITERIA, FAILED, NOT_MEASURABLE
-from ragscore.stats import LEAST_LABELS, krippendorff_alpha, ppi_mean, two_sample_p, wilson_interval
+from ragscore.scoring.limits import Limits, check_limits, good_from
+from ragscore.stats import (
+    LEAST_LABELS,
+    interval_of_means,
+    krippendorff_alpha,
+    ppi_mean,
+    rank_correlation,
+    two_sample_p,
+)
 
 AUDIT_FILE = "judge_audit.json"
 MIN_PAIRS = 10  # a correlation of fewer pairs has an interval too wide to be worth showing
 UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
-_COLUMNS = ["criterion", "judge", "measure", "value", "low", "high", "n"]
+_COLUMNS = ["criterion", "judge", "measure", "value", "low", "high", "n", "n_clusters"]
 _TYPES = dict.fromkeys(_COLUMNS[:3], "str") | dict.fromkeys(_COLUMNS[3:6], "float64")
 _MEAN_COLUMNS = [
     "run_id", "criterion", "n_judged", "n_labels", "judge_mean", "label_mean", "mean", "low",
     "high", "weight", "effective_n", "refused",
 ]  # fmt: skip
-Measure = tuple[str, float, float, float, int]
-"""Name, value, low, high and n of one measure."""
+Measure = tuple[str, float, float, float, int, int]
+"""Name, value, low, high, n and number of clusters of one measure."""
+Clusters = Callable[[pd.Series], Groups | None]
+"""Query ids -> the cluster of each, None if each stands alone."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +63,9 @@ class JudgeAudit:
     ----------
     table
         One row per criterion and measure: criterion, judge, measure, `value`, its 95 % interval
-        `low`, `high` (NaN if it has none), and `n`, the number of observations. A measure that
-        could not be taken has no row.
+        `low`, `high` (NaN if it has none), `n`, the number of observations, and `n_clusters`, that
+        of independent ones: all that belongs to one query, or to its paraphrases, is one cluster,
+        and intervals go by them. A measure that could not be taken has no row.
 
         - `failed_rate`, `not_measurable_rate`: shares of judgments.
         - `repeat_flip_rate`, `repeat_sd`, `repeat_alpha`: agreement of the judge's own repeats.
@@ -91,6 +105,8 @@ def audit(
     labels: pd.DataFrame | None = None,
     *,
     reversed_context: JudgedValues | None = None,
+    thresholds: Mapping[str, Limits] | None = None,
+    cluster: str | None = "group",
     seed: int = 0,
 ) -> JudgeAudit:
     """Audit the judges: failures, consistency, biases, agreement with people, usage.
@@ -101,6 +117,8 @@ def audit(
         Human annotations: query_id, criterion, value and, with several runs, run_id.
     reversed_context
         The same answers judged with order="reversed", to measure position effects.
+    thresholds, cluster
+        What counts as good, and which queries depend on each other: as for `rs.judging.agreement`.
     seed
         Seed of the resamples behind intervals.
 
@@ -118,9 +136,11 @@ def audit(
     --------
     >>> judged.audit(labels).table.query("measure == 'people_kappa'")
     """
-    results = judged.results
+    results, limits = judged.results, check_limits(thresholds)
+    clusters = partial(clusters_of, golden=judged.golden, cluster=cluster)
     with_people, with_reversed = (
-        _agreement_by_criterion(judged, other, seed) for other in (labels, reversed_context)
+        _agreement_by_criterion(judged, other, limits, cluster, seed)
+        for other in (labels, reversed_context)
     )
     values = values_of(results, results)
     rows: list[tuple[Any, ...]] = []
@@ -130,17 +150,19 @@ def audit(
             continue
         own = judgments[judgments["criterion"] == criterion]
         measures = [
-            *_state_rates(own),
-            *_repeat_measures(results, own, criterion, seed),
-            *_length_effect(values[values["criterion"] == criterion], results),
+            *_state_rates(own, clusters),
+            *_repeat_measures(
+                results, own, criterion, good_from(criterion, limits), clusters, seed
+            ),
+            *_length_effect(values[values["criterion"] == criterion], results, clusters),
         ]
         if criterion == "context_precision":
-            measures += _rank_effect(own, results)
+            measures += _rank_effect(own, results, clusters)
         if agreement := with_reversed.get(criterion):
-            n = int(agreement["n"])
+            counts = int(agreement["n"]), int(agreement["n_clusters"])
             measures += [
-                ("position_effect", agreement["bias"], math.nan, math.nan, n),
-                ("position_flip_rate", agreement["flip"], math.nan, math.nan, n),
+                ("position_effect", agreement["bias"], math.nan, math.nan, *counts),
+                ("position_flip_rate", agreement["flip"], math.nan, math.nan, *counts),
             ]
         if agreement := with_people.get(criterion):
             measures += _people_measures(agreement)
@@ -152,31 +174,41 @@ def audit(
 
 
 def _agreement_by_criterion(
-    judged: JudgedValues, other: JudgedValues | None, seed: int
+    judged: JudgedValues,
+    other: JudgedValues | None,
+    limits: dict[str, Limits],
+    cluster: str | None,
+    seed: int,
 ) -> dict[Any, dict[Any, Any]]:
     """Return the rows of the agreement table by criterion; none without the other side."""
     if other is None:
         return {}
     with warnings.catch_warnings():  # the audit itself shows the disagreement
         warnings.simplefilter("ignore", UserWarning)
-        table = agreement(judged, other, seed=seed).table
-    return table.set_index("criterion").to_dict("index")
+        found = agreement(judged, other, thresholds=limits, cluster=cluster, seed=seed)
+    return found.table.set_index("criterion").to_dict("index")
 
 
-def _state_rates(own: pd.DataFrame) -> list[Measure]:
+def _state_rates(own: pd.DataFrame, clusters: Clusters) -> list[Measure]:
     keys = [own[name].astype("str") for name in ("run_id", "query_id", "judge", "repeat")
             if name in own]  # fmt: skip
     state = own["state"].astype("str") if "state" in own else pd.Series("scored", index=own.index)
     states = pd.DataFrame({"failed": state == FAILED, "not_measurable": state == NOT_MEASURABLE})
-    of_judgments = states.groupby(keys, dropna=False).any()
+    of_judgments = states.groupby(keys, dropna=False).any().reset_index("query_id")
+    groups = clusters(of_judgments["query_id"])
     return [
-        _rate("failed_rate", of_judgments["failed"]),
-        _rate("not_measurable_rate", of_judgments["not_measurable"]),
+        _rate("failed_rate", of_judgments["failed"], groups),
+        _rate("not_measurable_rate", of_judgments["not_measurable"], groups),
     ]
 
 
 def _repeat_measures(
-    results: Results, own: pd.DataFrame, criterion: str, seed: int
+    results: Results,
+    own: pd.DataFrame,
+    criterion: str,
+    least: float,
+    clusters: Clusters,
+    seed: int,
 ) -> list[Measure]:
     """Return flips of good or not, spread within an answer, and alpha, over a judge's repeats."""
     if "repeat" not in own or own["repeat"].nunique() < 2:
@@ -192,27 +224,28 @@ def _repeat_measures(
     )
     if not len(wide):
         return []
-    good = wide.apply(lambda column: is_good(criterion, column))
-    alpha = krippendorff_alpha(wide.to_numpy(), "interval", seed=seed)
+    groups = clusters(wide.index.get_level_values("query_id").to_series())
+    alpha = krippendorff_alpha(wide.to_numpy(), "interval", groups=groups, seed=seed)
     sd = float(np.sqrt(wide.var(axis=1, ddof=1).mean()))
     return [
-        _rate("repeat_flip_rate", good.nunique(axis=1) > 1),
-        ("repeat_sd", sd, math.nan, math.nan, len(wide)),
-        ("repeat_alpha", alpha.value, alpha.low, alpha.high, alpha.n),
+        _rate("repeat_flip_rate", (wide >= least).nunique(axis=1) > 1, groups),
+        ("repeat_sd", sd, math.nan, math.nan, len(wide), alpha.n_groups),
+        ("repeat_alpha", alpha.value, alpha.low, alpha.high, alpha.n, alpha.n_groups),
     ]
 
 
-def _length_effect(values: pd.DataFrame, results: Results) -> list[Measure]:
+def _length_effect(values: pd.DataFrame, results: Results, clusters: Clusters) -> list[Measure]:
     keys = ["run_id", "query_id"]
     if "answer" not in results.responses:
         return []
     answers = results.responses[[*keys, "answer"]].astype({"run_id": "str"})
     both = values.merge(answers, on=keys).dropna(subset=["answer"])
     lengths = np.asarray(both["answer"].str.len(), dtype=np.float64)
-    return _correlation("length_effect", lengths, both["value"].to_numpy("float64"))
+    groups = clusters(both["query_id"])
+    return _correlation("length_effect", lengths, both["value"].to_numpy("float64"), groups)
 
 
-def _rank_effect(own: pd.DataFrame, results: Results) -> list[Measure]:
+def _rank_effect(own: pd.DataFrame, results: Results, clusters: Clusters) -> list[Measure]:
     if "chunk_id" not in results.hits:
         return []
     keys = ["run_id", "query_id", "chunk_id"]
@@ -220,22 +253,25 @@ def _rank_effect(own: pd.DataFrame, results: Results) -> list[Measure]:
     hits = results.hits[[*keys, "rank"]].dropna().astype(as_text).drop_duplicates(keys)
     verdicts = own.rename(columns={"item": "chunk_id"})[[*keys, "value"]].astype(as_text)
     both = verdicts.merge(hits, on=keys).dropna(subset=["value"])
-    return _correlation(
-        "rank_effect", both["rank"].to_numpy("float64"), both["value"].to_numpy("float64")
-    )
+    rank, value = (both[name].to_numpy("float64") for name in ("rank", "value"))
+    return _correlation("rank_effect", rank, value, clusters(both["query_id"]))
 
 
 def _people_measures(agreement: dict[str, Any]) -> list[Measure]:
-    n = int(agreement["n"])
+    counts = int(agreement["n"]), int(agreement["n_clusters"])
     disagreement = (agreement[name] for name in ("disagreement", "low", "high"))
     return [
         *(
-            (f"people_{name}", *(agreement[f"{name}{end}"] for end in ("", "_low", "_high")), n)
+            (
+                f"people_{name}",
+                *(agreement[f"{name}{end}"] for end in ("", "_low", "_high")),
+                *counts,
+            )
             for name in ("kappa", "weighted_kappa", "alpha")
         ),
         # The agreement has the judge as side a and people as b; its bias is people - judge.
-        ("people_bias", -agreement["bias"], math.nan, math.nan, n),
-        ("people_disagreement", *disagreement, n),
+        ("people_bias", -agreement["bias"], math.nan, math.nan, *counts),
+        ("people_disagreement", *disagreement, *counts),
     ]
 
 
@@ -253,30 +289,34 @@ def _usage_measures(log: pd.DataFrame) -> list[Measure]:
         "cost_usd": total["cost_usd"],
     }
     return [
-        (name, float(value), math.nan, math.nan, len(asked)) for name, value in measures.items()
+        (name, float(value), math.nan, math.nan, len(asked), asked["query_id"].nunique())
+        for name, value in measures.items()
     ]
 
 
-def _rate(name: str, flags: pd.Series) -> Measure:
-    share, n = float(flags.mean()), len(flags)
-    low, high = wilson_interval(np.array([share]), np.array([float(n)]))
-    return name, share, float(low[0]), float(high[0]), n
+def _rate(name: str, flags: pd.Series, groups: Groups | None) -> Measure:
+    values = flags.to_numpy("float64")
+    low, high = interval_of_means(values, "binary", groups=groups)
+    return name, float(values.mean()), float(low[0]), float(high[0]), *_counts(values, groups)
+
+
+def _counts(values: npt.NDArray[np.float64], groups: Groups | None) -> tuple[int, int]:
+    """Return the numbers of values and of clusters; a value of no cluster (-1) is one."""
+    if groups is None:
+        return len(values), len(values)
+    return len(values), len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
 
 
 def _correlation(
-    name: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+    name: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], groups: Groups | None
 ) -> list[Measure]:
-    """Return Spearman's rank correlation with Fisher's interval, unless a side is constant."""
-    n = len(x)
+    """Return Spearman's rank correlation with its interval, unless a side is constant."""
+    n, n_clusters = _counts(x, groups)
     if n < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return []
-    from scipy.stats import norm, spearmanr
-
-    rho = float(spearmanr(x, y).statistic)
-    if n < MIN_PAIRS or abs(rho) >= 1:
-        return [(name, rho, math.nan, math.nan, n)]
-    half = float(norm.ppf(0.975)) * math.sqrt((1 + rho**2 / 2) / (n - 3))  # Bonett and Wright 2000
-    return [(name, rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), n)]
+    found = rank_correlation(x, y, groups=groups)
+    low, high = (found.low, found.high) if n >= MIN_PAIRS else (math.nan, math.nan)
+    return [(name, found.value, low, high, n, n_clusters)]
 
 
 def sample_for_annotation(judged: Judged, n: int = 50, *, seed: int = 0) -> pd.DataFrame:

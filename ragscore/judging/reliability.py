@@ -5,7 +5,7 @@ disagreement and coefficients of agreement by criterion, with intervals.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,26 +13,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, records_of
+from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import check_choice, warn
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
+from ragscore.scoring.intervals import Groups, bounds_of, query_clusters, shared_only
 from ragscore.scoring.judgments import CRITERIA, score_judgments
+from ragscore.scoring.limits import POINTS_FROM, Limits, check_limits, good_from
 from ragscore.scoring.metrics import BY_NAME
 from ragscore.scoring.rules import response_of
-from ragscore.stats import cohen_kappa, krippendorff_alpha, weighted_kappa, wilson_interval
+from ragscore.stats import cohen_kappa, interval_of_means, krippendorff_alpha, weighted_kappa
 
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
-# Upper end of a scale -> lowest good value; other scales are split in the middle.
-GOOD_FROM = {5.0: 4.0}
 RELIABILITY_FILE = "agreement.json"
 _CELL = ["run_id", "query_id", "criterion"]
 _COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")
 _COLUMNS = [
-    "criterion", "n", "n_only_a", "n_only_b", "far", "flip", "disagreement", "low", "high", "bias",
+    "criterion", "n", "n_clusters", "n_only_a", "n_only_b", "good_from", "far", "flip",
+    "disagreement", "low", "high", "bias",
     *(f"{name}{end}" for name in _COEFFICIENTS for end in ("", "_low", "_high")),
 ]  # fmt: skip
 JudgedValues = Judged | Results | pd.DataFrame
@@ -46,13 +47,15 @@ class JudgeAgreement:
     Attributes
     ----------
     table
-        One row per criterion. Counts: `n` responses with values of both sides, `n_only_a`,
-        `n_only_b`. Rates among the n, 0 to 1, lower is better: `far`, values more than a fifth of
-        the scale apart; `flip`, only one side calls the answer good; `disagreement`, either of
-        them, with its 95 % interval `low`, `high`. `bias` is the mean of b - a. Coefficients, at
+        One row per criterion. Counts: `n` responses with values of both sides, in `n_clusters`
+        (answers to one query, and to its paraphrases, are one); `n_only_a`, `n_only_b`. Rates among
+        the n, 0 to 1, lower is better: `far`, values more than a fifth of the scale apart; `flip`,
+        only one side calls the answer good (a value from `good_from` on); `disagreement`, either
+        of them, with its 95 % interval `low`, `high`. `bias` is the mean of b - a. Coefficients, at
         most 1, each with a 95 % interval `_low`, `_high`: `kappa` (Cohen's, good or not),
         `weighted_kappa` (quadratic weights) and `alpha` (Krippendorff's: ordinal for points,
-        nominal for yes or no, else interval).
+        nominal for yes or no, else interval). Intervals take clusters, not responses, as
+        independent; NaN where there is a single one.
     pairs
         One row per response and criterion with values of both sides: run_id, query_id, criterion,
         `a`, `b`.
@@ -63,8 +66,9 @@ class JudgeAgreement:
 
     def __repr__(self) -> str:
         rows = [
-            f"{row.criterion} {row.disagreement:.0%} of {row.n}"
-            for row in self.table.itertuples(index=False)
+            f"{row['criterion']} {row['disagreement']:.0%} of {row['n']}"
+            + ("" if row["n_clusters"] == row["n"] else f" in {row['n_clusters']} clusters")
+            for row in self.table.to_dict("records")
         ]
         return f"JudgeAgreement: disagreement {', '.join(rows)}"
 
@@ -88,7 +92,7 @@ class JudgeAgreement:
         """Read the file that `write` wrote."""
         content = json.loads((Path(folder) / RELIABILITY_FILE).read_text(encoding="utf-8"))
         table = pd.DataFrame(content["table"], columns=_COLUMNS).astype(
-            dict.fromkeys(_COLUMNS[4:], "float64") | {"criterion": "str"}
+            dict.fromkeys(_COLUMNS[5:], "float64") | {"criterion": "str"}
         )
         pairs = pd.DataFrame(content["pairs"], columns=[*_CELL, "a", "b"]).astype(
             dict.fromkeys(_CELL, "str") | {"a": "float64", "b": "float64"}
@@ -96,7 +100,14 @@ class JudgeAgreement:
         return cls(table, pairs)
 
 
-def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreement:
+def agreement(
+    a: JudgedValues,
+    b: JudgedValues,
+    *,
+    thresholds: Mapping[str, Limits] | None = None,
+    cluster: str | None = "group",
+    seed: int = 0,
+) -> JudgeAgreement:
     """Measure how well two judges agree on the same answers.
 
     Parameters
@@ -105,6 +116,13 @@ def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreem
         A result of `rs.judge`, results with judgments, or human annotations: a frame with
         `query_id`, `criterion`, `value`, and `run_id` if the other side has several runs. Several
         judges, raters or repeats of one side are averaged.
+    thresholds
+        {criterion: (bad, good)}: a value from `good` on is good. By default from .8 of the
+        criterion's scale, in whole points (4 of 0 to 5, 3 of 0 to 4), and half of the verdicts
+        where judges say yes or no.
+    cluster
+        The column of `golden.queries` whose equal values make queries depend on each other, if a
+        side comes from `rs.judge`. Answers to one query are always one cluster.
     seed
         Seed of the resamples behind the intervals.
 
@@ -112,7 +130,8 @@ def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreem
     ------
     DataError
         No response and criterion with values of both sides; annotations with missing columns, or
-        with values outside the criterion's range.
+        with values outside the criterion's range; thresholds that aren't (bad, good); an unknown
+        `cluster`.
 
     Warns
     -----
@@ -128,9 +147,11 @@ def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreem
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    judged = set(pairs["criterion"])
+    judged, limits = set(pairs["criterion"]), check_limits(thresholds)
+    known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
+    golden = known[0] if known else None
     rows = [
-        _agreement(name, both[both["criterion"] == name], seed)
+        _agreement(name, both[both["criterion"] == name], limits, golden, cluster, seed)
         for name in CRITERIA
         if name in judged
     ]
@@ -145,29 +166,42 @@ def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreem
     return JudgeAgreement(table, pairs)
 
 
-def _agreement(criterion: str, both: pd.DataFrame, seed: int) -> list[Any]:
+def _agreement(
+    criterion: str,
+    both: pd.DataFrame,
+    limits: dict[str, Limits],
+    golden: Golden | None,
+    cluster: str | None,
+    seed: int,
+) -> list[Any]:
     """Return the row of one criterion, in the order of `_COLUMNS`."""
     pairs = both.dropna(subset=["a", "b"])
+    groups = clusters_of(pairs["query_id"], golden, cluster)
     a, b, n = pairs["a"], pairs["b"], len(pairs)
     low_end, high_end = scale_of(criterion)
     is_far = (a - b).abs() > FAR * (high_end - low_end) + 1e-9
-    a_good, b_good = is_good(criterion, a), is_good(criterion, b)
+    least = good_from(criterion, limits)
+    a_good, b_good = a >= least, b >= least
     is_flip = a_good != b_good
-    disagreement = float((is_far | is_flip).mean())
-    low, high = wilson_interval(np.array([disagreement]), np.array([float(n)]))
+    disagrees = (is_far | is_flip).to_numpy("float64")
+    disagreement = float(disagrees.mean())
+    low, high = interval_of_means(disagrees, "binary", groups=groups)
     is_binary = BY_NAME[criterion].kind == "binary"
-    scale = "ordinal" if high_end == 5 else "nominal" if is_binary else "interval"
+    is_points = high_end - low_end >= POINTS_FROM
+    scale = "ordinal" if is_points else "nominal" if is_binary else "interval"
     coefficients = [
-        cohen_kappa(a_good, b_good, seed=seed),
-        weighted_kappa(a, b, seed=seed),
-        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, seed=seed),
+        cohen_kappa(a_good, b_good, groups=groups, seed=seed),
+        weighted_kappa(a, b, groups=groups, seed=seed),
+        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, groups=groups, seed=seed),
     ]
     rates = [float(is_far.mean()), float(is_flip.mean()), disagreement]
     return [
         criterion,
         n,
+        coefficients[0].n_groups,
         int(both["b"].isna().sum()),
         int(both["a"].isna().sum()),
+        least,
         *rates,
         float(low[0]),
         float(high[0]),
@@ -318,11 +352,19 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
 
 def scale_of(criterion: str) -> tuple[float, float]:
     """Return the ends of a criterion's scale."""
-    low, _, high = BY_NAME[criterion].range.partition(" to ")
-    return float(low), float(high)
+    return bounds_of(BY_NAME[criterion])
 
 
-def is_good(criterion: str, values: pd.Series) -> pd.Series:
-    """Return True for good values: from 4 of 5 points, or in the upper half of another scale."""
-    low, high = scale_of(criterion)
-    return values >= GOOD_FROM.get(high, (low + high) / 2)
+def clusters_of(
+    query_ids: pd.Series, golden: Golden | None = None, cluster: str | None = "group"
+) -> Groups | None:
+    """Return a cluster number per row, -1 for rows that stand alone; None if all of them do.
+
+    Rows of one query are one cluster, and so are those of queries that share a value of the golden
+    set's column `cluster`.
+    """
+    codes = pd.factorize(query_ids)[0].astype(np.int64)
+    shared = query_clusters(golden, pd.Index(query_ids), cluster)
+    if shared is not None:
+        codes = np.where(shared < 0, codes, len(codes) + shared)
+    return shared_only(codes)

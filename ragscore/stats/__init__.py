@@ -10,6 +10,7 @@ from ragscore.stats.agreement import (
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
+    rank_correlation,
     weighted_kappa,
 )
 from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
@@ -95,11 +96,10 @@ __all__ = [
     "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
     "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "overall_word",
     "paired_p", "pooled_sd", "ppi_difference", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval",
-    "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error",
-    "t_interval", "t_quantile", "tango_interval", "tied_sets", "two_sample_p",
-    "two_sample_test",
-    "variance_components", "verdict", "weighted_kappa", "wilson_interval",
+    "quantile_interval", "queries_needed", "rank_correlation", "rate_power", "repeat_means",
+    "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
+    "tied_sets", "two_sample_p", "two_sample_test", "variance_components", "verdict",
+    "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Figures worked by hand, and what is refused.
 """
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -513,3 +514,95 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     assert_frame_equal(rs.judging.load_ledger(store.path("r")), first.ledger)
     store.refresh(golden)
     assert len(store.load("r").judgments) == len(first.judgments)
+
+
+# Answers to one query, and thresholds
+
+
+def of_topics(n_runs, n_topics, seed=0):
+    """Points by two judges for several runs' answers; some topics are hard to judge."""
+    rng = np.random.default_rng(seed)
+    keys = [(f"r{run}", f"t{topic}") for run in range(n_runs) for topic in range(n_topics)]
+    topic = np.array([int(query[1:]) for _, query in keys])
+    truth = rng.integers(0, 6, len(keys))
+    is_off = rng.random(len(keys)) < np.where(topic % 2, 0.05, 0.7)
+    frame = pd.DataFrame(keys, columns=["run_id", "query_id"]).assign(criterion="judge_correctness")
+    return frame.assign(value=truth.astype(float)), frame.assign(
+        value=np.where(is_off, rng.integers(0, 6, len(keys)), truth).astype(float)
+    )
+
+
+def test_answers_to_one_query_are_one_cluster():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = rs.judging.agreement(*of_topics(40, 22))
+        one_run = rs.judging.agreement(*of_topics(1, 880))
+    row, alone = found.table.iloc[0], one_run.table.iloc[0]
+    assert (row["n"], row["n_clusters"], alone["n_clusters"]) == (880, 22, 880)
+    assert "of 880 in 22 clusters" in repr(found) and "clusters" not in repr(one_run)
+    for name in ("kappa", "weighted_kappa", "alpha"):
+        width = row[f"{name}_high"] - row[f"{name}_low"]
+        assert width > 1.8 * (alone[f"{name}_high"] - alone[f"{name}_low"])
+        assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+    assert row["high"] - row["low"] > 1.8 * (alone["high"] - alone["low"])
+    assert rs.judging.JudgeAgreement is type(found)
+
+
+def test_what_is_good_follows_the_scale_and_can_be_given():
+    first, second = of_topics(1, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        usual, lower = (
+            rs.judging.agreement(first, second, thresholds=given).table.iloc[0]
+            for given in (None, {"judge_correctness": (2, 3)})
+        )
+    assert (usual["good_from"], lower["good_from"]) == (4, 3)
+    for row in (usual, lower):
+        good = [side["value"] >= row["good_from"] for side in (first, second)]
+        assert row["flip"] == pytest.approx((good[0] != good[1]).mean())
+    with pytest.raises(rs.DataError, match="thresholds: found 3 for judge_correctness"):
+        rs.judging.agreement(first, second, thresholds={"judge_correctness": 3})
+
+
+def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging, write_golden):
+    golden = rs.load_golden(
+        write_golden(
+            "".join(
+                f"- {{id: q{n}, query: q{n}, group: g{n // 2}, expected_doc_ids: [d{n // 2}]}}\n"
+                for n in range(8)
+            )
+        )
+    )
+    points = [5, 4, 1, 2, 3, 0, 5, 1]
+    results, other = judging(points), judging([5, 4, 2, 2, 3, 1, 5, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        known = rs.judging.agreement(rs.judging.Judged(results, golden=golden), other)
+        unknown = rs.judging.agreement(results, other)
+        alone = rs.judging.agreement(rs.judging.Judged(results, golden=golden), other, cluster=None)
+    assert [one.table["n_clusters"].iloc[0] for one in (known, unknown, alone)] == [4, 8, 8]
+
+
+def test_the_card_says_how_many_clusters_its_measures_have():
+    rng = np.random.default_rng(0)
+    chunks, queries = 5, 30
+    rows = [
+        {"run_id": "x", "query_id": f"q{n}", "criterion": "context_precision", "item": f"c{n}-{c}",
+         "value": float(rng.random() < (0.9 - 0.15 * c if n % 3 else 0.1)), "judge": "m"}
+        for n in range(queries) for c in range(chunks)
+    ]  # fmt: skip
+    keys = pd.DataFrame(rows)[["run_id", "query_id"]]
+    hits = keys.assign(
+        rank=np.tile(np.arange(1, chunks + 1), queries),
+        chunk_id=[one["item"] for one in rows],
+    )
+    results = rs.Results(
+        runs=pd.DataFrame({"run_id": ["x"]}),
+        responses=keys.drop_duplicates().assign(query="?", answer="words"),
+        hits=hits,
+        judgments=pd.DataFrame(rows),
+    )
+    found = card(results)
+    row = found["context_precision", "rank_effect"]
+    assert (row.n, row.n_clusters) == (150, 30) and row.low < row.value < row.high
+    assert found["context_precision", "failed_rate"].n_clusters == 30

@@ -101,8 +101,9 @@ class Comparison:
         One row per fact that should be equal (state: equal, differs, unknown), and one row per
         config key that differs (with `vary=`, `declared` tells if it was meant to).
     flips
-        One row per answer metric (0/1 or judge's points) and query that went from good to bad
-        (kind: regression) or back (improvement), with both values `baseline`, `candidate`.
+        One row per answer metric (0/1, or what a judge measured) and query that went from good to
+        bad (kind: regression) or back (improvement), with both values `baseline`, `candidate` and
+        the limits: worse than `bad` is bad, `good` and better is good (`ScoreDiff.flips`).
     flip_counts
         One row per metric that flipped: `n_regressions`, `n_improvements`, `p`, `p_exact` and
         `p_adjusted` as in `deltas`, and the `verdict`.

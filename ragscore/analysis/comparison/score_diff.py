@@ -19,6 +19,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import markdown_table, shown_number
+from ragscore.scoring.limits import check_limits, limits_of
 from ragscore.scoring.metrics import describe, parse_label
 from ragscore.scoring.summary import metric_columns
 
@@ -36,8 +37,6 @@ METRIC_DTYPES = {
 }
 # the words of the JSON, which another harness reads too -> ours
 JSON_COUNTS = {"winners": "n_better", "losers": "n_worse", "unchanged": "n_same"}
-# bad below the first, good from the second
-POINTS = {"judge_groundedness": (3.0, 4.0), "judge_correctness": (3.0, 4.0)}
 LARGEST = 3  # queries that are listed in each direction
 
 
@@ -79,28 +78,30 @@ class ScoreDiff(FramesResult):
         thresholds
             {metric: (bad, good)} beside, or instead of, those known: a value worse than `bad` is
             bad, one at least as good as `good` is good, what lies between is neither. Known are
-            binary metrics (0 and 1) and judges' points (bad below 3, good from 4).
+            binary metrics (0 and 1), and what judges measure by its scale: bad below .6 and good
+            from .8 of it, in whole points (0 to 5: 3 and 4; 0 to 4: 2 and 3; 1 to 5: 3 and 4).
+            Columns of your own with a declared direction and range go by theirs.
 
         Returns
         -------
         `metric`, `query_id`, `baseline`, `candidate` (the values), `kind` (regression,
-        improvement); the largest change of a metric first. A query that lacks a value in one of
-        the runs has not flipped.
+        improvement), and the limits `bad`, `good`; the largest change of a metric first. A query
+        that lacks a value in one of the runs has not flipped.
 
         Raises
         ------
         DataError
-            A threshold for a metric that isn't there.
+            A threshold for a metric that isn't there, or that isn't (bad, good).
         """
         names = [str(name) for name in self.metrics["metric"]]
-        given = thresholds or {}
+        given = check_limits(thresholds)
         if unknown := sorted(set(given) - set(names)):
             raise DataError(
                 f"no column {name_list(unknown)}",
                 field="thresholds",
                 allowed=nearest(unknown[0], names, "scores has"),
             )
-        limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
+        limits = {name: found for name in names if (found := given.get(name) or limits_of(name))}
         changes = self.largest_changes
         changes = changes[changes["metric"].isin(list(limits)).to_numpy()]
         sides = pd.DataFrame(list(limits.values()), index=list(limits), columns=["bad", "good"])
@@ -110,7 +111,8 @@ class ScoreDiff(FramesResult):
         is_regression = (before >= sign * good) & (after < sign * bad)
         is_improvement = (before < sign * bad) & (after >= sign * good)
         kind = np.select([is_regression, is_improvement], ["regression", "improvement"], "")
-        return changes.drop(columns="delta").assign(kind=kind)[kind != ""].reset_index(drop=True)
+        rows = changes.drop(columns="delta").assign(kind=kind, bad=bad, good=good)
+        return rows[kind != ""].reset_index(drop=True)
 
     def to_markdown(self) -> str:
         """Return a table with means, difference and counts of queries per metric."""
@@ -250,8 +252,8 @@ def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
     Returns
     -------
-    `metric`, `query_id`, values `baseline` and `candidate`, `kind` (regression, improvement); see
-    `ScoreDiff.flips` for the limits.
+    `metric`, `query_id`, values `baseline` and `candidate`, `kind` (regression, improvement), and
+    the limits `bad` and `good`; see `ScoreDiff.flips`.
     """
     chosen = [
         name
@@ -280,14 +282,6 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
     return changes[is_large.to_numpy()].reset_index(drop=True)
-
-
-def _limits(name: str) -> tuple[float, float] | None:
-    """Return the values (bad, good) of a metric whose limits are known, else None."""
-    metric = describe(name)
-    if metric.kind == "binary":
-        return (0.0, 0.0) if metric.better == "lower" else (1.0, 1.0)
-    return POINTS.get(name)
 
 
 def _is_lower(changes: pd.DataFrame) -> npt.NDArray[np.bool_]:

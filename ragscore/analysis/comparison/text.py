@@ -179,7 +179,7 @@ def shown_tails(deltas: pd.DataFrame) -> list[str]:
 
 
 def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """One row per metric whose answers flipped, as text: how many each way, and which."""
+    """One row per metric whose answers flipped, as text: how many each way, limits, and which."""
     kinds = {"good to bad": "regression", "bad to good": "improvement"}
     kind, metric = flips["kind"], flips["metric"].astype("str")
     lists = {
@@ -196,9 +196,19 @@ def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
             "bad to good": counts["n_improvements"],
             "corrected p": [_shown_p(p) for p in counts["p_adjusted"]],
             "candidate is": counts["verdict"],
+            "good, bad": [_limits_text(flips, name) for name in counts["metric"]],
             **lists,
         }
     )
+
+
+def _limits_text(flips: pd.DataFrame, metric: str) -> str:
+    """Return what counts as good and as bad: "≥ 4, < 3"."""
+    bad, good = flips.loc[(flips["metric"] == metric).to_numpy(), ["bad", "good"]].iloc[0]
+    better, worse = ("≤", ">") if describe(metric).better == "lower" else ("≥", "<")
+    if bad == good and describe(metric).kind == "binary":
+        return f"{good:g}, {1 - good:g}"
+    return f"{better} {good:g}, {worse} {bad:g}"
 
 
 def shown_decision(overall: str, aspects: pd.DataFrame) -> list[str]:

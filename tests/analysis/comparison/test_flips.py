@@ -6,6 +6,9 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.score_diff import diff_scores
+from ragscore.scoring.judgments import CRITERIA, OF_CLAIMS
+from ragscore.scoring.limits import limits_of
+from ragscore.scoring.metrics import declare
 
 
 def scores_of(metric, before, after):
@@ -57,9 +60,61 @@ def test_a_metric_without_limits_flips_by_thresholds_only():
 def test_both_values_stand_beside_the_kind_metric_by_metric():
     scores = scores_of("hit@1", [1.0, 0], [0.0, 1]).assign(judge_correctness=[5.0, 2, 2, 4.5])
     rows = diff_scores(scores, "a", "b").flips()
-    assert rows.columns.tolist() == ["metric", "query_id", "baseline", "candidate", "kind"]
-    assert rows.to_numpy().tolist() == [
-        ["hit@1", "q0", 1, 0, "regression"], ["hit@1", "q1", 0, 1, "improvement"],
-        ["judge_correctness", "q0", 5, 2, "regression"],
-        ["judge_correctness", "q1", 2, 4.5, "improvement"],
+    assert rows.columns.tolist() == [
+        "metric", "query_id", "baseline", "candidate", "kind", "bad", "good",
     ]  # fmt: skip
+    assert rows.to_numpy().tolist() == [
+        ["hit@1", "q0", 1, 0, "regression", 1, 1], ["hit@1", "q1", 0, 1, "improvement", 1, 1],
+        ["judge_correctness", "q0", 5, 2, "regression", 3, 4],
+        ["judge_correctness", "q1", 2, 4.5, "improvement", 3, 4],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scale", "bad", "good"),
+    [
+        ((0, 5), 3, 4), ((0, 4), 2, 3), ((1, 5), 3, 4), ((0, 10), 6, 8), ((0, 1), 0.6, 0.8),
+        ((0, 3), 1, 2), ((1, 10), 6, 8), ((0, 100), 60, 80), ((0, 2), 1.2, 1.6),
+    ],
+)  # fmt: skip
+def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
+    name = f"judge of {scale}"
+    declare(name, "higher", scale)
+    assert limits_of(name) == (bad, good)
+    least, most = scale
+    assert kinds(name, [good, bad - 0.1, bad, most], [bad - 0.1, good, good, bad]) == {
+        "q0": "regression",
+        "q1": "improvement",
+    }
+    declare(f"faults, {scale}", "lower", scale)
+    assert limits_of(f"faults, {scale}") == pytest.approx((least + most - bad, least + most - good))
+
+
+def test_one_point_more_or_less_never_turns_bad_into_good():
+    for least in (0, 1):
+        for most in range(least + 3, 11):
+            declare(f"{least} to {most}", "higher", (least, most))
+            bad, good = limits_of(f"{least} to {most}")
+            points = np.arange(least, most + 1)
+            assert points[points >= good].min() - points[points < bad].max() >= 2
+
+
+def test_whatever_a_judge_measures_flips_by_its_scale_and_nothing_else_does():
+    assert {name: limits_of(name) for name in CRITERIA} == {
+        "judge_groundedness": (3, 4), "judge_correctness": (3, 4), "judge_refused": (1, 1),
+        "answer_relevance": (0.2, 0.6),
+        **dict.fromkeys((*OF_CLAIMS, "context_precision", "key_facts"), (0.6, 0.8)),
+    }  # fmt: skip
+    assert [limits_of(name) for name in ("mrr", "token_f1", "latency_ms", "unheard_of")] == [
+        None
+    ] * 4
+    assert kinds("faithfulness", [0.9, 0.5, 0.7], [0.5, 0.8, 0.1]) == {
+        "q0": "regression",
+        "q1": "improvement",
+    }
+
+
+@pytest.mark.parametrize("given", [3, (1, 2, 3), ("low", "high"), (4, 3)])
+def test_limits_that_are_no_pair_are_refused(given):
+    with pytest.raises(rs.DataError, match=r"thresholds: found .* for judge_correctness"):
+        kinds("judge_correctness", [5.0], [2.0], thresholds={"judge_correctness": given})
