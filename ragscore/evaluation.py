@@ -1262,19 +1262,20 @@ class Evaluation(Tables):
         ----------
         reported
             The values to check, if the results don't hold them: the frame `reported` of other
-            results with the same run ids.
+            results with the same run ids, such as those of a stored comparison.
         profile
             The harness that reported them; by default that of the evaluation. Its names are
             understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
-            recomputed as by `to_profile`, and it sets the policies.
+            recomputed and rounded as by `to_profile`, and it sets the policies.
 
         Returns
         -------
         One row per run, query and metric, as reported (query_id "" and a `statistic` for values of
         a whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN:
-        does not apply here, or not recomputed), `difference` = recomputed − reported, and `note`
-        (NA: nothing to say): why nothing was recomputed, or that the value comes from stored
-        judgments, which are the other tool's own.
+        does not apply here, or not recomputed), `difference` = recomputed − reported (of a first
+        hit's rank: infinite where one side has no hit), and `note` (NA: nothing to say): why
+        nothing was recomputed, or that the value comes from stored judgments, which are the other
+        tool's own.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
 from ragscore.scoring.policies import Policies
-from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
+from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
@@ -36,6 +36,8 @@ REPORTED_NAMES = {
 For other names, letter case, spaces and hyphens don't matter.
 """
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
+FIRST_RANKS = ("hit_rank", "rank_first_match")
+"""What other tools call the rank of a query's first right hit; without a hit it is null."""
 CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
 
 
@@ -218,19 +220,58 @@ def check_reported(
         recomputed = values.reindex(pd.MultiIndex.from_frame(keys)).to_numpy("float64")
     else:
         recomputed = np.full(len(rows), np.nan)
+    stated = rows["reported"].to_numpy("float64")
     if chosen is not None:
         means = _run_values(aggregate(with_rows, golden, chosen))
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
-        # what the harness itself aggregates is recomputed as it does that
+        # what the harness itself aggregates is recomputed, and rounded, as it does that
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
-    rows = rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy())
+        rounded = [round_half_away(value, chosen.decimals) for value in stated.tolist()]
+        stated = np.where(is_of_run, rounded, stated)
+    rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
+    is_rank = rows["query_id"].ne("") & rows["metric"].isin(FIRST_RANKS)
+    if is_rank.any():
+        fields = fields | {"policies": policies}
+        columns = ["recomputed", "difference"]
+        rows.loc[is_rank, columns] = _first_ranks(
+            with_rows, golden, rows[is_rank], chosen, **fields
+        ).to_numpy()
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
     notes = _notes(rows).mask(
         rows["run_id"].isin(alone), "the run has no rows to recompute it from"
     )
     return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
+
+
+def _first_ranks(
+    results: Results, golden: Golden, rows: pd.DataFrame, profile: Profile | None, **fields: Any
+) -> pd.DataFrame:
+    """Return the first right hit's rank, and how far it is from the one reported.
+
+    The rank is NaN without a hit; the difference is then infinite, unless none is reported either.
+    """
+    labels = ["mrr"]
+    if profile is not None:
+        runs = results.runs[results.runs["run_id"].isin(rows["run_id"])]
+        versions = runs.get("chunker_version", pd.Series(dtype="str"))
+        is_one = versions.nunique(dropna=False) <= 1
+        levels = profile.levels if is_one else profile.fallback_levels
+        labels = [f"mrr:{level}" for level in levels]
+    scores = score(results, golden, labels, profile=profile, **fields)
+    # each query by its finest target
+    reciprocal = scores.set_index("run_id", append=True)[labels].bfill(axis=1).iloc[:, 0]
+    keys = pd.MultiIndex.from_arrays([rows["query_id"], rows["run_id"]])
+    index = reciprocal.index.set_levels(reciprocal.index.levels[1].astype("str"), level=1)
+    found = reciprocal.set_axis(index).reindex(keys).to_numpy("float64")
+    with np.errstate(divide="ignore"):
+        rank = np.round(1 / found)
+    stated = rows["reported"].fillna(np.inf).to_numpy("float64")
+    with np.errstate(invalid="ignore"):
+        difference = np.where(rank == stated, 0.0, rank - stated)
+    rank = np.where(np.isinf(rank), np.nan, rank)
+    return pd.DataFrame({"recomputed": rank, "difference": difference})
 
 
 def _notes(rows: pd.DataFrame) -> pd.Series:
@@ -242,7 +283,11 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     }
     by_metric = {metric: _unknown(metric) for metric in rows["metric"].unique()}
     is_unchecked = rows["statistic"].notna() & ~rows["statistic"].isin(CHECKED)
+    difference = rows["difference"]
     cases = [  # the first that holds decides
+        ("no hit is reported, one is found", np.isneginf(difference)),
+        ("a hit is reported, none is found", np.isposinf(difference)),
+        ("no hit on either side", rows["reported"].isna() & is_nan & difference.eq(0)),
         ("no value is reported", rows["reported"].isna()),
         (rows["metric"].map(by_metric), is_nan & rows["label"].isna()),
         ("this statistic is not recomputed", is_nan & is_unchecked),
@@ -262,17 +307,18 @@ def _unknown(metric: str) -> str:
 
 
 def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | None) -> pd.Series:
-    """Return our label for each reported value: by its name, else as its file's format has it.
+    """Return our label for each reported value.
 
-    A profile's name is taken at its run's own k.
+    A profile's name is taken at its run's own k; else the file's format says it, else the name.
     """
-    pairs = list(zip(rows["run_id"], rows["metric"], strict=True))
+    of_format = rows["label"] if "label" in rows else pd.Series(pd.NA, rows.index, dtype="str")
+    told = list(zip(rows["run_id"], rows["metric"], of_format, strict=True))
     labels = {
-        (run_id, metric): _profile_label(profile, metric, ks[run_id]) or label_of(metric)
-        for run_id, metric in dict.fromkeys(pairs)
+        (run_id, metric, label): _profile_label(profile, metric, ks[run_id])
+        or (label_of(metric) if pd.isna(label) else label)
+        for run_id, metric, label in dict.fromkeys(told)
     }
-    named = pd.Series([labels[pair] for pair in pairs], index=rows.index, dtype="str")
-    return named.where(named.notna() | ("label" not in rows), rows.get("label", named))
+    return pd.Series([labels[one] for one in told], index=rows.index, dtype="str")
 
 
 def _profile_label(profile: Profile | None, metric: str, k: int | None) -> str | None:

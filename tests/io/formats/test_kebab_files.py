@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, fuzzed
+from conftest import RUN_A, RUN_B, THREE_QUERIES, found, fuzzed, hit, record, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -301,6 +301,105 @@ def test_the_systems_own_comparison_loads():
     assert values(results, "run_b")["hit_at_k.1"] == pytest.approx(0.6667)
     ranks = results.reported[results.reported["metric"] == "hit_rank"]
     assert ranks["value"].fillna(-1).tolist() == [1, 2, 4, 1, -1, 1]
+
+
+# checked against what is recomputed
+
+
+def wrong(checked):
+    """What differs by more than a rounding: run, query, metric, difference."""
+    rows = checked[checked["difference"].abs() > 5e-5]
+    keys = ["run_id", "query_id", "metric", "difference"]
+    return [tuple(row) for row in rows[keys].itertuples(index=False)]
+
+
+@pytest.mark.parametrize("uses_schema", [False, pytest.param(True, marks=needs_shared)])
+def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_schema):
+    schema = (SHARED / "V001__init.sql").read_text(encoding="utf-8") if uses_schema else SCHEMA
+    golden = write_golden(THREE_QUERIES)
+    right = rs.evaluate(
+        database({"a": AGGREGATE_A, "bb": AGGREGATE_B}, schema), golden, profile="kebab"
+    ).check_reported()
+    assert len(right) == 38 and wrong(right) == []
+    # what went through float32 is compared as it was rounded: not even the last digits differ
+    assert right["difference"].fillna(0).abs().max() == 0
+    assert right.set_index(["run_id", "metric"])["recomputed"].loc[("a", "mrr")] == 0.4167
+
+    hits = AGGREGATE_B["hit_at_k"] | {"5": 0.6667}
+    stored = {"a": AGGREGATE_A | {"failed_queries": 1}, "bb": AGGREGATE_B | {"hit_at_k": hits}}
+    file = database(stored, schema)
+    named = wrong(rs.evaluate(file, golden, profile="kebab").check_reported())
+    assert named == [
+        ("a", "", "failed_queries", -1),
+        ("bb", "", "hit_at_k.5", pytest.approx(1 - 0.6667)),
+    ]
+    # without the profile they are recomputed by our own means, which are not rounded
+    plain = rs.evaluate(file, golden).check_reported()
+    assert [row[:3] for row in wrong(plain)] == [row[:3] for row in named]
+    labels = plain.set_index("metric")["label"]
+    assert labels["mrr"].tolist() == ["mrr@10:chunk"] * 2
+    assert labels["citation_coverage"].tolist() == ["citation_coverage_weak"] * 2
+
+
+def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
+    file, golden = (
+        write(RUN | {"aggregate": AGGREGATE_A | {"mrr": 0.5}}),
+        write_golden(THREE_QUERIES),
+    )
+    ev = rs.evaluate(file, golden, profile="kebab")
+    assert wrong(ev.check_reported()) == [("a", "", "mrr", pytest.approx(-0.0833))]
+
+
+def test_a_stored_comparison_is_checked_against_the_runs_that_it_compares(pair, write):
+    ev = rs.evaluate(*pair, profile="kebab")
+    assert wrong(ev.check_reported(rs.load_results(write(COMPARISON)).reported)) == []
+
+    compared = [
+        COMPARED[0] | {"b_hit_rank": 4},  # found at rank 2
+        COMPARED[1] | {"b_hit_rank": None, "kind": "regression"},  # found at rank 1
+        COMPARED[2] | {"a_hit_rank": 3},  # not found
+    ]
+    stored = rs.load_results(write(COMPARISON | {"per_query": compared}))
+    checked = ev.check_reported(stored.reported)
+    assert wrong(checked) == [
+        ("b", "q1", "hit_rank", -2),
+        ("b", "q2", "hit_rank", -float("inf")),
+        ("a", "q3", "hit_rank", float("inf")),
+    ]
+    notes = checked[checked["difference"].abs() == float("inf")]["note"].tolist()
+    assert notes == ["no hit is reported, one is found", "a hit is reported, none is found"]
+
+
+@pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
+def test_ranks_by_documents_are_checked_by_documents(write, write_golden, write_run):
+    # Another chunker: chunk ids no longer join, documents do. q3 is found nowhere.
+    of_b = [record(f"q{n}", [hit(f"new{n}", f"d{n}", n)]) for n in (1, 2)]
+    of_b.append(record("q3", []))
+    files = [
+        write_run(name, records, config={"chunker_version": version})
+        for name, records, version in (("a", RUN_A, "test@1"), ("b", of_b, "test@2"))
+    ]
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    ev = rs.evaluate(rs.load_results(files), golden, profile="kebab")
+    written = json.loads(ev.compare("a", "b").to_json())
+    assert written["deltas"]["chunker_version_match"] == "fallback_doc"
+    assert [one["b_hit_rank"] for one in written["per_query"]] == [1, 2, None]
+    assert wrong(ev.check_reported(rs.load_results(write(written)).reported)) == []
+
+
+def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
+    lines = [
+        said("q1", [found(1, "x"), found(2, "k1")], rank_first_match=2, passed=True),
+        said("q2", [found(1, "x")], rank_first_match=1, passed=True),
+    ]
+    golden = [{"query": f"q{n}", "expected_source_keys": [f"k{n}"]} for n in (1, 2)]
+    for name, rows in (("results.jsonl", lines), ("queries.jsonl", golden)):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ev = rs.evaluate(tmp_path / "results.jsonl", tmp_path / "queries.jsonl", profile="seed-mcp")
+    assert wrong(ev.check_reported()) == [
+        ("dense", "q2", "rank_first_match", float("inf")),
+        ("dense", "q2", "passed", -1),
+    ]
 
 
 JSON = st.recursive(
