@@ -212,6 +212,7 @@ def check_reported(
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_profile(profile)
     with_rows, without = split_reported(results)
+    of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
     rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
     if labels := rows["label"].dropna().unique().tolist():
         scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
@@ -226,6 +227,7 @@ def check_reported(
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
         # what the harness itself aggregates is recomputed, and rounded, as it does that
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
+        is_of_run &= rows["statistic"].eq("mean") | of_format  # n beside a mean is no aggregate
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
         rounded = [round_half_away(value, chosen.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)

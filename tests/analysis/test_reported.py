@@ -208,7 +208,8 @@ def test_reported_values_stand_beside_recomputed_ones(told):
     assert checked["recomputed"].isna().tolist() == [False] * 4 + [True]
 
 
-def test_summary_values_are_checked_too(told):
+@pytest.mark.parametrize("profile", [None, "rig"])
+def test_summary_values_are_checked_too(told, profile):
     results, golden = told
     rows = [
         ("", "mrr", 0.5, "mean"),
@@ -219,7 +220,7 @@ def test_summary_values_are_checked_too(told):
     reported = pd.DataFrame(rows, columns=["query_id", "metric", "value", "statistic"]).assign(
         run_id="a"
     )
-    checked = check_reported(results, golden, reported)
+    checked = check_reported(results, golden, reported, profile=profile)
     # reciprocal ranks 1, 1/4, 0
     assert checked["recomputed"].tolist()[:3] == pytest.approx([5 / 12, 3, 0.25]) and pd.isna(
         checked["recomputed"].iloc[3]
