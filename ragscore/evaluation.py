@@ -335,9 +335,9 @@ class Evaluation(Tables):
         metrics
             Labels, or one; by default all that were scored. True and false count as 1 and 0.
         by
-            A column of `golden.queries`, a kind of tag, or "doc_type", the endings of the files
-            that its targets are from; or several. A query with several tags counts in each slice,
-            one without in `(none)`.
+            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
+            its targets are from, or "mode", that of each run's response; or several. A query with
+            several tags counts in each slice, one without in `(none)`.
         bounds
             Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
             missing value were 0, or 1. NaN for metrics that don't range from 0 to 1.
@@ -388,9 +388,9 @@ class Evaluation(Tables):
         metrics
             Labels, or one; by default the primary metrics.
         by
-            A column of `golden.queries`, a kind of tag, or "doc_type", the endings of the files
-            that its targets are from; or several. A query with several tags counts in each slice,
-            one without in `(none)`.
+            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
+            its targets are from, or "mode", that of each run's response; or several. A query with
+            several tags counts in each slice, one without in `(none)`.
         cluster
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
@@ -419,7 +419,10 @@ class Evaluation(Tables):
         from ragscore.analysis.slices import slice_means
 
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
-        return slice_means(scores, self.golden, by, chosen, cluster=cluster, min_n=min_n, seed=seed)
+        return slice_means(
+            scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
+            min_n=min_n, seed=seed,
+        )  # fmt: skip
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Tell for every query why it counts in a metric's mean, or why it doesn't.

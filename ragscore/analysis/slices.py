@@ -13,11 +13,12 @@ from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_test
 
@@ -50,11 +51,26 @@ def slice_means(
     metrics: list[str] | str | None = None,
     *,
     runs: list[str] | None = None,
+    results: Results | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Return means by slice, tested against the rest of the run; see `Evaluation.slices`."""
+    """Return means by slice, tested against the rest of the run; see `Evaluation.slices`.
+
+    `results` are needed for slices by mode.
+    """
+    if is_by_mode(by, golden):
+        run_ids = align(scores, metrics, runs).run_ids
+        by_run = [
+            slice_means(
+                scores, with_modes(golden, results, run_id), by, metrics, runs=[run_id],
+                cluster=cluster, min_n=min_n, seed=seed,
+            )
+            for run_id in run_ids
+        ]  # fmt: skip
+        table = pd.concat(by_run, ignore_index=True)
+        return table.assign(q=benjamini_hochberg(table["p"]))
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     parts = [
         _slice_rows(aligned, inside, groups, min_n, seed).assign(**labels)
@@ -93,6 +109,8 @@ class SliceComparison(TableResult):
         queries is opposite to that of every slice, or of most, with a `sentence` (Simpson's
         paradox). On the queries of both runs only *most* is possible unless queries are in several
         slices; the mean of each run's own queries can turn round altogether.
+    n_changed
+        Queries that the two runs answered in different modes: slices by mode leave them out.
     """
 
     baseline: str
@@ -102,6 +120,7 @@ class SliceComparison(TableResult):
     table: pd.DataFrame
     overall: pd.DataFrame
     reversals: pd.DataFrame
+    n_changed: int = 0
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text.
@@ -150,6 +169,10 @@ class SliceComparison(TableResult):
             f"Exploratory: {n_tests} {'test' if n_tests == 1 else 'tests'}, q by Benjamini and"
             f" Hochberg. The candidate is {self.candidate}, the baseline {self.baseline}."
         ]
+        if self.n_changed:
+            notes.append(
+                f"Left out: {self.n_changed} queries that the two runs answered in different modes."
+            )
         if (self.table["is_small"] & (self.table["n"] > 0)).any():
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
         return [*notes, *self.reversals["sentence"]]
@@ -167,6 +190,7 @@ def compare_slices(
     candidate: str,
     metrics: list[str] | str | None = None,
     *,
+    modes: pd.DataFrame | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     seed: int = 0,
@@ -181,13 +205,20 @@ def compare_slices(
     baseline, candidate
         Run ids, or systems that only one run has. The other parameters are those of
         `ev.slices`.
+    modes
+        The modes of both runs' responses, for slices by mode: see `response_modes`.
 
     Raises
     ------
     DataError
-        As `ev.slices`; the same run twice.
+        As `ev.slices`; the same run twice; no query that both runs answered in the same mode.
     """
-    runs = [baseline, candidate]
+    runs, n_changed = [baseline, candidate], 0
+    if modes is not None and is_by_mode(by, golden):
+        a, b = align(scores, metrics, runs).run_ids
+        golden, n_changed = shared_modes(golden, modes, (a, b))
+        rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
+        scores = rows[rows.index.isin(golden.queries["query_id"])]
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     if len(aligned.run_ids) < 2:
         raise DataError(
@@ -229,6 +260,7 @@ def compare_slices(
             (_own_means(aligned, everything), pd.concat(own, ignore_index=True)),
             min_n,
         ),
+        n_changed,
     )
 
 

@@ -20,6 +20,7 @@ from ragscore.scoring.intervals import (
     query_clusters,
 )
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.modes import is_by_mode, with_modes
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
@@ -72,6 +73,16 @@ def summarize(
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
+    if golden is not None and is_by_mode(by, golden):
+        parts_by_run = [
+            summarize(
+                rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
+                results=results, bounds=bounds, cluster=cluster, min_grade=min_grade,
+            )
+            for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
+        ]  # fmt: skip
+        table = pd.concat(parts_by_run, ignore_index=True)
+        return table.astype({"run_id": scores["run_id"].dtype})
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [name for name in keys if name != "row"]

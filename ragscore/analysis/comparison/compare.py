@@ -42,6 +42,7 @@ from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
+from ragscore.scoring.modes import response_modes
 from ragscore.scoring.policies import (
     Policies,
     in_order,
@@ -214,6 +215,7 @@ def compare_runs(
         primary=deciding,
         golden=golden,
         scores=scores,
+        modes=response_modes(whole),
     )
 
 

@@ -114,7 +114,7 @@ class Comparison:
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
         How both runs were scored: the fields of `rs.Policies`.
-    golden, scores
+    golden, scores, modes
         What slices and some pictures are made of; not part of the JSON.
     """
 
@@ -137,6 +137,7 @@ class Comparison:
     policies: dict[str, Any] = field(default_factory=dict)
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
 
     gate = Verb("ragscore.analysis.comparison.gate:gate")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
@@ -156,7 +157,8 @@ class Comparison:
         Parameters
         ----------
         by
-            As for `golden.slices`: a name or several.
+            As for `golden.slices`: a name or several. "mode" slices by the responses' mode, on the
+            queries that both runs answered in the same one; the others are counted.
         metrics
             Some of those compared; by default the headline metrics and columns of your own.
         cluster, min_n, seed
@@ -178,8 +180,8 @@ class Comparison:
         """
         golden, scores = self.evaluated
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, metrics, cluster=cluster,
-            min_n=min_n, seed=seed,
+            scores, golden, by, self.baseline, self.candidate, metrics, modes=self.modes,
+            cluster=cluster, min_n=min_n, seed=seed,
         )  # fmt: skip
 
     @property

@@ -277,3 +277,7 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
 def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"k": None})
     assert cmp.k == 5
+
+
+def test_a_folder_mode_is_the_mode_of_its_responses(ev):
+    assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
