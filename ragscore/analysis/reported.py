@@ -262,11 +262,10 @@ def _first_ranks(
         levels = profile.levels if is_one else profile.fallback_levels
         labels = [f"mrr:{level}" for level in levels]
     scores = score(results, golden, labels, profile=profile, **fields)
-    # each query by its finest target
-    reciprocal = scores.set_index("run_id", append=True)[labels].bfill(axis=1).iloc[:, 0]
-    keys = pd.MultiIndex.from_arrays([rows["query_id"], rows["run_id"]])
-    index = reciprocal.index.set_levels(reciprocal.index.levels[1].astype("str"), level=1)
-    found = reciprocal.set_axis(index).reindex(keys).to_numpy("float64")
+    keys = ["run_id", "query_id"]
+    of_rows = scores.reset_index().astype({"run_id": "str"}).set_index(keys)[labels]
+    reciprocal = of_rows.bfill(axis=1).iloc[:, 0]  # each query by its finest target
+    found = reciprocal.reindex(pd.MultiIndex.from_frame(rows[keys])).to_numpy("float64")
     with np.errstate(divide="ignore"):
         rank = np.round(1 / found)
     stated = rows["reported"].fillna(np.inf).to_numpy("float64")
@@ -287,8 +286,8 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     is_unchecked = rows["statistic"].notna() & ~rows["statistic"].isin(CHECKED)
     difference = rows["difference"]
     cases = [  # the first that holds decides
-        ("no hit is reported, one is found", np.isneginf(difference)),
-        ("a hit is reported, none is found", np.isposinf(difference)),
+        ("no hit is reported, one is found", difference.eq(-np.inf)),
+        ("a hit is reported, none is found", difference.eq(np.inf)),
         ("no hit on either side", rows["reported"].isna() & is_nan & difference.eq(0)),
         ("no value is reported", rows["reported"].isna()),
         (rows["metric"].map(by_metric), is_nan & rows["label"].isna()),
