@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.frames.codes import coded, codes_of, is_among, lookup
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -210,21 +211,28 @@ def rank_overlap(
         pair.responses.loc[(pair.responses["run_id"] == name).to_numpy(), "query_id"]
         for name in names
     )
-    queries = pd.Index(asked_a[asked_a.isin(asked_b)], dtype="str")
-    hits = (collapse_hits(pair.hits) if column == "doc_id" else pair.hits).dropna(subset=[column])
+    queries = pd.Index(asked_a[is_among(asked_a, asked_b)], dtype="str")
+    hits = collapse_hits(pair.hits) if column == "doc_id" else pair.hits
+    found = coded(hits[column])
+    query, ids_of = lookup(hits["query_id"], queries), codes_of(found).astype(np.int64)
+    width = max(len(found.cat.categories), 1)
+    rank = hits["rank"].to_numpy()
     sides = []
     for name in names:
-        side = hits.loc[(hits["run_id"] == name).to_numpy(), ["query_id", "rank", column]]
-        side = side.assign(query=queries.get_indexer(side["query_id"].astype("str")))
-        side = side[side["query"] >= 0].sort_values(["query", "rank"])
+        rows = np.flatnonzero((hits["run_id"] == name).to_numpy() & (query >= 0) & (ids_of >= 0))
+        rows = rows[np.lexsort((rank[rows], query[rows]))]
+        n = np.bincount(query[rows], minlength=len(queries))
         # hits without an id leave no gap in the ranks
-        sides.append(side.assign(rank=side.groupby("query").cumcount() + 1))
-    # an id that a list holds twice counts where it is first
-    first, second = (side.drop_duplicates(["query", column]) for side in sides)
-    common = first.merge(second, on=["query", column])
-    query = common["query"].to_numpy(np.int64)
-    depth = common[["rank_x", "rank_y"]].max(axis=1).to_numpy(np.int64)
-    n_a, n_b = (np.bincount(side["query"], minlength=len(queries)) for side in sides)
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(n) - n, n) + 1
+        # an id that a list holds twice counts where it is first
+        keys, first = np.unique(query[rows] * width + ids_of[rows], return_index=True)
+        sides.append((n, place, keys, first))
+    (n_a, place_a, keys_a, first_a), (n_b, place_b, keys_b, first_b) = sides
+    _, in_a, in_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
+    order = np.argsort(first_a[in_a])
+    at_a, at_b = first_a[in_a][order], first_b[in_b][order]
+    query = np.repeat(np.arange(len(queries)), n_a)[at_a]
+    depth = np.maximum(place_a[at_a], place_b[at_b])
     return pd.DataFrame(
         {
             "query_id": pd.Series(queries, dtype="str"),

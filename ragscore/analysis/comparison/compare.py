@@ -36,6 +36,7 @@ from ragscore.analysis.comparison.invariants import (
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
@@ -282,7 +283,7 @@ def _target_ranks(
     parts = []
     for name in names:
         selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
-        is_new = ~selected["query_id"].isin(with_target).to_numpy()
+        is_new = ~is_among(selected["query_id"], list(with_target))
         relevant = selected[is_new & (selected["grade"] >= policies.min_grade)]
         with_target |= set(relevant["query_id"])
         matcher = rule or level_rule(name, results, golden)
@@ -325,24 +326,30 @@ def _outcomes(
 ) -> pd.DataFrame:
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
     responses, queries = results.responses, golden.queries[["query_id", "query"]]
-    extra = responses.loc[~responses["query_id"].isin(queries["query_id"]), ["query_id", "query"]]
+    extra = responses.loc[
+        ~is_among(responses["query_id"], queries["query_id"]), ["query_id", "query"]
+    ]
     rows = pd.concat([queries, extra.drop_duplicates("query_id")], ignore_index=True)
-    rows = rows[rows["query_id"].isin(responses["query_id"])].reset_index(drop=True)
+    rows = rows[is_among(rows["query_id"], responses["query_id"])].reset_index(drop=True)
     in_a, in_b = (
-        rows["query_id"].isin(responses.loc[responses["run_id"] == run, "query_id"]).to_numpy()
+        is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
         for run in (a, b)
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets[targets["change"] == change].groupby("query_id")["target_id"]
-        rows[f"n_{change}"] = rows["query_id"].map(changed.size()).fillna(0).astype("int64")
-        rows[change] = rows["query_id"].map(changed.agg(", ".join)).astype("str").fillna("")
+        changed = targets[targets["change"] == change].set_index("query_id")["target_id"]
+        is_one = ~changed.index.duplicated(keep=False)
+        several = changed[~is_one].groupby("query_id").agg(", ".join)
+        counts = changed.index.value_counts()
+        rows[f"n_{change}"] = rows["query_id"].map(counts).fillna(0).astype("int64")
+        named = pd.concat([changed[is_one], several])
+        rows[change] = rows["query_id"].map(named).astype("str").fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
         "only_baseline": ~in_b,
         "only_candidate": ~in_a,
-        "no_target": ~rows["query_id"].isin(with_target).to_numpy(),
+        "no_target": ~is_among(rows["query_id"], list(with_target)),
         "both_miss": ~hit_a & ~hit_b,
         "regression": hit_a & ~hit_b,
         "win": rank_b < rank_a,

@@ -29,7 +29,6 @@ from ragscore.stats import (
     median_interval,
     median_verdict,
     moments,
-    moves_by_noise,
     paired_p,
     quantile_difference_interval,
     skewness,
@@ -86,7 +85,6 @@ def paired_deltas(
         percent = np.where(table["baseline"] != 0, 100 * mean / table["baseline"], np.nan)
         share_moved = n_moved / n
     improved = [is_better(name, float(delta)) for name, delta in zip(names, mean, strict=True)]
-    by_noise = [moves_by_noise(*pair)[0] for pair in zip(n, share_moved, strict=True)]
     margins = margins or {}
     table = pd.DataFrame(
         {
@@ -98,7 +96,7 @@ def paired_deltas(
             "margin": [float(margins.get(name, np.nan)) for name in names],
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
-            "n_expected_by_chance": by_noise,
+            "n_expected_by_chance": n * share_moved / 2,
             "skewness": skewness(differences),
             **_medians(*values, differences),
             **_lost(lost.to_numpy("float64"), mean, n, metrics),

@@ -16,9 +16,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME, paired_means
 from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import markdown_table, shown_number
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.limits import check_limits, limits_of
 from ragscore.scoring.metrics import describe, parse_label
 from ragscore.scoring.summary import metric_columns
@@ -199,13 +201,23 @@ def diff_scores(
         raise DataError(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
+    metrics, first, second = _sides(scores, a, b, eps)
+    return ScoreDiff(metrics, _changes(first, second))
+
+
+def _sides(
+    scores: pd.DataFrame, a: str, b: str, eps: float = 1e-9
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return `ScoreDiff.metrics`, and both runs' values of the queries that both have."""
     names = metric_columns(scores)
     of_a, of_b = (
-        scores.loc[scores["run_id"].astype("str") == run_id, names].astype("float64")
+        scores.loc[(scores["run_id"] == run_id).to_numpy(), names].astype("float64")
         for run_id in (a, b)
     )
-    both = of_b.index[of_b.index.isin(of_a.index)]
-    first, second = of_a.loc[both], of_b.loc[both]
+    first, second = of_a, of_b
+    if not of_a.index.equals(of_b.index):
+        both = of_b.index[is_among(of_b.index, of_a.index)]
+        first, second = of_a.loc[both], of_b.loc[both]
     means = paired_means(first, second, np.full(len(names), eps)).set_index("metric")
     is_empty = means["n"] == 0
     metrics = pd.DataFrame(
@@ -221,7 +233,7 @@ def diff_scores(
         index=names,
     )
     metrics = metrics.rename_axis("metric").reset_index().astype(METRIC_DTYPES)
-    return ScoreDiff(metrics, _changes(first, second))
+    return metrics, first, second
 
 
 def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
@@ -260,7 +272,9 @@ def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
         for name in metric_columns(scores)
         if describe(name).formula == "a column of your own" or not parse_label(name).is_ranking
     ]
-    return diff_scores(scores[["run_id", *chosen]], a, b).flips()
+    metrics, first, second = _sides(scores[["run_id", *chosen]], a, b)
+    has_moved = (first != second).to_numpy()
+    return ScoreDiff(metrics, _changes(first, second.where(has_moved))).flips()
 
 
 def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -275,13 +289,27 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     improvement, as the metric counts better).
     """
     chosen = [name for name in metric_columns(scores) if describe(name).kind != "binary"]
-    changes = diff_scores(scores[["run_id", *chosen]], a, b).largest_changes
+    _, first, second = _sides(scores[["run_id", *chosen]], a, b)
+    is_listed = _are_largest((second - first).to_numpy())
+    changes = _changes(first, second.where(is_listed))
     changes = changes[(changes["delta"].abs() > SAME).to_numpy()]
     is_worse = (changes["delta"] > 0).to_numpy() == _is_lower(changes)
     kind = pd.array(np.where(is_worse, "regression", "improvement"), dtype="str")
     changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
     return changes[is_large.to_numpy()].reset_index(drop=True)
+
+
+def _are_largest(delta: Values) -> Flags:
+    """Flag what is at least as large as the third largest rise or fall of its column."""
+    flags = np.zeros(delta.shape, dtype=bool)
+    for place, column in enumerate(delta.T):
+        for rise in (column, -column):
+            moved = rise[rise > SAME]
+            if len(moved):
+                least = np.partition(moved, -min(LARGEST, len(moved)))[-min(LARGEST, len(moved))]
+                flags[:, place] |= rise >= least - 1e-11  # equal but for the last bits
+    return flags
 
 
 def _is_lower(changes: pd.DataFrame) -> npt.NDArray[np.bool_]:
