@@ -16,7 +16,14 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import Tables
-from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
+from ragscore.frames.data import (
+    DataError,
+    Golden,
+    Results,
+    check_type,
+    run_names,
+    runs_without_hits,
+)
 from ragscore.frames.errors import name_list, names_of
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
@@ -1426,8 +1433,11 @@ class Evaluation(Tables):
 
     def _without_hits(self) -> list[str]:
         """Return the runs of which no answered query has a hit, as far as the scores tell."""
-        if "empty" not in self.scores or not len(self.golden.targets):
+        if not len(self.golden.targets):
             return []
+        if "empty" not in self.scores:
+            # Results of a store are not read to be printed.
+            return runs_without_hits(self.source) if isinstance(self.source, Results) else []
         rows = self.scores[self.scores["state"].eq("scored").to_numpy()]
         is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
         return is_empty.index[is_empty].tolist()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, categorical
+from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
@@ -239,11 +239,18 @@ def check_reported(
         rows.loc[is_rank, columns] = _first_ranks(
             with_rows, golden, rows[is_rank], chosen, **fields
         ).to_numpy()
+    # what only reports single queries holds no hits: rankings of nothing would all be 0
+    told = set(rows.loc[rows["query_id"].ne(""), "run_id"]) if reported is None else set()
+    bare = [run_id for run_id in runs_without_hits(with_rows) if run_id in told]
+    is_ranking = rows["label"].map({one: parse_label(one).is_ranking for one in labels}).eq(True)
+    is_bare = rows["run_id"].isin(bare) & (is_ranking | is_rank)
+    rows = rows.assign(
+        recomputed=rows["recomputed"].mask(is_bare), difference=rows["difference"].mask(is_bare)
+    )
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
-    notes = _notes(rows).mask(
-        rows["run_id"].isin(alone), "the run has no rows to recompute it from"
-    )
+    notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from")
+    notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
     return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
 
 

@@ -486,6 +486,18 @@ def check_inputs(results: object, golden: object) -> None:
     check_type(golden, Golden, "golden")
 
 
+def runs_without_hits(results: Results) -> list[str]:
+    """Return the runs that have responses and no hit at all."""
+    asked, with_hits = (
+        set(frame["run_id"].astype("str").unique()) for frame in (results.responses, results.hits)
+    )
+    return [
+        run_id
+        for run_id in results.runs["run_id"].astype("str")
+        if run_id in asked and run_id not in with_hits
+    ]
+
+
 def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
     """Return run ids for names (or one name): a run_id, or a system that only one run has.
 

@@ -208,6 +208,16 @@ def test_reported_values_stand_beside_recomputed_ones(told):
     assert checked["recomputed"].isna().tolist() == [False] * 4 + [True]
 
 
+def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report, write_golden):
+    golden = write_golden([{"id": "q2", "query": "?", "expected_doc_ids": ["d"]}])
+    ev = rs.evaluate(report(), golden, profile="rig")
+    checked = ev.check_reported()
+    of_recall = checked[checked["metric"] == "recall@10"]
+    assert of_recall["recomputed"].isna().all() and of_recall["difference"].isna().all()
+    assert set(of_recall["note"]) == {"the run has no hits to recompute it from"}
+    assert "No row of nightly has any hit: ranking metrics are 0." in repr(ev)
+
+
 @pytest.mark.parametrize("profile", [None, "rig"])
 def test_summary_values_are_checked_too(told, profile):
     results, golden = told
