@@ -85,10 +85,25 @@ class ConfigEffects(TableResult):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        notes = list(self.sentences.values()) or ["No config key varies between these runs."]
+        notes = self._of_keys() or ["No config key varies between these runs."]
         if self.unknown:
             notes.append(f"Without a config, and in no pair: {', '.join(self.unknown)}.")
         return notes
+
+    def _of_keys(self) -> list[str]:
+        """Return the sentences, one for all keys that always change together."""
+        with_pairs = set(self.pairs["key"])
+        together: dict[frozenset[str], list[str]] = {}
+        for key in self.sentences:
+            tied = () if key in with_pairs else self.tied_keys.get(key, ())
+            together.setdefault(frozenset((key, *tied)), []).append(key)
+        return [
+            self.sentences[keys[0]]
+            if len(keys) == 1
+            else f"{', '.join(_key_text(key, self.by_value) for key in keys)}: no two runs differ"
+            " in one of them alone; they change together."
+            for keys in together.values()
+        ]
 
     def shown(self) -> pd.DataFrame:
         """Return the table with values and means as text."""
@@ -344,9 +359,14 @@ def _changes(
     return pd.DataFrame(rows, columns=list(CHANGES))
 
 
+def _key_text(key: str, by_value: pd.DataFrame) -> str:
+    """Return a key with its values in brackets."""
+    values = dict.fromkeys(by_value.loc[by_value["key"] == key, "value"])
+    return f"{key} ({', '.join(values)})"
+
+
 def _sentence(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, tied_keys: list[str]) -> str:
     """Describe the effect of a key by the pairs that differ in it alone."""
-    values = ", ".join(dict.fromkeys(by_value.loc[by_value["key"] == key, "value"]))
     own = pairs[pairs["key"] == key]
     if not len(own):
         why = (
@@ -354,7 +374,7 @@ def _sentence(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, tied_keys: 
             if tied_keys
             else "other keys always change as well"
         )
-        return f"{key} ({values}): no two runs differ in it alone; {why}."
+        return f"{_key_text(key, by_value)}: no two runs differ in it alone; {why}."
     parts = []
     for (first, second), rows in own.groupby(["run_baseline", "run_candidate"], sort=False):
         has_verdict = rows["verdict"].isin(["better", "worse", "higher", "lower"])

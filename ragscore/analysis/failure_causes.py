@@ -30,7 +30,8 @@ DEFAULT_K = 5
 # hit/right, hit/wrong, miss/right, miss/wrong
 FAULTS = ("right", "generation fault", "memory", "retrieval fault")
 REFUSED = ("refused after hit", "refused after miss", "refused")
-CLASSES = (*FAULTS, *REFUSED, "unmeasured", "right refusal", "unsupported answer", *APART)
+TO_REFUSE = ("right refusal", "unsupported answer")
+CLASSES = (*FAULTS, *REFUSED, "unmeasured", *TO_REFUSE, *APART)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -53,8 +54,9 @@ class Failures(FramesResult):
         One row per run and `cause`: `n` queries of `n_total`; `share` = n / n_total, with its 95 %
         Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). For right, generation
         fault, memory and retrieval fault, `n_total` counts the answers in these four classes; for
-        the three kinds of refused, all three together; for all others, the run's rows. `hit_by`,
-        `right_by`: as below.
+        the three kinds of refused, all three together; for right refusal and unsupported answer,
+        these two, as in `Refusals.table`; for all others, the run's rows. `hit_by`, `right_by`: as
+        below.
     hit_by, right_by
         The metrics that decide, such as "hit@5" and "answer_checks ≥ 1".
     """
@@ -75,7 +77,8 @@ class Failures(FramesResult):
     def table(self) -> pd.DataFrame:
         """The number of queries of each run and cause."""
         n = self.per_query.groupby(["run_id", "cause"], observed=False).size().unstack()
-        totals = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
+        groups = (FAULTS, REFUSED, TO_REFUSE)
+        totals = {name: n[list(group)].sum(axis=1) for group in groups for name in group}
         totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
         return shares(n, totals, "cause").assign(hit_by=self.hit_by, right_by=self.right_by)
 

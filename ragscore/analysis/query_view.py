@@ -38,8 +38,8 @@ class QueryView(JsonResult):
         if none), `grade` (NA if none), and `rank_before`, where the run before this one has the
         same id (NA: not among its hits, or no run before).
     targets
-        One row per target of the query: its grade, and its first rank in each run (column = run_id,
-        NA = not found).
+        One row per target of the query: its grade, `alternatives` (other ids that meet it; empty
+        without any), and its first rank in each run (column = run_id, NA = not found).
     answers
         One row per run: answer, refused, error and `cites` where these were recorded.
     checks
@@ -109,7 +109,8 @@ class QueryView(JsonResult):
                 for run_id in self.run_ids
             )
             lines.append(
-                f"expected ({self.level}, grade {row['grade']}): {row['target_id']} ({ranks})"
+                f"expected ({self.level}, grade {row['grade']}): {row['target_id']}"
+                f"{f' or {others}' if (others := row['alternatives']) else ''} ({ranks})"
             )
         lines += [f"{kind}: {text}" for kind, text in self.checks.itertuples(index=False)]
         return "\n".join(lines)
@@ -273,8 +274,14 @@ def _first_known(columns: list[pd.Series], n: int) -> pd.Series:
 
 
 def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """One row per target: its grade, and its first rank in each run."""
+    """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
+    columns = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
+    others: dict[str, list[str]] = {}
+    for row in targets[targets["alternative"] > 0].to_dict("records"):
+        if row["level"] in columns:  # passages of an anchor are no ids
+            others.setdefault(row["target_id"], []).append(row[columns[row["level"]]])
+    listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
     ranks = met.pivot_table(
         index="target_id", columns="run_id", values="rank", aggfunc="min", observed=True
     )

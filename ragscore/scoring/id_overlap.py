@@ -317,7 +317,11 @@ def _notes(runs: list[tuple[str, _Trouble]]) -> list[str]:
         trouble = others[0][1]
         text = _said(trouble, [name for name, _ in others])
         if trouble.kind in ("no id", "none"):
-            text += ". Neither case, paths, affixes nor chunk suffixes make the difference"
+            text += (
+                ". Neither case, paths, affixes nor chunk suffixes make the difference: name the"
+                " column that holds these ids (`columns=` of load_results), choose another level"
+                " (`match=`), or take the golden set of this corpus"
+            )
         notes.append(text)
     return notes
 

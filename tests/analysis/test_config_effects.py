@@ -110,6 +110,15 @@ def test_each_key_says_what_changed_with_it():
     ] and found.tied_keys == {"rerank": ["fusion.w"]}
 
 
+def test_keys_that_change_together_are_one_note():
+    runs = runs_of({"a": 1, "b": "x"}, {"a": 2, "b": "y"})
+    found = config_effects(scores_of().query("run_id in ['r1', 'r2']"), runs)
+    assert found.notes() == [
+        "a (1, 2), b (x, y): no two runs differ in one of them alone; they change together."
+    ]
+    assert list(found.sentences) == ["a", "b"]
+
+
 def test_means_by_value_are_means_of_the_runs_that_have_it():
     rows = (
         config_effects(scores_of(), runs_of(*CONFIGS))

@@ -8,6 +8,7 @@ from test_refusals import RUN, asked, load
 
 import ragscore as rs
 from ragscore.analysis.failure_causes import failures
+from ragscore.analysis.refusals import refusals
 
 __all__ = ["load"]  # a fixture
 
@@ -51,6 +52,15 @@ def test_shares_are_of_the_answers_that_were_classified(load):
     assert table.loc[["refused after hit", "refused after miss"], "share"].tolist() == [0.5, 0.5]
     # a8, r1 to r3 and u of all twelve
     assert table.loc["missing", ["n", "n_total"]].tolist() == [5, 12]
+
+
+def test_right_refusals_are_shares_of_what_should_be_refused_as_in_refusals(load):
+    scores, golden, _ = load(RUN)
+    causes = failures(scores, golden).table.set_index("cause")
+    decisions = refusals(scores, golden).table.set_index("decision")
+    for name, (n, total) in {"right refusal": (1, 3), "unsupported answer": (2, 3)}.items():
+        assert causes.loc[name, ["n", "n_total"]].tolist() == [n, total]
+        assert causes.loc[name, "share"] == decisions.loc[name, "share"]
 
 
 def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):

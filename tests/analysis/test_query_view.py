@@ -68,6 +68,19 @@ def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
     assert "b: failed: broke & burned" in text
 
 
+def test_every_alternative_of_a_target_is_named(write_golden, write_run):
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": [["d1", "d2", "d3"], "d4"]}])
+    )
+    run = write_run("a", [record("q", [hit("c2", "d2", 1), hit("c4", "d4", 2)])])
+    view = show_query(rs.load_results(run), golden, "q")
+    assert view.targets[["target_id", "alternatives"]].to_numpy().tolist() == [
+        ["d1", "d2 or d3"], ["d4", ""],
+    ]  # fmt: skip
+    assert "expected (doc, grade 1): d1 or d2 or d3 (a rank 1)" in view.to_text()
+    assert "expected (doc, grade 1): d4 (a rank 2)" in view.to_text()
+
+
 def test_one_run_alone_is_shown_without_moves(three):
     view = show_query(*three, "q", ["b"])
     assert (
