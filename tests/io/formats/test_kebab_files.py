@@ -402,6 +402,21 @@ def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
     ]
 
 
+@needs_shared
+def test_every_value_of_the_systems_own_comparison_is_recomputed(write_golden, write_run):
+    rows = [one | {"id": f"q-00{n}"} for n, one in enumerate(THREE_QUERIES, 1)]
+    files = [
+        write_run(name, [one | {"query_id": f"q-00{n}"} for n, one in enumerate(records, 1)])
+        for name, records in (("run_a", RUN_A), ("run_b", RUN_B))
+    ]
+    ev = rs.evaluate(files, write_golden(rows), profile="kebab")
+    checked = ev.check_reported(rs.load_results(SHARED / "compare-1.json").reported)
+    # 19 numbers of each run (4 of them null), and 6 ranks; one query is found by one run only
+    assert len(checked) == 44 and checked["difference"].notna().sum() == 40
+    assert checked["difference"].abs().max() == 0
+    assert set(checked.loc[checked["difference"].isna(), "note"]) == {"no value is reported"}
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
     lambda inner: (
