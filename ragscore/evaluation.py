@@ -36,7 +36,7 @@ from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
 from ragscore.scoring.summary import Slicing, add_columns, summarize
-from ragscore.scoring.value_states import explain, metric_columns
+from ragscore.scoring.value_states import explain, label_of, metric_columns
 
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.model import Comparison
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.retrievers import RetrieverReport
     from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
+    from ragscore.analysis.unjudged import Unjudged
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
     from ragscore.reporting import Report
@@ -1254,6 +1255,40 @@ class Evaluation(Tables):
         from ragscore.golden.tie_sensitivity import tie_sensitivity
 
         return tie_sensitivity(self.results, self.golden, metrics, match=self._level)
+
+    def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
+        """Bound every mean over the labels that hits might get which nobody judged.
+
+        Parameters
+        ----------
+        metrics
+            Labels of ranking metrics; by default all that were scored.
+
+        Returns
+        -------
+        `Unjudged`: frames `table`, one row per run and metric with `low`, `high`, `judged` and
+        `n_unjudged`, and `per_query`; its docstring has the columns.
+
+        Raises
+        ------
+        DataError
+            A metric that no label of a hit moves, or an unknown one; averages of repeats, which
+            have no hits.
+
+        Examples
+        --------
+        >>> ev.unjudged(["hit@5", "ndcg@10"])
+        """
+        from ragscore.analysis.unjudged import unjudged
+        from ragscore.scoring.unjudged import MOVABLE
+
+        scores, chosen = self._scored(metrics)
+        if chosen is None:
+            chosen = [name for name in metric_columns(scores) if label_of(name).name in MOVABLE]
+        return unjudged(
+            scores, self.golden, self.results, chosen, rule=self.rule, profile=self.profile,
+            policies=self.policies,
+        )  # fmt: skip
 
     # Provenance, other tools
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.load import load_golden, load_results
-from ragscore.scoring.metrics import RANKING, TABLE
+from ragscore.scoring.metrics import NEEDS_IRRELEVANT, RANKING, TABLE, judges_irrelevant
 from ragscore.scoring.rules import LEVELS, targets_at
 
 Requirements = list[tuple[str, int]]
@@ -34,6 +34,14 @@ class _Inputs:
             for level in LEVELS
         }
         return {level: n for level, n in n_by_level.items() if n}
+
+    def irrelevant(self) -> int:
+        """Count queries of which a document is judged as not relevant."""
+        return sum(
+            int(item.targets.loc[item.targets["grade"] < 1, "query_id"].nunique())
+            for item in self.golden
+            if any(judges_irrelevant(targets_at(item, level).targets) for level in LEVELS)
+        )
 
     def labelled(self, answerable: bool) -> int:
         """Count queries that are labelled as answerable, or as to be refused."""
@@ -173,6 +181,7 @@ def _requirements(inputs: _Inputs) -> dict[str, Requirements]:
         "targets: expected chunk or document ids, spans or anchors",
         max(n_by_level.values(), default=0),
     )
+    irrelevant = ("documents judged as not relevant (grade 0)", inputs.irrelevant())
     expectations = (
         "something to judge by: targets, expected_empty, forbidden sources, queries to refuse",
         sum(n_by_level.values())
@@ -248,6 +257,8 @@ def _requirements(inputs: _Inputs) -> dict[str, Requirements]:
         base = name.split("@")[0]
         if base in by_name:
             return by_name[base]
+        if base in NEEDS_IRRELEVANT:
+            return [targets, irrelevant, hits]
         if base in RANKING:
             return [targets, hits]
         if base.startswith("citation"):

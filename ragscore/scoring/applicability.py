@@ -17,7 +17,7 @@ from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import GRADED, Label
+from ragscore.scoring.metrics import GRADED, NEEDS_IRRELEVANT, Label, judges_irrelevant
 from ragscore.scoring.rules import LEVELS, RANKLESS, response_of, targets_at
 
 Counts = npt.NDArray[np.int64]
@@ -56,6 +56,7 @@ class Applicability:
         self.should_refuse = _are_among(golden, golden.refusals)
         self._applies: dict[tuple[str, str | None], Flags] = {}
         self._has_targets: dict[tuple[bool, str, int], Flags] = {}
+        self._knows_irrelevant: dict[str, bool] = {}
 
     def of_rows(self, label: Label) -> Flags:
         """Flag the rows to which a metric applies; the cut-off k makes no difference."""
@@ -66,9 +67,10 @@ class Applicability:
 
     def _of_rows(self, label: Label) -> Flags:
         if label.level is not None:
-            return self.by_query(self._with_targets(label.name, label.level))
+            applies = self.by_query(self._with_targets(label.name, label.level))
+            return applies & ~self.lacks_irrelevant(label)
         if label.is_ranking:
-            return self._at_own_level(label.name)
+            return self._at_own_level(label.name) & ~self.lacks_irrelevant(label)
         if label.name == "passed":
             checks = self.golden.checks
             rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
@@ -79,6 +81,26 @@ class Applicability:
     def grade_of(self, name: str) -> int:
         """Return the lowest grade of a target without which a ranking metric doesn't apply."""
         return 1 if name in GRADED else self.min_grade
+
+    def lacks_irrelevant(self, label: Label) -> Flags:
+        """Flag rows at whose level the golden set judges nothing as not relevant, if that counts.
+
+        Only metrics of `NEEDS_IRRELEVANT` ask for it.
+        """
+        lacks = np.zeros(len(self.level), dtype=bool)
+        if label.name not in NEEDS_IRRELEVANT:
+            return lacks
+        for code, level in enumerate(LEVELS):
+            own = label.level == level if label.level else self.level == code
+            if np.any(own) and not self._judges_irrelevant(level):
+                lacks |= own
+        return lacks
+
+    def _judges_irrelevant(self, level: str) -> bool:
+        if level not in self._knows_irrelevant:
+            targets = targets_at(self.golden, level).targets
+            self._knows_irrelevant[level] = judges_irrelevant(targets, self.min_grade)
+        return self._knows_irrelevant[level]
 
     def by_query(self, flags: Flags) -> Flags:
         """Return flags of golden queries as flags of rows."""

@@ -70,7 +70,7 @@ TABLE = [
     Metric("mrr", "1 / rank of the first relevant hit, 0 if there is none", _NO_TARGET, also="trec_eval recip_rank, ir_measures RR"),
     Metric("mrr@k", "as mrr, 0 if that rank is above k", _NO_TARGET, also="ir_measures RR@k"),
     Metric("rprec", "relevant hits at rank ≤ R / R, where R is the number of relevant targets", _NO_TARGET, also="trec_eval Rprec, ir_measures Rprec, ranx r-precision", default=False),
-    Metric("bpref", "Σ over gaining hits of 1 − min(n, N, R) / min(N, R), divided by R: n judged hits before it and N targets that are not relevant, R relevant targets; a term with n = 0 is 1, so without any judgement of not relevant it is recall (Buckley & Voorhees 2004, doi:10.1145/1008992.1009000)", _NO_TARGET, also="trec_eval bpref, ir_measures Bpref", default=False),
+    Metric("bpref", "Σ over gaining hits of 1 − min(n, N, R) / min(N, R), divided by R: n judged hits before it and N targets that are not relevant, R relevant targets; a term with n = 0 is 1 (Buckley & Voorhees 2004, doi:10.1145/1008992.1009000)", f"{_NO_TARGET}; the golden set judges no document as not relevant, without which it would be recall", also="trec_eval bpref, ir_measures Bpref", default=False, version=2),
     Metric("set_precision", "relevant hits / hits, 0 without hits", _NO_TARGET, also="trec_eval set_P, ir_measures SetP", default=False),
     Metric("set_recall", "distinct relevant targets met / all of them", _NO_TARGET, also="trec_eval set_recall, ir_measures SetR", default=False),
     Metric("set_f1", "2 · set_precision · set_recall / (set_precision + set_recall), 0 if both are 0", _NO_TARGET, also="trec_eval set_F, ir_measures SetF", default=False),
@@ -150,6 +150,8 @@ RANKING = (
 )  # fmt: skip
 # Ranking metrics of grades: `min_grade` doesn't touch them.
 GRADED = ("ndcg", "ndcg_linear", "err", "judged")
+# Ranking metrics that weigh relevant documents against those judged not to be relevant.
+NEEDS_IRRELEVANT = ("bpref",)
 # Name of trec_eval, ir_measures or ranx, without a cut-off -> the metric of that definition here.
 OTHER_NAMES = {
     "P": "precision", "Precision": "precision", "R": "recall", "Recall": "recall",
@@ -580,7 +582,7 @@ def score_hits(
     Returns
     -------
     One float64 column per label, with the index of `rows`; NaN where the query has no target of
-    grade ≥ 1.
+    grade ≥ 1. `bpref` is NaN everywhere if the golden set has no target of grade 0.
     """
     check_type(golden, Golden, "golden")
     missing = [name for name in ("run_id", "query_id", "n_hits") if name not in rows]
@@ -601,10 +603,12 @@ def ranking_columns(
     metrics: list[str],
     min_grade: int = 1,
     judged_only: bool = False,
+    knows_irrelevant: bool | None = None,
 ) -> dict[str, Values]:
     """Return the columns of `score_hits` as arrays, with the policies of these names.
 
-    `graded` must have been made with the same `min_grade`.
+    `graded` must have been made with the same `min_grade`. `knows_irrelevant` tells if the whole
+    golden set, of which this one may be a part, judges any document as not relevant.
     """
     if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
@@ -615,7 +619,11 @@ def ranking_columns(
     columns: dict[str, Values] = {}
     complete: Values | None = None
     for label in map(parse_label, metrics):
-        if label.name == "recall_all":
+        if label.name in NEEDS_IRRELEVANT and knows_irrelevant is None:
+            knows_irrelevant = judges_irrelevant(golden.targets, min_grade)
+        if label.name in NEEDS_IRRELEVANT and not knows_irrelevant:
+            columns[label.text] = np.full(len(rows), np.nan)
+        elif label.name == "recall_all":
             if complete is None:
                 complete = _complete_rank(found, golden.support_groups, rows, queries)
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
@@ -627,6 +635,14 @@ def ranking_columns(
     return columns
 
 
+def judges_irrelevant(targets: pd.DataFrame, min_grade: int = 1) -> bool:
+    """Tell if any target was judged not to be relevant; of alternatives the best grade counts."""
+    if not (targets["grade"] < min_grade).any():
+        return False
+    best = targets.groupby(["query_id", "target_id"], observed=True, sort=False)["grade"].max()
+    return bool((best < min_grade).any())
+
+
 def _judged_only(
     graded: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -635,7 +651,7 @@ def _judged_only(
     rank = graded["rank"].to_numpy()
     order = np.lexsort((rank, row))
     closed = np.empty(len(rank), dtype=np.int64)
-    closed[order] = _place_in_group(row[order]) + 1
+    closed[order] = place_in_group(row[order]) + 1
     depth = int(rank.max(initial=0)) + 1
     # every target that was met was met by a judged hit
     at = pd.Index(row * depth + rank).get_indexer(met * depth + found["rank"].to_numpy())
@@ -655,7 +671,7 @@ def _credit(
     step = np.diff(row[order])
     if (step < 0).any() or ((step == 0) & (np.diff(rank[order]) < 0)).any():
         order = order[np.lexsort((rank[order], row[order]))]
-    ideal_query, ideal_grade = _creditable(targets, queries)
+    ideal_query, ideal_grade = creditable_targets(targets, queries)
     highest = int(ideal_grade.max(initial=0)) + 1
     best_first = np.argsort(ideal_query * highest - ideal_grade, kind="stable")
     ideal_query, ideal_grade = ideal_query[best_first], ideal_grade[best_first]
@@ -669,7 +685,7 @@ def _credit(
     return _Credit(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"),
         n_targets=n_targets[row_query], ideal_query=ideal_query,
-        ideal_place=_place_in_group(ideal_query), ideal_grade=ideal_grade, row_query=row_query,
+        ideal_place=place_in_group(ideal_query), ideal_grade=ideal_grade, row_query=row_query,
         targets=targets, queries=queries, min_grade=min_grade,
     )  # fmt: skip
 
@@ -679,7 +695,7 @@ def _per_query(query: npt.NDArray[np.int64], n_queries: int) -> Values:
     return np.append(np.bincount(query, minlength=n_queries).astype("float64"), 0.0)
 
 
-def _creditable(
+def creditable_targets(
     targets: pd.DataFrame, queries: pd.Index
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return query and grade of each target of grade ≥ 1; of alternatives, the best grade."""
@@ -696,7 +712,7 @@ def _creditable(
     return query, grade
 
 
-def _place_in_group(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def place_in_group(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the position of each element among its equal neighbours, from 0."""
     begins = np.flatnonzero(np.diff(codes, prepend=-1))
     return np.arange(len(codes)) - np.repeat(begins, np.diff(begins, append=len(codes)))
@@ -729,7 +745,7 @@ def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt
 def _average_precision(credit: _Credit, label: Label) -> Values:
     is_gaining = credit.gain >= credit.min_grade
     row, rank = credit.row[is_gaining], credit.rank[is_gaining]
-    n_so_far = _place_in_group(row) + 1
+    n_so_far = place_in_group(row) + 1
     return np.bincount(row, n_so_far / rank, credit.n_rows) / credit.n_targets
 
 
@@ -786,7 +802,7 @@ def _expected_reciprocal_rank(credit: _Credit, label: Label) -> Values:
     gaining = np.flatnonzero(credit.gain > 0)
     row, rank = credit.row[gaining], credit.rank[gaining]
     stops = _exponential_gain(credit.gain[gaining]) / 2.0**highest
-    place = _place_in_group(row)
+    place = place_in_group(row)
     by_place = np.argsort(place, kind="stable")
     begins = np.searchsorted(place[by_place], np.arange(int(place.max(initial=-1)) + 2))
     total, goes_on = np.zeros(credit.n_rows), np.ones(credit.n_rows)
@@ -809,7 +825,7 @@ def _interpolated_precision(credit: _Credit, levels: Sequence[float]) -> Values:
     """Return the mean interpolated precision at these recall levels."""
     gaining = np.flatnonzero(credit.gain >= credit.min_grade)
     row = credit.row[gaining]
-    precision = (_place_in_group(row) + 1) / credit.rank[gaining]
+    precision = (place_in_group(row) + 1) / credit.rank[gaining]
     n_met = _so_far(row, credit.n_found[gaining])
     begins = np.flatnonzero(np.diff(row, prepend=-1))
     total = np.zeros(credit.n_rows)

@@ -48,6 +48,8 @@ class Profile:
     levels, fallback_levels
         The levels of the targets that make a query's per-query rank, finest first: where chunker
         versions agree, and where they don't.
+    bpref_as_recall
+        Where a golden set judges no document as not relevant, bpref is recall, and not NaN.
     no_claims
         The value of a judged share of claims (faithfulness, ...) where the text claims nothing:
         NaN, or one such as 1.0.
@@ -84,6 +86,7 @@ class Profile:
     decimals: int | None = None
     levels: tuple[str, ...] = ("chunk", "span", "doc")
     fallback_levels: tuple[str, ...] = ("span", "doc")
+    bpref_as_recall: bool = False
     no_claims: float = math.nan
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -176,6 +179,7 @@ PROFILES = {
         policies={"match": "doc", "missing": "zero", "empty_gold": "zero", "ties": "trec"},
         levels=("doc",),
         fallback_levels=("doc",),
+        bpref_as_recall=True,
     ),
     # That harness has flaws, of which this profile keeps some and corrects others. Kept: queries to
     # refuse count 0 in retrieval and "no" in scope_miss_rate; a snippet beyond a stored text's cut

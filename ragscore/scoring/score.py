@@ -40,7 +40,15 @@ from ragscore.scoring.id_overlap import (
 )
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.metrics import BY_NAME, Label, default_metrics, parse_label, ranking_columns
+from ragscore.scoring.metrics import (
+    BY_NAME,
+    NEEDS_IRRELEVANT,
+    Label,
+    default_metrics,
+    judges_irrelevant,
+    parse_label,
+    ranking_columns,
+)
 from ragscore.scoring.policies import (
     EMPTY_VALUE,
     NEVER_VACUOUS,
@@ -153,6 +161,7 @@ def score_and_settings(
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
     if chosen is None:
         warn_of_gains(metrics, golden)
+    warn_of_judged_only(golden, holding)
     if holding.missing == "exclude":
         warn_of_missing(scored.scores)
     warn_of_no_value(scored.valued(), level)
@@ -244,6 +253,7 @@ def scores_at(
     rule: Rule | None,
     profile: Profile | None,
     policies: Policies,
+    whole: Golden | None = None,
 ) -> Scored:
     """Score at a level that is chosen already.
 
@@ -255,6 +265,8 @@ def scores_at(
         With refusals as the profile reads them.
     policies
         As `resolve_policies` gives them; `match` is not read.
+    whole
+        The golden set that `golden` is a part of, if it is one.
     """
     keep_refusals = keeps_refusals(profile)
     results = in_order(results, policies)
@@ -265,8 +277,9 @@ def scores_at(
     # A rule of your own is given what you loaded.
     given = coded if rule is None else ranked
     ranking, notes, n_graded = _ranking_scores(
-        given, golden, rows, labels, level, rule, keep_refusals, policies
-    )
+        given, golden, rows, labels, level, rule, keep_refusals, policies,
+        partial(_knows_irrelevant, whole or golden, profile, policies.min_grade),
+    )  # fmt: skip
     answers: dict[str, Values] = {}
     if not all(label.is_ranking for label in labels):
         # Citations are compared with all hits, not only with those that collapsing keeps.
@@ -303,6 +316,17 @@ def scores_at(
         )
     joins = _joins(rows, golden, {} if rule is not None else n_graded, keep_refusals)
     return Scored(scores, valued, notes, joins, ranked)
+
+
+def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:
+    """Tell if bpref has a meaning at this level: some document is judged as not relevant."""
+    if profile is not None and profile.bpref_as_recall:
+        return True
+    keep_refusals = keeps_refusals(profile)
+    return golden.once(
+        ("judges_irrelevant", level, keep_refusals, min_grade),
+        lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets, min_grade),
+    )
 
 
 def _joins(
@@ -408,6 +432,18 @@ def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool
         warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})")
 
 
+def warn_of_judged_only(golden: Golden, policies: Policies) -> None:
+    """Warn where `judged_only` leaves relevant hits alone: no document is judged as not relevant.
+
+    Every list is then right from its first hit to its last.
+    """
+    if policies.judged_only and not judges_irrelevant(golden.targets, policies.min_grade):
+        warn(
+            "judged_only leaves out hits that nobody judged, and the golden set judges no document"
+            " as not relevant (grade 0): only right hits are left in every list"
+        )
+
+
 def warn_of_gains(metrics: list[str] | str | None, golden: Golden) -> None:
     """Warn who asks for ndcg by name, on grades where another tool's is another number."""
     asked = [metrics] if isinstance(metrics, str) else metrics or []
@@ -438,7 +474,9 @@ def _valued(
     values = [
         columns[label.text]
         for label in labels
-        if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS
+        if label.is_ranking
+        and label.level is None
+        and label.name not in (*NEVER_VACUOUS, *NEEDS_IRRELEVANT)
     ]
     run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories
     index = pd.Index(run_ids.astype("str"))
@@ -520,6 +558,7 @@ def _ranking_scores(
     rule: Rule | None,
     keep_refusals: bool,
     policies: Policies,
+    knows_irrelevant: Callable[[str], bool],
 ) -> tuple[dict[str, Values], Notes, dict[str, Codes]]:
     """Compute the columns of ranking metrics; `level` is added to `rows` as a column.
 
@@ -539,7 +578,7 @@ def _ranking_scores(
 
     def at_one(name: str, labels: list[str], rule: Rule | None, where: str) -> dict[str, Values]:
         found, counts, n_graded[name] = _score_at(
-            results, golden, rows, labels, name, rule, keep_refusals, policies
+            results, golden, rows, labels, name, rule, keep_refusals, policies, knows_irrelevant
         )
         notes.update({(where, text): n for text, n in counts.items()})
         return found
@@ -580,6 +619,7 @@ def _score_at(
     rule: Rule | None,
     keep_refusals: bool,
     policies: Policies,
+    knows_irrelevant: Callable[[str], bool],
 ) -> tuple[dict[str, Values], dict[str, int], Codes]:
     """Compute ranking metrics at one level.
 
@@ -595,6 +635,8 @@ def _score_at(
     by_id = rule is None and level in ID_LEVELS
     targets = selected.targets if by_id else targets_at(golden, level, keep_refusals).targets
     matches = apply_rule(judge, results.hits, targets)
+    is_needed = any(parse_label(label).name in NEEDS_IRRELEVANT for label in labels)
+    is_known = knows_irrelevant(level) if is_needed else None
 
     def columns_of(pairs: pd.DataFrame) -> tuple[dict[str, Values], pd.Series]:
         name = getattr(judge, "__qualname__", "rule")
@@ -602,8 +644,9 @@ def _score_at(
             pairs, results.hits, selected.targets, name, policies.min_grade
         )
         columns = ranking_columns(
-            graded, found, selected, rows, labels, policies.min_grade, policies.judged_only
-        )
+            graded, found, selected, rows, labels, policies.min_grade, policies.judged_only,
+            is_known,
+        )  # fmt: skip
         return columns, graded["run_id"]
 
     (scores, run_of_graded), notes = columns_of(decidable(matches)), {}

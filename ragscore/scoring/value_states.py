@@ -63,6 +63,8 @@ UNMEASURABLE = {
 }  # fmt: skip
 """Metric -> why an answer has no value of it where no other cause holds."""
 
+NONE_IRRELEVANT = "the golden set judges no document as not relevant; it would be recall"
+
 Reasons = npt.NDArray[np.object_]
 # texts of their own for each row are written only where they are read
 Cause = tuple[Flags, str, str | Callable[[], Reasons]]
@@ -165,8 +167,10 @@ class ValueStates:
         if label.is_ranking and (grade := self.applicability.grade_of(label.name)) > 1:
             target = f"target of grade {grade} or more at this match level"
         is_excused = self.should_refuse & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
+        lacks = off & self.applicability.lacks_irrelevant(label)
         return [
             (extra, "not_applicable", "no golden query"),
+            (lacks & ~is_excused, "not_applicable", NONE_IRRELEVANT),
             (off & is_excused, "not_applicable", "the query should be refused"),
             (off, "not_applicable", f"the query has no {NEEDED.get(label.name, target)}"),
         ]

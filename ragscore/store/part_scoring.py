@@ -87,8 +87,9 @@ class ScoringJob:
         """Score these results; `golden` holds all or some of the job's queries."""
         assert self.level is not None
         return scores_at(
-            results, golden, self.labels, self.level, self.rule, self.profile, self.policies
-        )
+            results, golden, self.labels, self.level, self.rule, self.profile, self.policies,
+            self.golden,
+        )  # fmt: skip
 
     def golden_of(self, has_query: npt.NDArray[np.bool_]) -> Golden:
         """Return the golden set with these of its queries."""

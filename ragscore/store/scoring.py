@@ -42,6 +42,7 @@ from ragscore.scoring.score import (
     warn_of_deep_cuts,
     warn_of_gains,
     warn_of_joins,
+    warn_of_judged_only,
     warn_of_no_value,
     warn_of_notes,
     warn_of_unlabelled,
@@ -143,6 +144,7 @@ def score_stored_runs(
     warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
     if profile is None:
         warn_of_gains(metrics, golden)
+    warn_of_judged_only(golden, resolved)
     _warn_of_gaps(scores, counts, job)
     assert job.level is not None
     settings = settings_of(about, golden, job.level, rule, profile, resolved)

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from conftest import golden_of, targets_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -321,11 +322,21 @@ def test_measures_of_whole_lists_agree_with_pytrec_eval(data):
     oracle = pytrec_eval.RelevanceEvaluator(
         qrels, {*OTHERS.values()} - set(RECALLS) | {"iprec_at_recall"}
     ).evaluate(as_run(rankings))
+    knows = knows_irrelevant(qrels)
+    assert found["bpref"].notna().all() == knows
     for query_id, docs in rankings.items():
-        expected = [oracle[query_id][name] if docs else 0.0 for name in OTHERS.values()]
+        expected = [
+            np.nan if name == "bpref" and not knows else oracle[query_id][name] if docs else 0.0
+            for name in OTHERS.values()
+        ]
         np.testing.assert_allclose(
             found.loc[query_id, list(OTHERS)].astype(float), expected, 0, 1e-9
         )
+
+
+def knows_irrelevant(qrels):
+    """Tell if any document is judged as not relevant; without one bpref has no meaning."""
+    return any(grade == 0 for grades in qrels.values() for grade in grades.values())
 
 
 RECALLS = [name for name in OTHERS.values() if name.startswith("iprec")]
@@ -346,7 +357,10 @@ def test_measures_of_whole_lists_agree_with_ir_measures(data):
     measures = [ir_measures.parse_measure(name) for name in names.values()]
     for one in ir_measures.iter_calc(measures, qrels, as_run(answered)) if answered else ():
         label = parse_label(str(one.measure)).text
-        assert found.loc[one.query_id, label] == pytest.approx(one.value, abs=1e-9)
+        if label == "bpref" and not knows_irrelevant(qrels):
+            assert np.isnan(found.loc[one.query_id, label])
+        else:
+            assert found.loc[one.query_id, label] == pytest.approx(one.value, abs=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
@@ -386,9 +400,36 @@ def test_a_grade_above_the_highest_of_err_is_refused_with_the_label_that_takes_i
         ours({"q": ["d1"]}, {"q": {"d1": 5}}, ["err@3"])
 
 
-def test_bpref_without_a_judged_irrelevant_document_is_recall():
+def test_bpref_of_a_query_without_a_judged_irrelevant_document_is_trec_evals():
     found = ours({"q": ["x", "d1"], "r": ["x"]}, {"q": {"d1": 1, "d2": 1}, "r": {"d1": 0}}, "bpref")
     assert found.loc["q", "bpref"] == 0.5 and np.isnan(found.loc["r", "bpref"])
+
+
+def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
+    rankings, qrels = {"q": ["x", "d1"]}, {"q": {"d1": 1, "d2": 1}}
+    assert ours(rankings, qrels, ["bpref", "bpref:doc"])[["bpref", "bpref:doc"]].isna().all(axis=None)
+    # grade 1 is judged as not relevant where 2 is asked for
+    assert ours(rankings, {"q": {"d1": 2, "d2": 1}}, "bpref", min_grade=2)["bpref"].tolist() == [1]
+    # the profile of trec_eval keeps its value, which is recall
+    golden = golden_of(targets_of({"doc_id": "d1"}, {"doc_id": "d2"}))
+    results = rs.load_results({"q": ["x", "d1"]})
+    assert rs.score(results, golden, "bpref", profile="trec")["bpref"].tolist() == [0.5]
+    ev = rs.evaluate(results, golden, ["bpref", "hit@1"])
+    (row,) = ev.explain("bpref").to_dict("records")
+    assert (
+        row["state"] == "not_applicable" and "judges no document as not relevant" in row["reason"]
+    )
+    counts = ev.summary(["bpref", "hit@1"]).set_index("metric")["n_expected"]
+    assert counts.to_dict() == {"bpref": 0, "hit@1": 1}
+    supported = rs.supported_metrics(golden, results).set_index("metric")
+    assert supported.loc["bpref", "missing"] == "documents judged as not relevant (grade 0)"
+    assert supported.loc["map", "supported"]
+
+
+def test_judged_only_without_a_judged_irrelevant_document_is_said_to_keep_right_hits_only():
+    with pytest.warns(UserWarning, match="judges no document as not relevant"):
+        found = ours({"q": ["x", "d1"]}, {"q": {"d1": 1}}, "mrr", judged_only=True)
+    assert found["mrr"].tolist() == [1]
 
 
 @pytest.mark.parametrize("label", ["map", "rprec", "bpref", "set_f1", "11pt_avg", "err@5", "rbp"])

@@ -1,0 +1,216 @@
+"""Bounds of means that incomplete labels leave open: `Unjudged`, the answer of `ev.unjudged`.
+
+In: scores, and the results and golden set behind them. Out: one row per run and metric, and one per
+query, with the lowest and the highest value over all labels that unjudged hits might get.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import name_list
+from ragscore.scoring.metrics import HEADLINE, Label, parse_label
+from ragscore.scoring.policies import Policies, read_refusals, resolve_policies, with_hits_kept
+from ragscore.scoring.profiles import Profile
+from ragscore.scoring.rules import LEVELS, Rule
+from ragscore.scoring.score import keeps_refusals
+from ragscore.scoring.unjudged import (
+    MOVABLE,
+    JudgedLists,
+    all_labelled,
+    judged_lists,
+    label_bounds,
+)
+from ragscore.scoring.value_states import label_of
+
+BOUNDS = ("all_irrelevant", "all_relevant", "low", "high")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Unjudged(FramesResult):
+    """What means could be if the hits that nobody judged had labels.
+
+    A hit is judged if it meets a target of the match level, grade 0 included. Each unjudged
+    document or chunk of a list may be irrelevant, or a target of its own of any grade up to the
+    golden set's highest. `low` and `high` bound the score over all these labellings, query by
+    query; their means bound the mean. A label also adds to the number of relevant targets. So
+    recall, map and ndcg can fall, and their bounds may lie beyond both `all_irrelevant` and
+    `all_relevant`.
+
+    Relevant documents that a run didn't return stay unknown: they would lower recall, map and
+    ndcg further. Queries without a relevant target stay out, as they are out of the mean.
+
+    Attributes
+    ----------
+    table
+        One row per run and metric: `mean` as scored, over `n` queries; `all_irrelevant` and
+        `all_relevant`, the mean if every unjudged hit were irrelevant, or relevant (at the lowest
+        grade that is); `low` and `high`; `judged`, the mean of judged@k at the metric's own cut
+        (the whole list without one; NaN if no query has hits); `n_unjudged` hits within the cut, of
+        all n queries. Without policies that read judged hits alone, all_irrelevant is the mean
+        (not for bpref).
+    per_query
+        The same for every query that counts: `value`, and its bounds.
+    """
+
+    FRAMES = ("table", "per_query")
+
+    per_query: pd.DataFrame
+    level: str
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The means."""
+        grouped = self.per_query.groupby(["metric", "run_id"], observed=True, sort=False)
+        means = grouped[["value", *BOUNDS, "judged"]].mean()
+        counts = pd.DataFrame({"n_unjudged": grouped["n_unjudged"].sum(), "n": grouped.size()})
+        table = means.join(counts).reset_index().rename(columns={"value": "mean"})
+        return table[["run_id", "metric", "mean", *BOUNDS, "judged", "n_unjudged", "n"]]
+
+    def _heading(self) -> str:
+        n = self.per_query["run_id"].nunique()
+        text = (
+            f"Unjudged hits of {counted(n, 'run')}, matched by {self.level}: each mean lies between"
+            " low and high, whatever their labels."
+        )
+        n_pairs, n_safe = self._orders()
+        if n_pairs:
+            safe = f"{n_safe} of {n_pairs}" if n_safe else f"None of {n_pairs}"
+            text += f" {safe} orders of two runs by a metric hold whatever the labels."
+        return text
+
+    def _orders(self) -> tuple[int, int]:
+        """Count pairs of runs, metric by metric, and those whose bounds don't meet."""
+        n_pairs = n_safe = 0
+        for _, rows in self.table.groupby("metric", sort=False):
+            low, high = rows["low"].to_numpy(), rows["high"].to_numpy()
+            n_pairs += len(rows) * (len(rows) - 1) // 2
+            n_safe += int((low[:, None] > high[None, :]).sum())
+        return n_pairs, n_safe
+
+    def _shown(self) -> pd.DataFrame:
+        shown = self.table[self.table["metric"].isin(HEADLINE).to_numpy()]
+        shown = (shown if len(shown) else self.table).round(3)
+        same = np.allclose(shown["mean"], shown["all_irrelevant"], rtol=0, atol=5e-4)
+        return shown.drop(columns="all_irrelevant") if same else shown
+
+
+def unjudged(
+    scores: pd.DataFrame,
+    golden: Golden,
+    results: Results,
+    metrics: list[str],
+    *,
+    rule: Rule | None = None,
+    profile: Profile | None = None,
+    policies: Policies | None = None,
+) -> Unjudged:
+    """Bound scores over the labels that unjudged hits might get; see `Evaluation.unjudged`.
+
+    Parameters
+    ----------
+    scores
+        Of these results by this golden set, with `level` and columns of the metrics.
+    metrics
+        Labels of ranking metrics.
+    """
+    labels = movable(metrics)
+    holding = resolve_policies(profile, policies or Policies())
+    rows = scores[scores["state"].ne("extra").to_numpy()].reset_index()
+    used = [name for name in LEVELS if rows["level"].eq(name).any()]
+    parts = []
+    for level, is_suffix in [(name, False) for name in used] + [(name, True) for name in LEVELS]:
+        own = [label for label in labels if label.level == (level if is_suffix else None)]
+        if own:
+            lists = lists_at(level, golden, results, None if is_suffix else rule, profile, holding)
+            is_here = np.ones(len(rows), dtype=bool)
+            if not is_suffix:
+                is_here = rows["level"].eq(level).fillna(False).to_numpy(dtype=bool)
+            parts += _bounded(lists, own, rows[is_here])
+    order = pd.CategoricalDtype([label.text for label in labels], ordered=True)
+    per_query = pd.concat(parts, ignore_index=True)
+    place = per_query["metric"].astype(order).cat.codes.to_numpy()
+    per_query = per_query.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+    return Unjudged(per_query, ", ".join(used))
+
+
+def movable(metrics: list[str]) -> list[Label]:
+    """Return the labels of metrics that a relevant label can move.
+
+    Raises
+    ------
+    DataError
+        Another metric; those are named.
+    """
+    labels = [label_of(name) for name in metrics]
+    others = [label.text for label in labels if label.name not in MOVABLE]
+    if others:
+        raise DataError(
+            f"labels of hits don't move {name_list(others)}",
+            field="metrics",
+            allowed=f"ranking metrics: {', '.join(MOVABLE)}, with a cut-off where they have one",
+        )
+    return labels
+
+
+def lists_at(
+    level: str,
+    golden: Golden,
+    results: Results,
+    rule: Rule | None,
+    profile: Profile | None,
+    holding: Policies,
+) -> JudgedLists:
+    """Return the lists as a scoring of these policies sees them, unjudged hits included."""
+    return judged_lists(
+        with_hits_kept(results, holding), read_refusals(golden, profile), level, rule=rule,
+        min_grade=holding.min_grade, keep_refusals=keeps_refusals(profile),
+    )  # fmt: skip
+
+
+def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """One frame per metric, one row per score: its value, its bounds, what is judged of its list.
+
+    The labels are of one level, which is that of the lists.
+    """
+    plain = [parse_label(label.text.removesuffix(f":{label.level}")) for label in labels]
+    bounds = label_bounds(lists, plain)
+    irrelevant = all_labelled(lists, plain, 0)
+    relevant = all_labelled(lists, plain, lists.min_grade)
+    has_free, parts = lists.per_row(lists.is_first) > 0, []
+    for label, one in zip(labels, plain, strict=True):
+        counts = rows[rows[label.text].notna().to_numpy()]
+        value, at = counts[label.text].to_numpy("float64"), _places(lists, counts)
+        is_open = has_free[at]
+        ends = {}
+        for name, found in (("all_irrelevant", irrelevant), ("all_relevant", relevant)):
+            # what a policy gives a query without hits or targets stays where there is no label
+            labelled = found[one.text][at]
+            ends[name] = np.where(is_open & ~np.isnan(labelled), labelled, value)
+        low, high = (side[at] for side in bounds[one.text])
+        # Where nothing is relevant a policy gives the value, and labels may make it anything.
+        low = np.where(np.isnan(low), np.where(is_open, 0.0, value), low)
+        high = np.where(np.isnan(high), np.where(is_open, 1.0, value), high)
+        both = np.array(list(ends.values()))
+        shown = lists.within(one.k) & (lists.item >= 0)
+        parts.append(pd.DataFrame({
+            "run_id": counts["run_id"].to_numpy(), "query_id": counts["query_id"].to_numpy(),
+            "metric": label.text, "value": value, **ends,
+            "low": np.fmin(low, both.min(axis=0)),  # equal but for rounding
+            "high": np.fmax(high, both.max(axis=0)),
+            "judged": lists.judged_share(one.k)[at],
+            "n_unjudged": lists.per_row(shown)[at].astype(np.int64),
+        }))  # fmt: skip
+    return parts
+
+
+def _places(lists: JudgedLists, rows: pd.DataFrame) -> np.ndarray:
+    """Return the place in the lists' rows of each row of scores."""
+    run_ids = lists.rows["run_id"].cat.categories.astype("str")
+    run = pd.Index(run_ids).get_indexer(pd.Index(rows["run_id"].astype("str")))
+    queries = pd.Index(lists.golden.queries["query_id"])
+    return run * len(queries) + queries.get_indexer(pd.Index(rows["query_id"]))
