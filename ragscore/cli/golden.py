@@ -19,6 +19,7 @@ from ragscore.cli.options import (
     read_runs,
     reading,
 )
+from ragscore.evaluation import evaluate
 from ragscore.frames.data import records_of
 from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
@@ -97,15 +98,14 @@ def add_label(commands: Commands) -> None:
     )
     parser.add_argument(
         "--level",
-        default="anchor",
         metavar="|".join(LEVELS),
-        help="what is written: path, heading and words (anchor, the default), or ids (doc, chunk)",
+        help="what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
+        " anchor, and with --first what the runs are matched by)",
     )
     parser.add_argument(
         "--show",
-        default="all",
         metavar="FILTER",
-        help=f"queries to show: {', '.join(FILTERS)} (default: all)",
+        help=f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
     )
     parser.add_argument(
         "--depth", type=int, default=20, metavar="K", help="hits of each run (default: 20)"
@@ -122,21 +122,33 @@ def add_label(commands: Commands) -> None:
         metavar="PARQUET",
         help="table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
     )
+    parser.add_argument(
+        "--first",
+        nargs=2,
+        metavar=("BASELINE", "CANDIDATE"),
+        help="two of the runs: begin with the hits that only one of them returned and whose labels"
+        " move the comparison most (default: the order of the file)",
+    )
     add_runs(parser)
     parser.set_defaults(work=_label)
 
 
 def _label(args: argparse.Namespace) -> None:
     texts = read_parquet(Path(args.texts)) if args.texts else None
+    results, first = read_runs(args, args.runs), None
+    if args.first:
+        first = evaluate(results, args.golden).compare(*args.first).label_first(n=None)
+        print(first.sentence)
     session = LabelSession(
         args.golden,
-        read_runs(args, args.runs),
+        results,
         level=args.level,
         depth=args.depth,
         near=args.near,
         texts=texts,
+        first=first,
     )
-    session.show(args.show)
+    session.show(args.show or ("all" if first is None else "label first"))
     label_in_terminal(session, _typed())
 
 

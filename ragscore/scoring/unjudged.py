@@ -321,7 +321,9 @@ def label_bounds(
         if label.name in _MONOTONE:
             low, high = lowest[label.text], highest[label.text]
         else:
-            low, high = _BOUNDS[label.name](_Shape(lists, label, extra))
+            # queries without a relevant target divide by 0
+            with np.errstate(invalid="ignore", divide="ignore"):
+                low, high = _BOUNDS[label.name](_Shape(lists, label, extra))
         if label.name == "set_f1":
             high = highest[label.text]
         needed = lists.n_targets_from(1) if label.name in GRADED else lists.n_relevant
@@ -396,8 +398,7 @@ class _Shape:
 
 def _recall(shape: _Shape) -> tuple[Values, Values]:
     targets, met = shape.lists.n_relevant, shape.n_met
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return met / (targets + shape.n_beyond), (met + shape.n_free) / (targets + shape.n_free)
+    return met / (targets + shape.n_beyond), (met + shape.n_free) / (targets + shape.n_free)
 
 
 def _set_f1(shape: _Shape) -> tuple[Values, Values]:
@@ -406,9 +407,8 @@ def _set_f1(shape: _Shape) -> tuple[Values, Values]:
     judged, lists = shape.judged, shape.lists
     right = shape.sum(judged["row"], judged["grade"] >= lists.min_grade)
     precision = right / np.maximum(lists.rows["n_hits"].to_numpy(), 1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        recall = shape.n_met / (lists.n_relevant + shape.outside)
-        low = np.where(recall > 0, 2 * precision * recall / (precision + recall), 0.0)
+    recall = shape.n_met / (lists.n_relevant + shape.outside)
+    low = np.where(recall > 0, 2 * precision * recall / (precision + recall), 0.0)
     return low, np.ones(shape.n)
 
 
@@ -427,12 +427,11 @@ def _average_precision(shape: _Shape) -> tuple[Values, Values]:
     first = _so_far((n_above + place) / free_rank + below, free_row)
     last = _from_end((n_above + 1) / free_rank + below + later, free_row)
     n_left = shape.n_free[free_row] - place + 1  # labels from this item to the end
-    with np.errstate(invalid="ignore", divide="ignore"):
-        high = before / targets
-        np.maximum.at(high, free_row, (before[free_row] + first) / (targets[free_row] + place))
-        most = targets + shape.n_beyond
-        low = before / most
-        np.minimum.at(low, free_row, (before[free_row] + last) / (most[free_row] + n_left))
+    high = before / targets
+    np.maximum.at(high, free_row, (before[free_row] + first) / (targets[free_row] + place))
+    most = targets + shape.n_beyond
+    low = before / most
+    np.minimum.at(low, free_row, (before[free_row] + last) / (most[free_row] + n_left))
     return low, high
 
 
@@ -493,8 +492,7 @@ def _ndcg(shape: _Shape) -> tuple[Values, Values]:
             takes = most > 0
             above[takes] += steps[grade] * summed[at[takes]]
             under[takes] += steps[grade] * added[grade][at[takes]]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = np.fmax(best[owner], above / under)
+        found = np.fmax(best[owner], above / under)
         is_higher = found > best[owner] + 1e-15
         best[owner] = found
         if not is_higher.any():
@@ -522,9 +520,8 @@ def _r_precision(shape: _Shape) -> tuple[Values, Values]:
     most = np.where(repeats[row] & (n_labels > 0), all_near, np.minimum(n_labels, near))
     least = np.maximum(0, n_labels - (n_free[row] - near))
     low, high = np.full(shape.n, np.inf), np.zeros(shape.n)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        np.minimum.at(low, row, (known + least) / n_relevant)
-        np.maximum.at(high, row, (known + most) / n_relevant)
+    np.minimum.at(low, row, (known + least) / n_relevant)
+    np.maximum.at(high, row, (known + most) / n_relevant)
     return low, high
 
 
@@ -578,9 +575,8 @@ def _binary_preference(shape: _Shape) -> tuple[Values, Values]:
     n_irrelevant = _n_irrelevant(lists)
     fewest = np.maximum(np.minimum(n_irrelevant, targets), 1.0)[row]
     kept = shape.sum(row, 1.0 - np.minimum(before, fewest) / fewest)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        low = kept / (targets + shape.n_free)
-        high = (shape.sum(row, np.ones(len(row))) + shape.n_free) / (targets + shape.n_free)
+    low = kept / (targets + shape.n_free)
+    high = (shape.sum(row, np.ones(len(row))) + shape.n_free) / (targets + shape.n_free)
     return low, high
 
 

@@ -407,7 +407,8 @@ def test_bpref_of_a_query_without_a_judged_irrelevant_document_is_trec_evals():
 
 def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
     rankings, qrels = {"q": ["x", "d1"]}, {"q": {"d1": 1, "d2": 1}}
-    assert ours(rankings, qrels, ["bpref", "bpref:doc"])[["bpref", "bpref:doc"]].isna().all(axis=None)
+    labels = ["bpref", "bpref:doc"]
+    assert ours(rankings, qrels, labels)[labels].isna().all(axis=None)
     # grade 1 is judged as not relevant where 2 is asked for
     assert ours(rankings, {"q": {"d1": 2, "d2": 1}}, "bpref", min_grade=2)["bpref"].tolist() == [1]
     # the profile of trec_eval keeps its value, which is recall

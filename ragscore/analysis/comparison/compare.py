@@ -217,6 +217,8 @@ def compare_runs(
         golden=golden,
         scores=scores,
         modes=response_modes(whole),
+        results=whole,
+        rule=rule,
     )
 
 

@@ -24,7 +24,7 @@ from ragscore.analysis.comparison.text import (
 )
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
-from ragscore.frames.data import DataError, Golden, records_of
+from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.render import (
     dtypes_of,
     frame_of,
@@ -39,6 +39,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.rules import Rule
 from ragscore.stats import overall_word
 
 OUTCOMES = (
@@ -114,8 +115,8 @@ class Comparison:
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
         How both runs were scored: the fields of `rs.Policies`.
-    golden, scores, modes
-        What slices and some pictures are made of; not part of the JSON.
+    golden, scores, modes, results, rule
+        What slices, some pictures and `label_first` are made of; not part of the JSON.
     """
 
     baseline: str
@@ -138,7 +139,10 @@ class Comparison:
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    results: Results | None = field(default=None, repr=False, compare=False)
+    rule: Rule | None = field(default=None, repr=False, compare=False)
 
+    label_first = Verb("ragscore.analysis.comparison.label_first:label_first")
     gate = Verb("ragscore.analysis.comparison.gate:gate")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
     report = Verb("ragscore.reporting.build:report_comparison")

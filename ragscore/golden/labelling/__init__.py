@@ -20,7 +20,7 @@ __all__ = ["LabelConflict", "LabelSession", "label"]
 
 def label(
     golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *,
-    show: str = "all", **options: Any
+    show: str | None = None, **options: Any
 ) -> "LabelPanel":  # fmt: skip
     """Return a panel for labelling by hand in a notebook.
 
@@ -41,10 +41,11 @@ def label(
         The runs whose hits are shown: `Results`, or what `rs.load_results` takes.
     show
         Filter to begin with: all, unlabelled, labelled, should refuse, near misses
-        (high-ranked hits without a label, to find missing ones), nothing right found, not in the
-        file.
+        (high-ranked hits without a label, to find missing ones), label first (the hits that
+        `first` lists), nothing right found, not in the file. By default all, or label first.
     options
-        level, runs, depth, texts and near of `LabelSession`.
+        level, runs, depth, texts, near and first of `LabelSession`:
+        `first=cmp.label_first()` opens the hits that move a comparison most.
 
     Returns
     -------
@@ -65,5 +66,5 @@ def label(
             allowed="pip install 'ragscore[lab]'",
         ) from error
     session = LabelSession(golden_file, results, **options)
-    session.show(show)
+    session.show(show or ("all" if options.get("first") is None else "label first"))
     return LabelPanel(session)

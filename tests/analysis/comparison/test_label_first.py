@@ -1,0 +1,181 @@
+"""`cmp.label_first`: the labels that would move a comparison, and the verdict after them."""
+
+import subprocess
+import sys
+from itertools import combinations
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.golden.labelling import LabelSession
+from ragscore.golden.labelling.terminal import label_in_terminal
+
+GOLDEN = """\
+# Should refuse: answerable: false
+- id: q1
+  query: one
+  expected_doc_ids: [a]
+- id: q2
+  query: two
+  expected_doc_ids: [b]
+- id: q3
+  query: three   # stays
+  expected_doc_ids: [c]
+- id: q4
+  query: four
+  answerable: false
+"""
+RUNS = {
+    "old": {"q1": ["a"], "q2": ["b", "s"], "q3": ["w", "c"], "q4": ["z"]},
+    "new": {"q1": ["x", "a"], "q2": ["s", "b"], "q3": ["c", "y"], "q4": []},
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "golden.yaml"
+    path.write_text(GOLDEN, encoding="utf-8")
+    return path
+
+
+def compared(file, metrics=("mrr@10", "recall@1")):
+    return rs.evaluate(rs.load_results(RUNS), file, list(metrics)).compare("old", "new")
+
+
+def test_the_list_worked_by_hand(file):
+    found = compared(file).label_first()
+    # mrr: old 1, 1, 1/2; new 1/2, 1/2, 1: old leads by 1/6. Both returned s, so it isn't listed.
+    # x relevant makes new 1 in q1 (+1/2: the sum of −1/2 becomes 0), w makes old 1 in q3 (−1/2).
+    # y stands behind c: it changes nothing.
+    columns = ["query_id", "run", "run_id", "rank", "doc_id", "delta", "delta_if_relevant"]
+    assert found.metric == "mrr@10"
+    assert found.hits[columns].to_numpy().tolist() == [
+        ["q1", "candidate", "new", 1, "x", -0.5, 0.0],
+        ["q3", "baseline", "old", 1, "w", 0.5, 0.0],
+        ["q3", "candidate", "new", 2, "y", 0.5, 0.5],
+    ]
+    assert found.hits["towards"].fillna("").tolist() == ["candidate", "baseline", ""]
+    assert found.hits["ends_lead"].tolist() == [True, False, False]
+    assert found.hits["level"].unique().tolist() == ["doc"]
+    assert found.n_to_turn == 1
+    assert found.sentence.startswith("mrr@10: old leads by 0.167 over 3 queries; 3 unjudged hits")
+    assert "At least 1 relevant label must be found" in repr(found)
+    assert len(compared(file).label_first(2).hits) == 2
+
+
+def test_a_cut_decides_which_hits_are_listed(file):
+    # at rank 1: x, w alone, and s, which the old run has at rank 2 only; two targets halve recall
+    found = compared(file).label_first(metric="recall@1").hits
+    assert sorted(found["doc_id"]) == ["s", "w", "x"]
+    # q2: old b: 1 of 2 targets, new s: 1 of 2; the difference −1 becomes 0
+    row = found.set_index("doc_id").loc["s"]
+    assert [row["run"], row["delta"], row["delta_if_relevant"]] == ["candidate", -1, 0]
+
+
+def test_a_metric_that_labels_do_not_move_is_refused(file):
+    cmp = compared(file, ["mrr@10", "passed", "failed"])
+    with pytest.raises(rs.DataError, match="labels of hits don't move passed"):
+        cmp.label_first(metric="passed")
+    with pytest.raises(rs.DataError, match="hit@1 wasn't compared"):
+        cmp.label_first(metric="hit@1")
+    with pytest.raises(rs.DataError, match="a comparison from JSON holds no scores"):
+        rs.Comparison.from_json(cmp.to_json()).label_first()
+    with pytest.raises(rs.DataError, match="no ranking metric was compared"):
+        compared(file, ["passed", "failed"]).label_first()
+
+
+def test_labelling_what_comes_first_moves_the_verdict(file):
+    before = compared(file)
+    assert before.deltas.set_index("metric").loc["mrr@10", "delta"] == pytest.approx(-1 / 6)
+    session = LabelSession(file, rs.load_results(RUNS), first=before.label_first())
+    session.show("label first")
+    assert session.level == "doc"  # the level that the runs were matched by
+    assert session.stops() == ["q1", "q3"] and session.query_id == "q1"
+    assert session.hits["doc_id"].tolist() == ["x", "a"]  # x is listed, a is judged
+    session.toggle(int(session.hits["number"].iloc[0]))
+    assert session.stops() == ["q3"]  # nothing of q1 is left to label
+    session.next()
+    # what the old run has at rank 1 goes first, as in the list
+    assert session.query_id == "q3" and session.hits["doc_id"].tolist() == ["w", "y", "c"]
+    session.toggle(int(session.hits["number"].iloc[0]), grade=0)
+    session.toggle(int(session.hits["number"].iloc[1]))
+    session.next()
+    assert "no query is left" in session.message
+    rows = {row["id"]: row for row in yaml.safe_load(file.read_text(encoding="utf-8"))}
+    assert "# stays" in file.read_text(encoding="utf-8")
+    assert "x" in str(rows["q1"]["expected_doc_ids"])
+    after = compared(file)
+    # q1: x and a of the new run are both right, old 1; q3 unchanged: the lead is gone
+    assert after.deltas.set_index("metric").loc["mrr@10", "delta"] == pytest.approx(0)
+    left = after.label_first()
+    assert not len(left.hits) and "the means are equal over 3 queries" in left.sentence
+    # both runs' lists are judged now, so nothing is open
+    table = rs.evaluate(rs.load_results(RUNS), file, ["mrr@10"]).unjudged().table
+    assert table.set_index("run_id")["n_unjudged"].to_dict() == {"old": 1, "new": 1}  # s of q2
+
+
+def test_the_terminal_and_the_command_line_open_the_same_list(file, tmp_path):
+    said: list[str] = []
+    session = LabelSession(file, rs.load_results(RUNS), first=compared(file).label_first().hits)
+    label_in_terminal(session, ["f label first", "2", "n", "q"], said.append, width=80)
+    assert "hit 2 supports the answer" in said[2] and "── q3 · labelled" in said[3]
+    results = rs.load_results(RUNS)
+    results.save(tmp_path / "runs")
+    file.write_text(GOLDEN, encoding="utf-8")
+    command = ["label", str(file), str(tmp_path / "runs"), "--first", "old", "new"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ragscore.cli", *command], input="q\n", capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert "old leads by" in done.stdout and "── q1" in done.stdout
+
+
+def test_a_list_of_other_columns_is_refused(file):
+    with pytest.raises(rs.DataError, match="first: found the columns"):
+        LabelSession(file, rs.load_results(RUNS), level="doc", first=compared(file).per_query)
+
+
+@st.composite
+def two_runs(draw):
+    """Two runs of two queries over a few documents, of which one a query is relevant."""
+    lists = st.lists(st.sampled_from("abcd"), max_size=3, unique=True)
+    return {run: {q: draw(lists) for q in ("q1", "q2")} for run in ("old", "new")}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@given(two_runs(), st.sampled_from(["mrr@2", "recall@2", "ndcg@3", "map@3", "rprec"]))
+@settings(max_examples=25)
+def test_no_fewer_labels_than_said_turn_the_sign(runs, metric):
+    grades = {"q1": ["a"], "q2": ["b", "never"]}
+    results = rs.load_results(runs, columns=None)
+
+    def delta(more):
+        golden = [
+            {"id": q, "query": q, "expected_doc_ids": [*ids, *more.get(q, [])]}
+            for q, ids in grades.items()
+        ]
+        cmp = rs.evaluate(results, golden, [metric]).compare("old", "new")
+        return cmp, float(cmp.deltas["delta"].iloc[0])
+
+    cmp, before = delta({})
+    assume(abs(before) > 1e-9)
+    found = cmp.label_first(n=None)
+    open_items = sorted(
+        {(q, doc) for of in runs.values() for q, docs in of.items() for doc in docs}
+        - {(q, doc) for q, docs in grades.items() for doc in docs}
+    )
+    for size in range(1, len(open_items) + 1):
+        for chosen in combinations(open_items, size):
+            more = {q: [doc for query, doc in chosen if query == q] for q in grades}
+            if np.sign(delta(more)[1]) * np.sign(before) < 0:
+                assert found.n_to_turn is not None and found.n_to_turn <= size
+                return
+            if size == 1 and ((found.hits["query_id"] + found.hits["doc_id"]) == "".join(
+                chosen[0])).any():  # fmt: skip
+                row = found.hits[(found.hits["query_id"] + found.hits["doc_id"])
+                                 == "".join(chosen[0])].iloc[0]  # fmt: skip
+                assert not row["ends_lead"] or abs(delta(more)[1]) < 1e-9
