@@ -123,10 +123,15 @@ def test_the_terminal_and_the_command_line_open_the_same_list(file, tmp_path):
     session = LabelSession(file, rs.load_results(RUNS), first=compared(file).label_first().hits)
     label_in_terminal(session, ["f label first", "2", "n", "q"], said.append, width=80)
     assert "hit 2 supports the answer" in said[2] and "── q3 · labelled" in said[3]
-    results = rs.load_results(RUNS)
-    results.save(tmp_path / "runs")
+    files = [tmp_path / f"{run}.run" for run in RUNS]
+    for path, lists in zip(files, RUNS.values(), strict=True):
+        path.write_text("".join(
+            f"{query_id} Q0 {doc} {rank} {1 / rank} {path.stem}\n"
+            for query_id, docs in lists.items()
+            for rank, doc in enumerate(docs, 1)
+        ))  # fmt: skip
     file.write_text(GOLDEN, encoding="utf-8")
-    command = ["label", str(file), str(tmp_path / "runs"), "--first", "old", "new"]
+    command = ["label", str(file), *map(str, files), "--first", "old", "new"]
     done = subprocess.run(
         [sys.executable, "-m", "ragscore.cli", *command], input="q\n", capture_output=True,
         text=True, check=True,
