@@ -85,7 +85,7 @@ def provenance_parts(
         The scoring, from `ev.settings`.
     """
     content = golden_digest(query_parts(golden))
-    versions = _versions(columns)
+    versions = metric_versions(columns)
     level = str(described["level"].iloc[0]) if len(described) else "doc"
     recorded = recorded_parts(results, level)
     parts = {}
@@ -111,7 +111,7 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
     }
 
 
-def _versions(columns: Iterable[str]) -> dict[str, int]:
+def metric_versions(columns: Iterable[str]) -> dict[str, int]:
     """Return the formula's version of each of our metrics, by its name in the table."""
     described = [describe(name) for name in columns]
     return {metric.name: metric.version for metric in described if metric.name in BY_NAME}
@@ -267,7 +267,9 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
         wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
         return {name: content[name] for name in wanted if name in content}
     if component == "metric_versions":
-        return {name: version for name, version in content.items() if name in _versions(columns)}
+        return {
+            name: version for name, version in content.items() if name in metric_versions(columns)
+        }
     if component == "fields":
         names |= {_RANKING} if any(label.is_ranking for label in labels) else set()
         return {

@@ -274,6 +274,16 @@ def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None)
     return _frame(read, names, [name for name in asked if name not in _CODED])
 
 
+def runs_without(catalogue: Catalogue, names: list[str], metric: str) -> list[str]:
+    """Return those of the runs whose stored scores lack a metric."""
+    columns = {name: one.columns for name, one in valid_rows(catalogue, "scores", names).items()}
+    for name in names:
+        if name not in columns:
+            with open_parquet(catalogue.stored[name].folder / "scores.parquet") as source:
+                columns[name] = source.schema_arrow.names
+    return [name for name in names if metric not in columns[name]]
+
+
 def with_about(catalogue: Catalogue, names: list[str], scores: pd.DataFrame) -> pd.DataFrame:
     """Add the columns `created_at` and `system` to the scores of these runs, in their order."""
     about = catalogue.about(names)
@@ -308,7 +318,7 @@ def _check_scored(
     if unknown := [metric for metric in metrics or () if metric not in columns]:
         file, allowed = (
             str(catalogue.stored[name].folder / "scores.parquet"),
-            "rs.score(store.load(...), golden, metrics=[...])",
+            f"store.score(golden, {unknown}), which scores the stored hits",
         )
         raise DataError(
             f"{name} has no scores of {name_list(unknown)}",

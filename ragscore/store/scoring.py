@@ -5,7 +5,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -23,6 +23,7 @@ from ragscore.scoring.grading import (
     rule_name,
 )
 from ragscore.scoring.level import choose_level
+from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.policies import (
     Policies,
     policies_of,
@@ -32,7 +33,7 @@ from ragscore.scoring.policies import (
     with_hits_kept,
 )
 from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.provenance import fields_of, provenance_parts
+from ragscore.scoring.provenance import fields_of, metric_versions, provenance_parts
 from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import (
     expected_by,
@@ -332,6 +333,51 @@ def shown_primary(run: StoredRun) -> str:
 def rule_of_scoring(level: str, rule: Rule | None) -> str:
     """Return the name of the rule that scores were made by: yours, or the level's own."""
     return rule_name(rule) if rule is not None else level_rule_name(level)
+
+
+def same_scoring(
+    scorings: dict[str, dict[str, Any]], metric: str, goldens: Sequence[Golden]
+) -> list[tuple[Golden, list[str]]]:
+    """Group runs that were scored alike, with the golden set that they were scored by.
+
+    Raises
+    ------
+    DataError
+        None of the golden sets is a run's own, or it was scored by a rule of its caller's.
+    """
+    label = parse_label(metric).text  # an unknown metric is the first thing to say
+    by_hash = {golden.golden_hash: golden for golden in goldens}
+    groups: dict[str, tuple[Golden, list[str]]] = {}
+    for run_id, scoring in scorings.items():
+        if scoring.get("rule") != rule_of_scoring(str(scoring.get("level")), None):
+            raise DataError(
+                f"{run_id} has no scores of {label}, and was scored by the rule {scoring['rule']}",
+                field="metric",
+                allowed=f"store.score(golden, ['{label}'], rule=...)",
+            )
+        golden = by_hash.get(scoring["golden_hash"])
+        if golden is None:
+            known = ", ".join(name[:8] for name in by_hash) or "none"
+            raise DataError(
+                f"{run_id} has no scores of {label}; its hits can be scored by the golden set"
+                f" {scoring['golden_hash'][:8]}, given: {known}",
+                field="golden",
+                allowed="golden=, the golden set that the run was scored by",
+            )
+        key = json.dumps(
+            [scoring["golden_hash"], scoring.get("level"), choices_of(scoring)], sort_keys=True
+        )
+        groups.setdefault(key, (golden, []))[1].append(run_id)
+    return list(groups.values())
+
+
+def with_versions_of_today(scoring: dict[str, Any], metric: str) -> dict[str, Any]:
+    """Return a stored scoring with the version that a metric's formula has now."""
+    if "provenance" not in scoring:
+        return scoring
+    provenance = scoring["provenance"]
+    versions = provenance.get("metric_versions", {}) | metric_versions([metric])
+    return scoring | {"provenance": provenance | {"metric_versions": versions}}
 
 
 def choices_of(described: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,14 @@ lie on this machine or on object storage.
 """
 
 import os
+import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
@@ -26,17 +29,20 @@ from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
-from ragscore.store.compact import compact_tables, scores_of, with_about
+from ragscore.store.compact import compact_tables, runs_without, scores_of, with_about
 from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
 from ragscore.store.ingest import write_file
 from ragscore.store.runs import is_taken, put_run, stored_runs
 from ragscore.store.scoring import (
+    PROFILE,
     ScoringRequest,
     check_choices,
     choices_of,
     rule_of_scoring,
+    same_scoring,
     score_results,
     score_stored_runs,
+    with_versions_of_today,
 )
 from ragscore.store.tables import FRAMES, read_metrics, read_runs, write_run, write_scores
 
@@ -385,24 +391,57 @@ class RunStore:
         return catalogue.golden_changes(old, new)
 
     def measured(
-        self, metric: str, runs: list[str] | str | None = None
+        self,
+        metric: str,
+        runs: list[str] | str | None = None,
+        *,
+        golden: Sequence[Golden] = (),
     ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
         """Return stored scores of one metric, and by run what its run.json says of the scoring.
 
         Runs may have been measured differently: the caller must check what can be compared, as
         `store.trend` does.
 
+        Parameters
+        ----------
+        golden
+            Golden sets. Where a run's scores lack the metric, its stored hits are scored by the one
+            that it was scored by, at the same match level and by the same policies.
+
         Raises
         ------
         DataError
-            A run was saved without a golden set, or the metric wasn't scored.
+            A run was saved without a golden set; or the metric wasn't scored, and none of the
+            golden sets is the run's own.
         """
         catalogue = self._open()
         names = catalogue.names(runs)
         catalogue.check_scored(names)
-        return scores_of(catalogue, names, [metric]), {
-            name: catalogue.stored[name].scoring for name in names
-        }
+        scorings = {name: catalogue.stored[name].scoring for name in names}
+        try:
+            return scores_of(catalogue, names, [metric]), scorings
+        except DataError:
+            lacking = runs_without(catalogue, names, metric)
+            if not lacking:
+                raise
+        groups = same_scoring({name: scorings[name] for name in lacking}, metric, golden)
+        stored = [name for name in names if name not in lacking]
+        parts = [scores_of(catalogue, stored, [metric])] if stored else []
+        for own, run_ids in groups:
+            described = scorings[run_ids[0]]
+            choices = choices_of(described) | {"match": described["level"]}
+            profile = choices.pop(PROFILE)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # they were warned of when saved
+                found = self.score(own, [metric], run_ids, profile=profile, **choices)
+            parts.append(found)
+        scores = pd.concat([part.astype({"run_id": "str"}) for part in parts])
+        order = pd.Categorical(scores["run_id"], categories=names)
+        scores = scores.assign(run_id=order)
+        scores = scores.iloc[np.argsort(order.codes, kind="stable")]
+        for name in lacking:
+            scorings[name] = with_versions_of_today(scorings[name], metric)
+        return scores, scorings
 
     def reported(
         self, runs: list[str] | str | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.reported import reported_summary
-from ragscore.frames.data import DataError, Results, check_type, run_names
+from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import describe
@@ -117,6 +117,15 @@ class Segment:
     changed: tuple[str, ...]
 
 
+def goldens_of(golden: Golden | Sequence[Golden]) -> list[Golden]:
+    """Return one golden set, or several, as a list."""
+    check_type(golden, (Golden, list, tuple), "golden", "a Golden, or a list of them")
+    goldens = [golden] if isinstance(golden, Golden) else list(golden)
+    for one in goldens:
+        check_type(one, Golden, "golden")
+    return goldens
+
+
 def read_history(
     source: RunStore | pd.DataFrame,
     metric: str,
@@ -125,6 +134,7 @@ def read_history(
     reported: Results | None = None,
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
+    goldens: Sequence[Golden] = (),
 ) -> History:
     """Read a store, or scores with their results; see `store.trend` for the arguments."""
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
@@ -137,7 +147,9 @@ def read_history(
         scored = [name for name in names if name not in alone]
         # without a run to read, the store itself says what is wrong
         scores, scorings = (
-            source.measured(metric, scored) if scored or not alone else (_no_scores(metric), {})
+            source.measured(metric, scored, golden=goldens)
+            if scored or not alone
+            else (_no_scores(metric), {})
         )
         scorings |= of_reported
         load: Callable[[list[str]], Results] | None = source.load

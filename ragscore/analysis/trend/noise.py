@@ -5,14 +5,15 @@ several times. Out: the spread of means, the variance by source, and the columns
 frame that show the noise band.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.trend.history import History, read_history
-from ragscore.frames.data import DataError, Results, run_names
+from ragscore.analysis.trend.history import History, goldens_of, read_history
+from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Values
 from ragscore.scoring.judgments import CRITERIA, score_judgments
 from ragscore.stats import flip_rate, pooled_sd, repeat_means, t_quantile, variance_components
@@ -25,6 +26,7 @@ def noise_floor(
     source: RunStore | pd.DataFrame,
     metric: str,
     *,
+    golden: Golden | Sequence[Golden] = (),
     results: Results | None = None,
     repeats: list[str] | None = None,
     confidence: float = 0.95,
@@ -35,7 +37,7 @@ def noise_floor(
 
     Parameters
     ----------
-    source, results, repeats
+    source, golden, results, repeats
         As for `store.trend`.
 
     Returns
@@ -52,7 +54,9 @@ def noise_floor(
     DataError
         No two runs are repeats of one system; no query has a value in all of them.
     """
-    history = read_history(source, metric, results=results, repeats=repeats)
+    history = read_history(
+        source, metric, results=results, repeats=repeats, goldens=goldens_of(golden)
+    )
     rows = [_noise_row(history, run_ids, confidence) for run_ids in repeat_groups(history)]
     if not rows:
         raise DataError(
@@ -69,6 +73,7 @@ def noise_components(
     source: RunStore | pd.DataFrame,
     metric: str,
     *,
+    golden: Golden | Sequence[Golden] = (),
     results: Results | None = None,
     repeats: list[str] | None = None,
 ) -> pd.DataFrame:
@@ -78,7 +83,7 @@ def noise_components(
 
     Parameters
     ----------
-    source, results, repeats
+    source, golden, results, repeats
         As for `store.trend`. Judge repeats are the `repeat` of stored judgments (or of
         `results.judgments`) of a judged metric.
 
@@ -95,7 +100,9 @@ def noise_components(
     DataError
         Neither the system nor the judge was repeated; a group has fewer than two complete queries.
     """
-    history = read_history(source, metric, results=results, repeats=repeats)
+    history = read_history(
+        source, metric, results=results, repeats=repeats, goldens=goldens_of(golden)
+    )
     judged = _judge_repeats(history)
     groups = repeat_groups(history)
     if not groups and judged is not None:

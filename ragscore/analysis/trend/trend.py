@@ -18,6 +18,7 @@ from ragscore.analysis.trend.history import (
     SCORE_KEYS,
     History,
     Segment,
+    goldens_of,
     read_history,
     split_segments,
 )
@@ -162,8 +163,9 @@ def trend(
     by
         As for `golden.slices`: one row per run and slice. Needs a golden set.
     golden
-        One golden set or several. With the newer golden set, the last run before a relabelling is
-        scored again as a bridge. `by` slices by the first one.
+        One golden set or several. A metric that isn't stored, such as hit@7, is scored from the
+        stored hits, by the golden set that each run was scored by. With the newer golden set, the
+        last run before a relabelling is scored again as a bridge. `by` slices by the first one.
     results
         The results that the scores were made of; not with a store.
     reported
@@ -192,13 +194,11 @@ def trend(
     --------
     >>> store.trend("mrr@10", golden=golden).plot()
     """
-    check_type(golden, (Golden, list, tuple), "golden", "a Golden, or a list of them")
-    goldens = [golden] if isinstance(golden, Golden) else list(golden)
-    for one in goldens:
-        check_type(one, Golden, "golden")
+    goldens = goldens_of(golden)
     history = read_history(
-        source, metric, results=results, reported=reported, order=order, repeats=repeats
-    )
+        source, metric, results=results, reported=reported, order=order, repeats=repeats,
+        goldens=goldens,
+    )  # fmt: skip
     if by is not None and len(history.reported):
         left_out = history.reported.index.tolist()
         history = history.without_reported()

@@ -281,3 +281,44 @@ def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
 
 def test_a_folder_mode_is_the_mode_of_its_responses(ev):
     assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
+
+
+def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(
+    store, ev, golden, tmp_path, capsys
+):
+    # ranks: 1, 2, none, 7; and 1, 1, 3, 6
+    means = [0.75, 1.0]
+    with pytest.warns(UserWarning, match="above the run's own k"):
+        assert store.evaluate(golden).summary("hit@7")["mean"].tolist() == means
+    with pytest.warns(UserWarning, match="above the run's own k"):
+        assert store.score(golden, "hit@7").groupby("run_id")["hit@7"].mean().tolist() == means
+    found = store.trend("hit@7", golden=golden)
+    assert found.table["mean"].tolist() == means
+    assert found.table["segment"].tolist() == [1, 1]
+    options = ["--golden", str(tmp_path / "eval_set.jsonl")]
+    assert main(["trend", str(tmp_path / "store"), "--metric", "hit@7", *options]) == 0
+    assert "0.750" in capsys.readouterr().out
+
+
+def test_runs_that_hold_a_label_and_runs_that_lack_it_make_one_trend(tmp_path, two_runs, golden):
+    store = rs.RunStore(tmp_path / "mixed")
+    judged, unjudged = two_runs.select([A]), two_runs.select([B])
+    store.save(judged, golden=golden)
+    without = rs.Results(runs=unjudged.runs, responses=unjudged.responses, hits=unjudged.hits)
+    store.save(without, golden=golden)
+    store.add(B, judgments=unjudged.judgments)
+    found = store.trend(CORRECTNESS, golden=golden).table
+    assert found["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
+
+
+def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, golden, capsys):
+    own = golden.golden_hash[:8]
+    with pytest.raises(
+        rs.DataError, match=f"{A} has no scores of hit@7; .* golden set {own}, given: none; golden="
+    ):
+        store.trend("hit@7")
+    other = golden.select(["t1", "t2"])
+    with pytest.raises(rs.DataError, match=f"given: {other.golden_hash[:8]}"):
+        store.trend("hit@7", golden=other)
+    with pytest.raises(rs.DataError, match=r"store.score\(golden, \['hit@7'\]\)"):
+        store.scores("hit@7")
