@@ -29,6 +29,7 @@ from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
 from ragscore.scoring.primary import primary_of
@@ -612,13 +613,25 @@ class Evaluation(Tables):
             strict_chunker_version=strict_chunker_version,
         )  # fmt: skip
 
-    def score_diff(self, baseline: str, candidate: str) -> ScoreDiff:
+    def score_diff(
+        self, baseline: str, candidate: str, *, allow_different: bool | list[str] = False
+    ) -> ScoreDiff:
         """Return what moved between two runs' scores: a `ScoreDiff`.
+
+        Parameters
+        ----------
+        allow_different
+            True or "judge_fingerprint": go on where different judges measured a metric.
 
         Raises
         ------
         DataError
-            Unknown or equal runs.
+            Unknown or equal runs; different judges of a metric that both have.
+
+        Warns
+        -----
+        UserWarning
+            Judges differ and that is allowed, or only one run states them.
 
         Examples
         --------
@@ -626,7 +639,11 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.comparison.score_diff import diff_scores
 
-        return diff_scores(self.scores, baseline, candidate)
+        is_judged = any(name in (*CRITERIA, FAILED) for name in self.scores)
+        return diff_scores(
+            self.scores, baseline, candidate, allow_different=allow_different,
+            results=self._known_results if is_judged else None,
+        )  # fmt: skip
 
     def leaderboard(
         self,

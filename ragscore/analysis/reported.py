@@ -18,6 +18,7 @@ from ragscore.scoring.metrics import BY_NAME, describe, parse_label
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import STATISTICS, summarize
@@ -35,6 +36,7 @@ REPORTED_NAMES = {
 
 For other names, letter case, spaces and hyphens don't matter.
 """
+FINGERPRINT = "judge_fingerprint"
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
 FIRST_RANKS = ("hit_rank", "rank_first_match")
 """What other tools call the rank of a query's first right hit; without a hit it is null."""
@@ -71,7 +73,8 @@ def reported_scores(results: Results) -> pd.DataFrame:
 
     Returns
     -------
-    One row per run and query (index `query_id`): `run_id`, `state` (scored), `level` (NA), then a
+    One row per run and query (index `query_id`): `run_id`, `state` (scored), `level` (NA);
+    `judge_fingerprint`, what each report says of its judges ("" if nothing), if any says it; then a
     float64 column per metric under our label where it has one, NaN where nothing is reported.
 
     Raises
@@ -106,6 +109,8 @@ def reported_scores(results: Results) -> pd.DataFrame:
     wide = wide[list(names)].rename(columns=names).rename_axis(columns=None).reset_index("run_id")
     wide.insert(1, "state", "scored")
     wide.insert(2, "level", pd.Series(categorical([-1] * len(wide), LEVELS), index=wide.index))
+    if (judges := judge_fingerprint(results)).ne("").any():
+        wide.insert(3, FINGERPRINT, wide["run_id"].astype("str").map(judges).astype("str"))
     runs = results.runs["run_id"].astype("str").tolist()
     return wide.astype({"run_id": pd.CategoricalDtype(runs)})
 

@@ -421,6 +421,7 @@ class Results:
     retriever_scores = Verb("ragscore.analysis.rankings:retriever_scores")
     rank_overlap = Verb("ragscore.analysis.rankings:rank_overlap")
     reported_scores = Verb("ragscore.analysis.reported:reported_scores")
+    score_diff = Verb("ragscore.analysis.comparison.score_diff:diff_reported")
     reported_summary = Verb("ragscore.analysis.reported:reported_summary")
     trend = Verb("ragscore.analysis.trend.trend:reported_trend")
     judgment_counts = Verb("ragscore.scoring.judgments:judgment_counts")

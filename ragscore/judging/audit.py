@@ -1,8 +1,8 @@
-"""Audit of a judge, and means corrected by human annotations.
+"""Audit of a judge, and a sample of answers for people to label.
 
 In: judged results and, if available, people's labels and the same answers judged with reversed
-context. Out: an audit with one row per criterion and measure; corrected means with one row per run
-and criterion; a random sample of answers to annotate.
+context. Out: an audit with one row per criterion and measure; a random sample of answers to
+annotate, by which `corrected` corrects the judge.
 """
 
 import json
@@ -24,7 +24,6 @@ from ragscore.judging.reliability import (
     JudgedValues,
     agreement,
     clusters_of,
-    scale_of,
     values_of,
 )
 from ragscore.judging.run import Judged
@@ -32,23 +31,15 @@ from ragscore.scoring.intervals import Groups
 from ragscore.scoring.judgments import CRITERIA, FAILED, NOT_MEASURABLE
 from ragscore.scoring.limits import Limits, check_limits, good_from
 from ragscore.stats import (
-    LEAST_LABELS,
     interval_of_means,
     krippendorff_alpha,
-    ppi_mean,
     rank_correlation,
-    two_sample_p,
 )
 
 AUDIT_FILE = "judge_audit.json"
 MIN_PAIRS = 10  # a correlation of fewer pairs has an interval too wide to be worth showing
-UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
 _COLUMNS = ["criterion", "judge", "measure", "value", "low", "high", "n", "n_clusters"]
 _TYPES = dict.fromkeys(_COLUMNS[:3], "str") | dict.fromkeys(_COLUMNS[3:6], "float64")
-_MEAN_COLUMNS = [
-    "run_id", "criterion", "n_judged", "n_labels", "judge_mean", "label_mean", "mean", "low",
-    "high", "weight", "effective_n", "refused",
-]  # fmt: skip
 Measure = tuple[str, float, float, float, int, int]
 """Name, value, low, high, n and number of clusters of one measure."""
 Clusters = Callable[[pd.Series], Groups | None]
@@ -320,7 +311,10 @@ def _correlation(
 
 
 def sample_for_annotation(judged: Judged, n: int = 50, *, seed: int = 0) -> pd.DataFrame:
-    """Draw a random sample of judged answers for people to label, for `corrected_means`.
+    """Draw a random sample of judged answers for people to label, to correct the judge by.
+
+    All runs get the same queries, as far as they were judged: differences of runs
+    (`corrected_differences`) need labels on both sides.
 
     Parameters
     ----------
@@ -348,100 +342,12 @@ def sample_for_annotation(judged: Judged, n: int = 50, *, seed: int = 0) -> pd.D
     cells = values_of(results, results)[keys].drop_duplicates()
     rows = results.responses.astype({"run_id": "str"}).merge(cells, on=keys)
     rng = np.random.default_rng(seed)
+    ids = pd.Index(rows["query_id"].unique())
+    place = np.argsort(rng.permutation(len(ids)))  # of every query in one random order
+    rows = rows.assign(place=place[ids.get_indexer(pd.Index(rows["query_id"]))])
     parts = [
-        part.iloc[np.sort(rng.permutation(len(part))[:n])]
+        part[(part["place"].rank() <= n).to_numpy()]
         for _, part in rows.groupby("run_id", sort=False)
     ]
     sample = pd.concat(parts) if parts else rows
     return sample.reindex(columns=[*keys, "query", "answer"]).reset_index(drop=True)
-
-
-def corrected_means(judged: Judged, labels: pd.DataFrame, *, random: bool) -> pd.DataFrame:
-    """Correct the judge's means by people's labels of a random sample of answers (PPI++).
-
-    The corrected mean estimates the mean that people would give all answers; see
-    `ragscore.stats.ppi_mean`. It is unbiased however wrong the judge is, if the labelled answers
-    are a random sample. If they are not, or are too few, the correction is refused.
-
-    Parameters
-    ----------
-    labels
-        Human annotations: query_id, criterion, value and, with several runs, run_id. Several labels
-        of one answer are averaged.
-    random
-        True if the labelled answers were drawn at random (as by `sample_for_annotation`). The
-        labels themselves cannot show it, so it has no default.
-
-    Returns
-    -------
-    One row per run and labelled criterion: `n_judged` answers, `n_labels` of them labelled,
-    `judge_mean` of all answers, `label_mean` of the labelled ones; the corrected `mean` with its
-    95 % interval `low`, `high`; `weight` of the judge (0: labels alone); `effective_n`, the number
-    of labels that would be as informative without a judge; `refused`, the reason for not
-    correcting (NA if corrected, and else the corrected columns are NaN). A correction is refused
-    below 30 labels, if the labels are not random, and if the judge scored labelled answers so
-    differently from the others (p < 0.01) that they cannot be a random sample.
-
-    Raises
-    ------
-    DataError
-        Labels with missing columns, or with values outside the criterion's range; no labelled
-        answer that was judged.
-
-    Examples
-    --------
-    >>> judged.corrected_means(labels, random=True)[["run_id", "judge_mean", "mean", "low", "high"]]
-    """
-    results = judged.results
-    both = values_of(results, results).merge(
-        values_of(labels, results),
-        on=["run_id", "query_id", "criterion"],
-        how="left",
-        suffixes=("", "_label"),
-    )
-    rows: list[list[Any]] = []
-    for (run_id, criterion), part in both.groupby(["run_id", "criterion"], sort=False):
-        has_label = part["value_label"].notna()
-        if not has_label.any():
-            continue
-        labelled = part.loc[has_label, "value"].to_numpy("float64")
-        others = part.loc[~has_label, "value"].to_numpy("float64")
-        truth = part.loc[has_label, "value_label"].to_numpy("float64")
-        row = [run_id, criterion, len(part), len(truth), float(part["value"].mean())]
-        row.append(float(truth.mean()))
-        refused = _refusal(labelled, others, random)
-        if refused is None:
-            found = ppi_mean(labelled, truth, others, bounds=scale_of(str(criterion)))
-            row += [found.value, found.low, found.high, found.weight, found.effective_n, None]
-        else:
-            row += [*[np.nan] * 5, refused]
-        rows.append(row)
-    if not rows:
-        raise DataError(
-            "no labelled answer that was judged",
-            field="labels",
-            allowed="labels of judged answers, by run_id, query_id and criterion",
-        )
-    return pd.DataFrame(rows, columns=_MEAN_COLUMNS).astype(
-        {"run_id": "str", "criterion": "str", "refused": "str"}
-    )
-
-
-def _refusal(
-    labelled: npt.NDArray[np.float64], others: npt.NDArray[np.float64], random: bool
-) -> str | None:
-    """Return the reason why labels cannot correct the judge, or None if they can."""
-    if len(labelled) < LEAST_LABELS:
-        return f"{len(labelled)} labels, fewer than {LEAST_LABELS}: uncorrected judge score"
-    if not random:
-        return "the labelled answers were not drawn at random: uncorrected judge score"
-    if len(others) < 2:
-        return None
-    values = np.concatenate([labelled, others])
-    p = float(two_sample_p(values, np.arange(len(values)) < len(labelled))[0])
-    if p < UNLIKELY:
-        return (
-            f"the judge scored the labelled answers unlike the others (p = {p:.2g}), so they are no"
-            " random draw: uncorrected judge score"
-        )
-    return None

@@ -74,7 +74,8 @@ class Judged:
 
     audit = Verb("ragscore.judging.audit:audit")
     sample_for_annotation = Verb("ragscore.judging.audit:sample_for_annotation")
-    corrected_means = Verb("ragscore.judging.audit:corrected_means")
+    corrected_means = Verb("ragscore.judging.corrected:corrected_means")
+    corrected_differences = Verb("ragscore.judging.corrected:corrected_differences")
     spot_check = Verb("ragscore.judging.reliability:spot_check")
 
     @property

@@ -1,6 +1,7 @@
 """Values that other tools stored: loaded, written back, checked against their rows, compared."""
 
 import json
+import warnings
 from dataclasses import replace
 
 import pandas as pd
@@ -353,7 +354,8 @@ def test_reported_values_compare_without_hits(report):
     results = rs.load_results([report(), report(worse, "today.json")])
     scores = reported_scores(results)
     assert (
-        scores.columns.tolist() == ["run_id", "state", "level", "recall@10", "faithfulness"]
+        scores.columns.tolist()
+        == ["run_id", "state", "level", "judge_fingerprint", "recall@10", "faithfulness"]
         and len(scores) == 6
     )
     row = diff_scores(scores, "nightly", "today").metrics.iloc[0]
@@ -503,3 +505,52 @@ def test_a_profile_says_what_the_reported_names_mean(pair):
         True,
         True,
     ]
+
+
+# Reports of different judges
+
+
+def of_judges(report, first, second):
+    """Results of two reports whose judges are these; None: it says nothing."""
+    files = []
+    for name, judges in (("a", first), ("b", second)):
+        content = {key: value for key, value in REPORT.items() if key != "judge_fingerprint"}
+        if judges is not None:
+            content["judge_fingerprint"] = judges
+        files.append(report(content, f"{name}.json"))
+    return rs.load_results(files)
+
+
+def test_reports_of_one_judge_are_subtracted_without_a_word(report):
+    for judges in ("a|b", None):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            diff = of_judges(report, judges, judges).score_diff("a", "b")
+        assert diff.metrics["delta"].tolist() == [0, 0]
+    assert "judge_fingerprint" not in of_judges(report, None, None).reported_scores()
+
+
+def test_reports_of_different_judges_are_refused_with_both_names_and_the_way_on(report):
+    results = of_judges(report, "gpt|p1", "llama|p1")
+    message = (
+        r"judge_fingerprint: a was judged by 'gpt\|p1', b by 'llama\|p1'; reports of the same"
+        r" judges, or allow_different=\['judge_fingerprint'\]"
+    )
+    with pytest.raises(rs.DataError, match=message):
+        results.score_diff("a", "b")
+    # the frame tells by itself, also after frames were joined
+    scores = results.reported_scores()
+    parts = [scores[scores["run_id"] == run].astype({"run_id": "str"}) for run in ("a", "b")]
+    with pytest.raises(rs.DataError, match=message):
+        diff_scores(pd.concat(parts), "a", "b")
+    for allowed in (True, "judge_fingerprint", ["judge_fingerprint"]):
+        with pytest.warns(UserWarning, match="different judges side by side: a was judged by 'gpt"):
+            diff = results.score_diff("a", "b", allow_different=allowed)
+    assert diff.metrics["n"].tolist() == [3, 1]
+    with pytest.raises(rs.DataError, match="allow_different: found 'judges'"):
+        results.score_diff("a", "b", allow_different=["judges"])
+
+
+def test_a_report_that_names_no_judge_is_warned_of(report):
+    with pytest.warns(UserWarning, match=r"a doesn't state its judges, b was judged by 'llama'"):
+        of_judges(report, None, "llama").score_diff("a", "b")

@@ -511,3 +511,29 @@ def test_a_key_to_vary_that_no_run_has_is_an_error(configured):
         match=r"vary: no config key depth; there are k, rerank\.depth, rerank\.model, same",
     ):
         compare_runs(*configured, "a", "b", vary="depth")
+
+
+def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_are(pair):
+    results, golden = both(pair, judge="n")
+    ev = rs.evaluate(results, golden, ["hit@1", "faithfulness"])
+    with pytest.raises(
+        rs.DataError, match=r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by"
+    ):
+        ev.score_diff("a", "b")
+    with pytest.warns(UserWarning, match="judge_fingerprint"):
+        diff = ev.score_diff("a", "b", allow_different="judge_fingerprint")
+    assert diff.metrics["metric"].tolist() == ["hit@1", "faithfulness"]
+    rs.evaluate(results, golden, ["hit@1"]).score_diff("a", "b")  # nothing judged is subtracted
+    alike = rs.evaluate(*both(pair), ["hit@1", "faithfulness"])
+    assert len(alike.score_diff("a", "b").metrics) == 2
+
+
+def test_a_judge_that_one_run_does_not_state_is_warned_of(pair):
+    results, golden = both(pair)
+    judgments = results.judgments
+    silent = judgments["judge"].mask(judgments["run_id"].astype("str") == "b")
+    ev = rs.evaluate(
+        replace(results, judgments=judgments.assign(judge=silent)), golden, ["faithfulness"]
+    )
+    with pytest.warns(UserWarning, match="only one of two runs states judge"):
+        ev.score_diff("a", "b")

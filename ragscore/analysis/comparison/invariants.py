@@ -18,6 +18,7 @@ from ragscore.scoring.provenance import (
     check_provenance,
     judge_fingerprint,
     judges_agree,
+    judges_by_criterion,
     judges_contradict,
     recorded_parts,
     same_temperature,
@@ -74,12 +75,53 @@ def field_invariants(
         {run_id: {component: part[component]} for run_id, part in parts.items()}
         for component in ("judge_fingerprint", "fields")
     )
+    _refuse_unlike(judges, columns, ignore)
+    found = check_provenance(fields, columns, True)[["component", "baseline", "candidate"]]
+    return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
+
+
+def check_judges(
+    results: Results, a: str, b: str, columns: list[str], ignore: bool | list[str]
+) -> None:
+    """Refuse two runs whose judges of these metrics differ, or warn if that is ignored.
+
+    What only one run states of its judges is warned of.
+    """
+    judges = judges_by_criterion(results)
+    parts = {run_id: {"judge_fingerprint": judges.get(run_id, {})} for run_id in (a, b)}
+    _refuse_unlike(parts, columns, ignore)
+
+
+def _refuse_unlike(
+    judges: dict[str, dict[str, Any]], columns: list[str], ignore: bool | list[str]
+) -> None:
     remedy = ": judge both runs alike, name metrics that no judge measures"
     check_provenance(judges, columns, ignore, remedy=remedy)
     if unstated := unstated_judges(judges, columns):
         warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
-    found = check_provenance(fields, columns, True)[["component", "baseline", "candidate"]]
-    return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
+
+
+def check_fingerprints(fingerprints: dict[str, str], ignore: bool | list[str]) -> None:
+    """Refuse two reports that name different judges in a text, or warn if that is ignored.
+
+    A report that names none ("") contradicts none, and is warned of beside one that does.
+    """
+    is_ignored = "judge_fingerprint" in check_ignored(ignore)
+    (a, first), (b, second) = fingerprints.items()
+    if first == second:
+        return
+    if not (first and second):
+        silent, other = (a, b) if second else (b, a)
+        warn(f"{silent} doesn't state its judges, {other} was judged by {first or second!r}")
+        return
+    text = f"{a} was judged by {first!r}, {b} by {second!r}"
+    if not is_ignored:
+        raise DataError(
+            text,
+            field="judge_fingerprint",
+            allowed="reports of the same judges, or allow_different=['judge_fingerprint']",
+        )
+    warn(f"scores of different judges side by side: {text}")
 
 
 def profile_invariants(

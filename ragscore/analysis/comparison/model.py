@@ -144,6 +144,7 @@ class Comparison:
 
     label_first = Verb("ragscore.analysis.comparison.label_first:label_first")
     gate = Verb("ragscore.analysis.comparison.gate:gate")
+    corrected = Verb("ragscore.judging.corrected:corrected_comparison")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
     report = Verb("ragscore.reporting.build:report_comparison")
 

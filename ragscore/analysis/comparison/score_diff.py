@@ -15,9 +15,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME, paired_means
+from ragscore.analysis.comparison.invariants import check_fingerprints, check_judges
+from ragscore.analysis.reported import FINGERPRINT, reported_scores
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, records_of, run_names
+from ragscore.frames.data import DataError, Results, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import markdown_table, shown_number
 from ragscore.frames.typing import Flags, Values
@@ -175,7 +177,13 @@ class ScoreDiff(FramesResult):
 
 
 def diff_scores(
-    scores: pd.DataFrame, baseline: str, candidate: str, eps: float = 1e-9
+    scores: pd.DataFrame,
+    baseline: str,
+    candidate: str,
+    eps: float = 1e-9,
+    *,
+    results: Results | None = None,
+    allow_different: bool | list[str] = False,
 ) -> ScoreDiff:
     """Compare two runs of a scores frame, metric by metric.
 
@@ -187,11 +195,21 @@ def diff_scores(
         Run ids, or systems that only one run has.
     eps
         Differences up to this size are no change.
+    results
+        The results behind the scores, which tell who judged. Reported scores tell it themselves
+        (column `judge_fingerprint`).
+    allow_different
+        True or "judge_fingerprint": go on where the judges of both runs differ.
 
     Raises
     ------
     DataError
-        An unknown or ambiguous run, the same run twice, a negative eps.
+        An unknown or ambiguous run, the same run twice, a negative eps; different judges.
+
+    Warns
+    -----
+    UserWarning
+        Judges differ and that is allowed, or only one run states its judges.
     """
     if not eps >= 0:
         raise DataError(f"found {eps!r}", field="eps", allowed="0 or more")
@@ -202,6 +220,15 @@ def diff_scores(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
     metrics, first, second = _sides(scores, a, b, eps)
+    if FINGERPRINT in scores:
+        told = {
+            run_id: str(scores.loc[(scores["run_id"] == run_id).to_numpy(), FINGERPRINT].iloc[0])
+            for run_id in (a, b)
+        }
+        check_fingerprints(told, allow_different)
+    if results is not None:
+        shared = metrics.loc[(metrics["n"] > 0).to_numpy(), "metric"].tolist()
+        check_judges(results, a, b, shared, allow_different)
     return ScoreDiff(metrics, _changes(first, second))
 
 
@@ -234,6 +261,48 @@ def _sides(
     )
     metrics = metrics.rename_axis("metric").reset_index().astype(METRIC_DTYPES)
     return metrics, first, second
+
+
+def diff_reported(
+    results: Results,
+    baseline: str,
+    candidate: str,
+    *,
+    eps: float = 1e-9,
+    allow_different: bool | list[str] = False,
+) -> ScoreDiff:
+    """Compare what two reports say of their queries, metric by metric: a `ScoreDiff`.
+
+    Neither hits nor a golden set are needed. Reports of different judges are not subtracted unless
+    told to.
+
+    Parameters
+    ----------
+    baseline, candidate
+        Run ids, or systems that only one run has.
+    eps
+        Differences up to this size are no change.
+    allow_different
+        True or "judge_fingerprint": go on where the judges differ.
+
+    Raises
+    ------
+    DataError
+        No reported values; unknown or equal runs; a negative eps; different judges.
+
+    Warns
+    -----
+    UserWarning
+        Judges differ and that is allowed, or only one report states its judges.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> values = results.responses[["run_id", "query_id"]].assign(metric="mrr", value=1.0)
+    >>> replace(results, reported=values).score_diff("dense", "hybrid")
+    """
+    a, b = run_names(results.runs, [baseline, candidate])
+    return diff_scores(reported_scores(results), a, b, eps, allow_different=allow_different)
 
 
 def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
