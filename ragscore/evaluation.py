@@ -688,7 +688,7 @@ class Evaluation(Tables):
 
     def trend(
         self,
-        metric: str,
+        metric: str | None = None,
         by: Slicing | None = None,
         *,
         order: str | list[str] = "created_at",
@@ -700,7 +700,7 @@ class Evaluation(Tables):
         Parameters
         ----------
         metric
-            A label or a column of your own.
+            A label or a column of your own; by default the first primary metric.
         by
             As for `golden.slices`: a trend for each slice.
         order
@@ -726,7 +726,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.trend.trend import trend
 
-        scores, (name,) = self._scored_one(metric)
+        scores, (name,) = self._scored_one(self.primary[0] if metric is None else metric)
         return trend(
             scores, name, by, golden=self.golden, results=self.results, order=order,
             baseline=baseline, repeats=repeats,
