@@ -132,10 +132,12 @@ def _add_max_drop(parser: CommandParser, default: str) -> None:
 def _compare(args: argparse.Namespace) -> None:
     refuse_beside_profile(args, ["metric"])
     golden, results, baseline, candidate = load_pair(args)
-    cmp = evaluated(args, golden, results, args.metric).compare(
+    # What decides is always compared.
+    metrics = [*args.metric, *(args.primary or [])] if args.metric else None
+    cmp = evaluated(args, golden, results, metrics).compare(
         baseline,
         candidate,
-        args.metric,
+        metrics,
         tie_margins=losses(args.tie_margin, "--tie-margin") or None,
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),

@@ -275,8 +275,9 @@ def report_runs(
         for name, part in found.parts.items()
     }
     run_ids = results.runs["run_id"].astype("str").tolist()
+    n_runs = f"{len(run_ids)} run{'s' if len(run_ids) != 1 else ''}"
     made = Report(
-        title=title or f"{len(run_ids)} runs on {len(golden.queries)} golden queries",
+        title=title or f"{n_runs} on {len(golden.queries)} golden queries",
         runs=_runs(results, golden), config=_config(results, run_ids),
         summary=_plain(summarize(scores, golden, results=results)),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),

@@ -480,7 +480,7 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
     assert (
         new[:3] == ["new", "k raised", "depth: 10 → 20"]
         and new[4] == "old"
-        and new[5].startswith("better (better: hit@1, hit@5")
+        and new[5].startswith("better (better: retrieval, passed")
     )
 
 

@@ -296,9 +296,10 @@ def _inference(
         caution[places] = is_heavy_tailed(part, width if np.isfinite(width) else np.inf)
         if kind not in BY_QUANTILES:
             p[places] = paired_p(part, kind, groups=codes, seed=seed)
-            mde[places] = mde_of_differences(
+            found = mde_of_differences(
                 part, kind, design_effect=inflation(part, codes), confidence=1 - own
             )
+            mde[places] = np.where(found > width, np.inf, found)  # no difference is that large
     return {"low": low, "high": high, "p": p, "mde": mde, "caution": caution == 1}
 
 
