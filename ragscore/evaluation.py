@@ -30,7 +30,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import declare, describe, parse_label
+from ragscore.scoring.metrics import declare, describe, is_label, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
@@ -77,6 +77,9 @@ def evaluate(
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
+    Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
+    `trend`, `leaderboard` and `report`, marked as reported.
+
     Parameters
     ----------
     results, golden
@@ -108,12 +111,15 @@ def evaluate(
     """
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     results = results if isinstance(results, Results) else load_results(results)
+    from ragscore.analysis.reported import split_reported
+
     given = policies_of(policies, fields)
+    results, reported = split_reported(results)
     scores, settings_of_runs = score_and_settings(results, golden, metrics, rule, profile, given)
     deciding = primary_of(scores, primary)
     settings = settings_of_runs().assign(primary=", ".join(deciding))
     return Evaluation(
-        golden, scores, settings, deciding, given, find_profile(profile), rule, results
+        golden, scores, settings, deciding, given, find_profile(profile), rule, results, reported
     )
 
 
@@ -155,6 +161,17 @@ def evaluate_stored(
     """
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields)
+    reported, _ = store.reported(runs)
+    if reported is not None:
+        table = store.runs()
+        named = run_names(table, table["run_id"] if runs is None else runs)
+        alone = set(reported.runs["run_id"].astype("str"))
+        runs = [name for name in dict.fromkeys(named) if name not in alone]
+        if not runs:
+            return evaluate(
+                reported, golden, metrics, rule=rule, profile=profile, primary=primary,
+                policies=given,
+            )  # fmt: skip
     scores, settings = store.score_and_settings(
         golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
         policies=given,
@@ -163,7 +180,7 @@ def evaluate_stored(
     deciding = primary_of(scores, primary or _saved_primary(settings, scores))
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
-        find_profile(profile), rule, lambda: store.load(run_ids),
+        find_profile(profile), rule, lambda: store.load(run_ids), reported,
     )  # fmt: skip
 
 
@@ -191,6 +208,9 @@ class Evaluation(Tables):
         The metrics that decide.
     policies, profile, rule
         As given to `rs.evaluate`.
+    reported
+        The runs without rows, of which only aggregates are known; None if there is none. They are
+        not in `results`, `scores` and `settings`.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -203,6 +223,7 @@ class Evaluation(Tables):
     profile: Profile | None = None
     rule: Rule | None = None
     source: Results | Callable[[], Results] | None = None
+    reported: Results | None = None
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
@@ -249,6 +270,14 @@ class Evaluation(Tables):
         --------
         >>> ev.select(runs=["dense", "hybrid"], queries="difficulty == 'hard'").summary()
         """
+        reported = self.reported
+        if runs is not None and reported is not None:
+            known = [self._runs, reported.runs]
+            shared = [name for name in ("run_id", "system") if all(name in one for one in known)]
+            runs = run_names(pd.concat([one[shared].astype("str") for one in known]), runs)
+            alone = [name for name in runs if name not in self.run_ids]
+            runs = [name for name in runs if name in self.run_ids]
+            reported = reported.select(alone) if alone else None
         names = self.run_ids if runs is None else run_names(self._runs, runs)
         golden = self.golden if queries is None else self.golden.select(queries)
         run_of = self.scores["run_id"].astype("str")
@@ -269,6 +298,8 @@ class Evaluation(Tables):
             scores=scores,
             settings=settings,
             source=None if self.source is None else lambda: self.results.select(names, kept),
+            # what they report is over all queries
+            reported=None if queries is not None else reported,
         )
 
     def with_columns(
@@ -425,8 +456,11 @@ class Evaluation(Tables):
         --------
         >>> ev.slices("difficulty", "mrr@10")
         """
+        from ragscore.analysis.reported import refuse_without_rows
         from ragscore.analysis.slices import slice_means
 
+        if not self.run_ids and self.reported is not None:
+            refuse_without_rows(self.reported.runs["run_id"].astype("str"), self.reported)
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
@@ -509,7 +543,9 @@ class Evaluation(Tables):
         >>> ev.query("pd-005")
         """
         from ragscore.analysis.query_view import show_query
+        from ragscore.analysis.reported import refuse_without_rows
 
+        refuse_without_rows(runs or (), self.reported)
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
 
     def coverage(self) -> Coverage:
@@ -602,7 +638,9 @@ class Evaluation(Tables):
         >>> ev.compare("dense", "hybrid")
         """
         from ragscore.analysis.comparison.compare import compare_runs
+        from ragscore.analysis.reported import refuse_without_rows
 
+        refuse_without_rows([baseline, candidate], self.reported)
         scores, chosen = self._scored(metrics)
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
@@ -638,7 +676,9 @@ class Evaluation(Tables):
         >>> ev.score_diff("dense", "hybrid")
         """
         from ragscore.analysis.comparison.score_diff import diff_scores
+        from ragscore.analysis.reported import refuse_without_rows
 
+        refuse_without_rows([baseline, candidate], self.reported)
         is_judged = any(name in (*CRITERIA, FAILED) for name in self.scores)
         return diff_scores(
             self.scores, baseline, candidate, allow_different=allow_different,
@@ -656,10 +696,12 @@ class Evaluation(Tables):
     ) -> Leaderboard:
         """Rank runs by each metric, with the sets that can't be told apart: a `Leaderboard`.
 
+        Runs that only report means stand below the others, without rank, interval or test.
+
         Parameters
         ----------
         metrics
-            Labels, or one; by default the primary metrics.
+            Labels, or one; by default the primary metrics (where no run has rows, all reported).
         baseline
             The run that the others are compared with.
         runs
@@ -680,10 +722,13 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.leaderboard import leaderboard
 
-        scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
+        if metrics is None and self.run_ids:
+            metrics = list(self.primary)
+        scores, chosen = self._scored_or_told(metrics)
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
-            results=self._known_results, runs=runs, cluster=cluster, seed=seed,
+            results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
+            seed=seed,
         )  # fmt: skip
 
     def trend(
@@ -697,10 +742,13 @@ class Evaluation(Tables):
     ) -> Trend:
         """Follow a metric over the runs, in segments of runs that may be compared.
 
+        Runs that only report means stand in it, marked as reported.
+
         Parameters
         ----------
         metric
-            A label or a column of your own; by default the first primary metric.
+            A label, a column of your own, or a reported metric; by default the first primary
+            metric.
         by
             As for `golden.slices`: a trend for each slice.
         order
@@ -726,10 +774,12 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.trend.trend import trend
 
-        scores, (name,) = self._scored_one(self.primary[0] if metric is None else metric)
+        metric = self.primary[0] if metric is None else metric
+        check_type(metric, str, "metric", "one metric")
+        scores, names = self._scored_or_told(metric)
         return trend(
-            scores, name, by, golden=self.golden, results=self.results, order=order,
-            baseline=baseline, repeats=repeats,
+            scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
+            reported=self.reported, order=order, baseline=baseline, repeats=repeats,
         )  # fmt: skip
 
     def report(
@@ -789,7 +839,7 @@ class Evaluation(Tables):
                 a, b, margins=margins, vary=vary, allow_different=allow_different
             ),
             path, slices=slices, baseline=baseline, title=title, gate=gate, rule=rule,
-            history=history,
+            history=history, reported=self.reported,
         )  # fmt: skip
 
     def config_effects(
@@ -1354,9 +1404,9 @@ class Evaluation(Tables):
 
         chosen = find_profile(profile) or self.profile
         policies = self.policies if chosen else replace(self.policies, match=self._level)
-        return check_reported(
-            self.results, self.golden, reported, profile=chosen, policies=policies
-        )
+        parts = [self.results, *([] if self.reported is None else [self.reported])]
+        results = parts[0] if len(parts) == 1 else Results.concat(parts)
+        return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
@@ -1451,11 +1501,24 @@ class Evaluation(Tables):
                 columns[f"{metric}, n = {counts[0]}"] = cells
             else:
                 columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
-        return {title: pd.DataFrame(columns)}
+        scored = {title: pd.DataFrame(columns)}
+        if self.reported is None:
+            return scored
+        from ragscore.analysis.reported import shown_reported
+
+        told = shown_reported(self.reported, self.primary)
+        alone = f"{len(told)} run{'s' if len(told) != 1 else ''} without rows, as reported"
+        return scored | {alone: told} if n else {f"Evaluation: {alone}": told}
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
-        notes = [self._matched()]
+        notes = [self._matched()] if self.run_ids else []
+        if self.reported is not None:
+            alone = self.reported.runs["run_id"].astype("str").tolist()
+            notes.append(
+                f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
+                " report show them, marked; nothing of them is scored here."
+            )
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")
@@ -1502,11 +1565,11 @@ class Evaluation(Tables):
         return f"Matched by {', '.join(level)}{rule}{why}. Cells: mean [95 % interval]."
 
     def __repr__(self) -> str:
-        (title,) = self._tables()
+        title = next(iter(self._tables()))
         return f"{title}\n{super().__repr__()}"
 
     def _repr_html_(self) -> str:
-        (title,) = self._tables()
+        title = next(iter(self._tables()))
         return f"<p><b>{title}</b></p>{super()._repr_html_()}"
 
     # Scores of metrics that are asked for later
@@ -1554,6 +1617,21 @@ class Evaluation(Tables):
     def _scores_with(self, *metrics: str | None) -> pd.DataFrame:
         """Return scores that have these metrics as well."""
         return self._scored([name for name in metrics if name] or None)[0]
+
+    def _scored_or_told(
+        self, metrics: list[str] | str | None
+    ) -> tuple[pd.DataFrame, list[str] | None]:
+        """Return scores as `_scored`; metrics that runs only report need not be ours."""
+        from ragscore.analysis.reported import aggregates
+
+        given = [] if metrics is None else names_of(metrics, "metrics", "labels, such as 'mrr@10'")
+        told = set() if self.reported is None else set(aggregates(self.reported)["metric"])
+        # without a run to score, what is reported needs no score
+        others = [name for name in given if name in told and not (self.run_ids and is_label(name))]
+        if not others:
+            return self._scored(metrics)
+        ours = [name for name in given if name not in others]
+        return self._scored(ours)[0] if ours else self.scores, given
 
     def _scored_one(self, metric: str) -> tuple[pd.DataFrame, list[str]]:
         check_type(metric, str, "metric", "one metric")

@@ -192,7 +192,7 @@ class Leaderboard(TableResult):
         if alone:
             notes.append(
                 f"Reported, not scored here (no rows): {', '.join(alone)}. Their means may be over"
-                " other queries and by other labels: no rank, no test."
+                " other queries and by other labels: no rank, no test. —: not reported."
             )
         for metric, rows in self.left_out.groupby("metric", sort=False):
             lacking = rows["lacking"].str.split(", ").explode().value_counts()
@@ -509,7 +509,8 @@ def _left_out(aligned: AlignedScores) -> pd.DataFrame:
             "lacking": [", ".join(names[lacking[place]]) for place in places],
         }
         parts.append(pd.DataFrame(columns))
-    table = pd.concat(parts, ignore_index=True)
+    columns = ["metric", "query_id", "n_lacking", "lacking"]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
     return table.astype({"metric": "str", "query_id": "str", "lacking": "str"})
 
 

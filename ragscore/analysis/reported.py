@@ -14,7 +14,9 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.judgments import CRITERIA
-from ragscore.scoring.metrics import BY_NAME, describe, parse_label
+from ragscore.frames.render import shown_number
+from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.metrics import BY_NAME, describe, headline_of, parse_label
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away
 from ragscore.scoring.profiles import Profile, find_profile
@@ -174,6 +176,28 @@ def aggregates(results: Results) -> pd.DataFrame:
     return found[columns].reset_index(drop=True)
 
 
+SHOWN = 8  # metrics in the printed table of what runs report
+
+
+def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame:
+    """Return runs × reported metrics as text: means, and medians of times and costs.
+
+    Those named `first` come first, then the headline metrics.
+    """
+    rows = reported_summary(reported)
+    known = rows["metric"].unique().tolist()
+    order = [*first, *headline_of(known), *known]
+    metrics = [name for name in dict.fromkeys(order) if name in known][:SHOWN]
+    by_metric = rows.set_index(["metric", "run_id"])
+    runs = reported.runs["run_id"].astype("str").tolist()
+    columns = {"run": runs}
+    for name in metrics:
+        is_timed = describe(name).kind in BY_QUANTILES
+        values = by_metric["p50" if is_timed else "mean"].loc[name].reindex(runs)
+        columns[f"{name} (p50)" if is_timed else name] = values.map(shown_number).tolist()
+    return pd.DataFrame(columns)
+
+
 def split_reported(results: Results) -> tuple[Results, Results | None]:
     """Return the runs that have rows, and those of which only aggregates are known (or None)."""
     if results.reported is None:
@@ -199,7 +223,7 @@ def refuse_without_rows(names: Iterable[str], reported: Results | None) -> None:
             f"of {name} only reported aggregates are known, no rows",
             file=own.iloc[0] if len(own) else None,
             field="run",
-            allowed="a run with rows; summary, trend, leaderboard and report show this one"
+            allowed="a run with rows; trend, leaderboard and report show this one"
             + (", and that file would bring its rows" if len(own) else ""),
         )
 
@@ -219,7 +243,9 @@ def check_reported(
     with_rows, without = split_reported(results)
     of_format = rows["label"].notna() if "label" in rows else pd.Series(False, rows.index)
     rows = rows.assign(label=_labels(rows, k_of_runs(results, chosen), chosen))
-    if labels := rows["label"].dropna().unique().tolist():
+    labels = rows["label"].dropna().unique().tolist()
+    has_rows = bool(len(with_rows.runs))
+    if labels and has_rows:
         scores = score(with_rows, golden, labels, profile=chosen, policies=policies, **fields)
         values = _recomputed(scores, labels)
         keys = rows[["run_id", "query_id", "label", "statistic"]].fillna("")
@@ -227,7 +253,7 @@ def check_reported(
     else:
         recomputed = np.full(len(rows), np.nan)
     stated = rows["reported"].to_numpy("float64")
-    if chosen is not None:
+    if chosen is not None and has_rows:
         means = _run_values(aggregate(with_rows, golden, chosen))
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
         # what the harness itself aggregates is recomputed, and rounded, as it does that
@@ -238,7 +264,7 @@ def check_reported(
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
     is_rank = rows["query_id"].ne("") & rows["metric"].isin(FIRST_RANKS)
-    if is_rank.any():
+    if is_rank.any() and has_rows:
         fields = fields | {"policies": policies}
         columns = ["recomputed", "difference"]
         rows.loc[is_rank, columns] = _first_ranks(

@@ -18,6 +18,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.refusals import refusals, right_by
+from ragscore.analysis.reported import reported_summary
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
@@ -62,21 +63,27 @@ class Measured:
 def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
+    reported: Results | None = None,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
     found = Measured(scores, golden, results)
-    alone = "" if len(results.runs) > 1 else "one run"
+    alone = "" if len(results.runs) > 1 else "one run" if len(results.runs) else "no run with rows"
     found.add(
         "leaderboard",
         "Leaderboard",
-        alone,
-        lambda: leaderboard(scores, baseline=baseline, golden=golden, results=results),
+        "" if reported is not None else alone,
+        lambda: leaderboard(
+            scores, baseline=baseline, golden=golden, results=results, reported=reported
+        ),
     )
     if max_drop or not compared:
         found.add("gates", "Gate", alone, lambda: gates(compared, max_drop, rule))
     else:
         found.reasons.append(("Gate", "no largest loss was declared (gate=, --max-drop)"))
-    found.add("trends", "Trend", _no_trend(results, history), lambda: _trends(found, history))
+    every = results if reported is None else Results.concat([results, reported])
+    found.add(
+        "trends", "Trend", _no_trend(every, history), lambda: _trends(found, history, reported)
+    )
     decided = scores.reindex(columns=["refusal_correct", "false_refusal"]).notna().any(axis=None)
     undecided = (
         ""
@@ -139,9 +146,17 @@ def _no_trend(results: Results, history: RunStore | None) -> str:
     )
 
 
-def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
-    """Return `store.trend` of the traced metrics, one below the other."""
+def _trends(
+    found: Measured, history: RunStore | None, reported: Results | None = None
+) -> pd.DataFrame:
+    """Return `store.trend` of the traced metrics, one below the other.
+
+    Where no run has rows, of the headline metrics that runs report.
+    """
     names = [name for name in TRACED if name in found.scores and found.scores[name].notna().any()]
+    if not names and reported is not None:
+        known = reported_summary(reported)["metric"].unique().tolist()
+        names = [name for name in TRACED if name in known] or headline_of(known)[:3]
     if not names:
         raise DataError(f"none of {', '.join(TRACED)} was measured")
     if history is not None:
@@ -149,7 +164,10 @@ def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
             [trend(history, name, golden=found.golden).table for name in names], ignore_index=True
         )
     return pd.concat(
-        [trend(found.scores, name, results=found.results).table for name in names],
+        [
+            trend(found.scores, name, results=found.results, reported=reported).table
+            for name in names
+        ],
         ignore_index=True,
     )
 
@@ -241,6 +259,7 @@ def report_runs(
     compare: Callable[[str, str], Comparison], path: str | Path | None, *,
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
+    reported: Results | None = None,
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -269,17 +288,20 @@ def report_runs(
         max_drop=gate,
         rule=rule,
         history=history,
+        reported=reported,
     )
     parts_of_page: dict[str, Any] = {
         name: _plain(part) if isinstance(part, pd.DataFrame) else part
         for name, part in found.parts.items()
     }
     run_ids = results.runs["run_id"].astype("str").tolist()
-    n_runs = f"{len(run_ids)} run{'s' if len(run_ids) != 1 else ''}"
+    n_all = len(run_ids) + (0 if reported is None else len(reported.runs))
+    n_runs = f"{n_all} run{'s' if n_all != 1 else ''}"
     made = Report(
         title=title or f"{n_runs} on {len(golden.queries)} golden queries",
-        runs=_runs(results, golden), config=_config(results, run_ids),
+        runs=_runs(results, golden, reported), config=_config(results, run_ids),
         summary=_plain(summarize(scores, golden, results=results)),
+        reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
         **parts_of_page,
@@ -301,7 +323,7 @@ def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:
             f"no rows of {name_list(lacking)}", field="scores", allowed=nearest(lacking[0], run)
         )
     parts = [scores[run.eq(run_id).to_numpy()] for run_id in run_ids]
-    ordered = pd.concat(parts)
+    ordered = pd.concat(parts) if parts else scores
     kind = pd.CategoricalDtype(run_ids)
     return ordered.assign(run_id=ordered["run_id"].astype("str").astype(kind))
 
@@ -342,8 +364,17 @@ def _pairs(results: Results, baseline: str | None) -> list[tuple[str, str]]:
     return [(first, name) for name in names[::-1] if name != first]
 
 
-def _runs(results: Results, golden: Golden) -> pd.DataFrame:
-    """One row per run: its description, and how much of the golden set it answered."""
+def _runs(results: Results, golden: Golden, reported: Results | None) -> pd.DataFrame:
+    """One row per run: its description, and how much of the golden set it answered.
+
+    Of a run that only reports aggregates (`is_reported`) the latter isn't known.
+    """
+    if reported is not None:
+        with_rows = _runs(results, golden, None) if len(results.runs) else pd.DataFrame()
+        own = [name for name in DESCRIBED if name in reported.runs]
+        alone = reported.runs[["run_id", *own]].astype({"run_id": "str"})
+        parts = [with_rows.assign(is_reported=False), alone.assign(is_reported=True)]
+        return pd.concat([part for part in parts if len(part)], ignore_index=True)
     known = [
         name for name in DESCRIBED if name in results.runs and results.runs[name].notna().any()
     ]

@@ -17,6 +17,7 @@ class ReportFrames:
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
     config: pd.DataFrame = field(default_factory=pd.DataFrame)
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
+    reported: pd.DataFrame = field(default_factory=pd.DataFrame)
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
     answers: pd.DataFrame = field(default_factory=pd.DataFrame)
     leaderboard: Leaderboard | None = None

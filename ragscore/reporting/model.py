@@ -29,6 +29,8 @@ class Report(ReportFrames):
         runs have the same.
     summary
         `ev.summary` of these runs.
+    reported
+        `results.reported_summary()` of the runs without rows; empty where all have rows.
     slices
         One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
     leaderboard

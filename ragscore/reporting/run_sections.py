@@ -14,10 +14,12 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
-from ragscore.analysis.trend.trend import break_texts
+from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Figure, Section, by_verdict, each
+from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.metrics import describe
 
 RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
 # classes that are shown if some query is in them
@@ -117,7 +119,7 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
         if board.baseline
         else []
     )
-    words = list(board.sentences.values())
+    words = [board.sentences.get(metric, ": only reported.") for metric in board.metrics]
     table = _turned(board.shown()).assign(
         **{"in words": [text.partition(": ")[2] for text in words]}
     )
@@ -128,6 +130,29 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
             notes=tuple(note for note in board.notes() if note not in words),
         ),
         *against,
+    ]
+
+
+def reported_sections(report: ReportFrames) -> list[Section]:
+    """Return what runs without rows report: one row per metric, one column per run."""
+    rows = report.reported
+    if not len(rows):
+        return []
+    is_timed = rows["metric"].map(lambda name: describe(name).kind in BY_QUANTILES)
+    values = rows["p50"].where(is_timed, rows["mean"]).map(shown_number)
+    named = rows["metric"].where(~is_timed, rows["metric"] + " (p50)")
+    runs = rows["run_id"].unique().tolist()
+    wide = rows.assign(value=values, metric=named).pivot(
+        index="metric", columns="run_id", values="value"
+    )
+    table = wide.reindex(index=named.unique(), columns=runs).fillna("—")
+    return [
+        Section(
+            "Reported, not scored here",
+            sentences=("These runs have no rows: their aggregates are all that is known of them.",),
+            table=table.rename_axis(columns=None).reset_index(),
+            notes=("Means over the queries that the other tool counted; of times the median.",),
+        )
     ]
 
 
@@ -166,6 +191,7 @@ def trend_sections(report: ReportFrames) -> list[Section]:
 
 
 def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
+    is_timed = describe(str(rows["metric"].iloc[0])).kind in BY_QUANTILES
     outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
     marks = np.select(
         [
@@ -179,9 +205,12 @@ def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({
         "run": rows["run_id"], "system": rows["system"].fillna("—"),
         "made": [f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—" for day in rows["created_at"]],
-        "mean": _with_interval(rows, "mean", "low", "high"),
-        "n / expected": [shown_n(*of) for of in each(rows, "n", "n_expected")],
-        "segment": rows["segment"].astype("str"), "noise band": marks,
+        LED_BY[is_timed][0]: _with_interval(rows, *LED_BY[is_timed]),
+        "n / expected": [
+            "not told" if pd.isna(of[0]) else shown_n(*of) for of in each(rows, "n", "n_expected")
+        ],
+        "segment": rows["segment"].astype("str"),
+        "noise band": np.where(rows["is_reported"].astype("bool"), "reported", marks),
     })  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from ragscore.reporting.run_sections import (
     fault_sections,
     gate_sections,
     leaderboard_sections,
+    reported_sections,
     left_out_sections,
     run_by_run,
     trend_sections,
@@ -46,6 +47,7 @@ def sections(report: ReportFrames) -> list[Section]:
     found += [
         *leaderboard_sections(report),
         *_results(report),
+        *reported_sections(report),
         *_slices(report),
         *trend_sections(report),
     ]

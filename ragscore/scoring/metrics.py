@@ -331,6 +331,15 @@ def _parameter(text: str, name: str, given: str, at: str | None) -> float | None
     return number
 
 
+def is_label(text: str) -> bool:
+    """Tell whether a metric of ours has this name."""
+    try:
+        parse_label(text)
+    except DataError:
+        return False
+    return True
+
+
 def describe(column: str) -> Metric:
     """Return the metric behind a column of a scores frame.
 
