@@ -456,11 +456,9 @@ class Evaluation(Tables):
         --------
         >>> ev.slices("difficulty", "mrr@10")
         """
-        from ragscore.analysis.reported import refuse_without_rows
         from ragscore.analysis.slices import slice_means
 
-        if not self.run_ids and self.reported is not None:
-            refuse_without_rows(self.reported.runs["run_id"].astype("str"), self.reported)
+        self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
@@ -874,6 +872,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.config_effects import config_effects
 
+        self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
             scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
@@ -961,6 +960,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.refusals import refusals
 
+        self._need_rows()
         right = None if right is None else self._named(right)
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
@@ -1617,6 +1617,13 @@ class Evaluation(Tables):
     def _scores_with(self, *metrics: str | None) -> pd.DataFrame:
         """Return scores that have these metrics as well."""
         return self._scored([name for name in metrics if name] or None)[0]
+
+    def _need_rows(self) -> None:
+        """Refuse a question about queries where every run only reports aggregates."""
+        from ragscore.analysis.reported import refuse_without_rows
+
+        if not self.run_ids and self.reported is not None:
+            refuse_without_rows(self.reported.runs["run_id"].astype("str"), self.reported)
 
     def _scored_or_told(
         self, metrics: list[str] | str | None

@@ -13,9 +13,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
-from ragscore.scoring.judgments import CRITERIA
 from ragscore.frames.render import shown_number
 from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import BY_NAME, describe, headline_of, parse_label
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away

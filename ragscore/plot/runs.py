@@ -75,14 +75,17 @@ def summary(
     for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].set_index("metric").reindex(chosen)
         place = np.arange(len(chosen)) + (side - (len(runs) - 1) / 2) * width
+        # what a run only reports is hollow
+        is_reported = "is_reported" in rows and bool(rows["is_reported"].eq(True).any())
+        colour = PALETTE[number % 8]
         ax.bar(
             place,
             rows["mean"],
             width,
-            label=wrapped(run),
-            color=PALETTE[number % 8],
-            hatch=HATCHES[number % 8],
-            edgecolor="white",
+            label=wrapped(f"{run} (reported)" if is_reported else run),
+            color="white" if is_reported else colour,
+            hatch=None if is_reported else HATCHES[number % 8],
+            edgecolor=colour if is_reported else "white",
             yerr=error_lengths(rows),
             error_kw=ERROR_BAR,
         )

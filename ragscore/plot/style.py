@@ -125,7 +125,7 @@ def check_summary(summary: pd.DataFrame) -> None:
             field="summary",
             allowed="ev.summary(), or rs.plot.slices(summary, metric)",
         )
-    if not summary["n"].any():
+    if summary["mean"].isna().all():
         raise DataError("no metric has a value", field="summary", allowed="a summary with n > 0")
 
 
@@ -229,5 +229,7 @@ def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
 
 def n_text(table: pd.DataFrame, column: str, value: str) -> str:
     """Return n of the rows where a column has this value: a number or a range."""
-    n = table.loc[table[column].astype("str") == value, "n"]
+    n = table.loc[table[column].astype("str") == value, "n"].dropna()
+    if not len(n):
+        return "not told"
     return str(n.min()) if n.min() == n.max() else f"{n.min()}–{n.max()}"

@@ -24,8 +24,8 @@ from ragscore.reporting.run_sections import (
     fault_sections,
     gate_sections,
     leaderboard_sections,
-    reported_sections,
     left_out_sections,
+    reported_sections,
     run_by_run,
     trend_sections,
 )

@@ -1,0 +1,328 @@
+"""Runs of which only aggregates are known: run folders without rows, clones of a store.
+
+Facts are worked by hand from the files that each test writes; the six published folders of the
+chatbot harness are read where they lie beside the project.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore.analysis.leaderboard import Leaderboard
+
+SHARED = next(
+    (
+        folder / "shared"
+        for folder in Path(__file__).resolve().parents
+        if (folder / "shared").is_dir()
+    ),
+    Path("shared"),
+)
+PUBLISHED = SHARED / "data" / "helloworld-runs"
+needs_published = pytest.mark.skipif(
+    not PUBLISHED.is_dir(), reason="the six published run folders are not beside the project"
+)
+SUMMARY = "# Evaluation Run Summary\n\n## Run Description\n\n{note}\n\n## Configuration\n\n- K: 5\n"
+
+
+def write_folder(root, name, *, eval_set="aaaa1111bbbb2222", judge="small", note="", k=5, **means):
+    """Write a run folder as it is committed: no rows."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    config = {
+        "k": k, "judge_model": judge, "judge_prompt_version": "v1.0", "judge_temperature": 0.0,
+        "dataset_version": eval_set, "eval_set_commit_hash": eval_set,
+    }  # fmt: skip
+    aggregates = {
+        "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}},
+        "latency": {"p50_ms": 100.0, "p95_ms": 300.0, "total_ms": 1200.0},
+        **means,
+    }
+    metrics = {
+        "run_id": name, "timestamp": f"2026-01-{int(name[-2:]):02d}T10:00:00+00:00",
+        "aggregate_metrics": aggregates, "config_hash": "c0ffee",
+        "eval_set_commit_hash": eval_set,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    (folder / "summary.md").write_text(SUMMARY.format(note=note or name))
+    return folder
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Three runs: another eval set with the second, another judge with the third."""
+    root = tmp_path / "results"
+    write_folder(root, "run_01", recall_at_k_avg=0.5, groundedness_avg=2.5, note="first try")
+    write_folder(root, "run_02", recall_at_k_avg=0.6, groundedness_avg=3.0, eval_set="cccc3333dd")
+    write_folder(
+        root, "run_03", recall_at_k_avg=0.7, groundedness_avg=None, eval_set="cccc3333dd",
+        judge="large",
+    )  # fmt: skip
+    (root / "README.md").write_text("Runs, as they were committed.\n")
+    return root
+
+
+@pytest.fixture
+def golden(write_golden):
+    return rs.load_golden(
+        write_golden([{"id": "q1", "query": "where?", "expected_doc_ids": ["a.md"]}])
+    )
+
+
+@pytest.mark.parametrize("source", ["{}", "{}/*", "{}/run_0?"])
+def test_folders_without_rows_load_as_runs(folders, source):
+    results = rs.load_results(source.format(folders))
+    assert results.runs["run_id"].tolist() == ["run_01", "run_02", "run_03"]
+    assert results.runs["note"].tolist() == ["first try", "run_02", "run_03"]
+    assert results.runs["k"].tolist() == [5, 5, 5] and results.responses.empty
+    assert str(results.runs["created_at"].iloc[0]) == "2026-01-01 10:00:00+00:00"
+    assert json.loads(results.runs["config"].iloc[2])["judge_model"] == "large"
+    assert results.runs["x_eval_set_commit_hash"].tolist()[1:] == ["cccc3333dd"] * 2
+    assert "n_queries" not in results.runs  # unknown, and not 0
+    assert len(results.reported) == 3 * 6 and "18 reported values" in repr(results)
+
+
+def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_their_statistic(
+    tmp_path,
+):
+    folder = write_folder(tmp_path, "run_01", k=7, recall_at_k_avg=0.25, their_own_score=9)
+    rows = rs.load_results(folder).reported.set_index("metric")
+    assert rows["label"].dropna().to_dict() == {
+        "operational_metrics.error_rate": "failed", "latency.p50_ms": "latency_ms",
+        "latency.p95_ms": "latency_ms", "latency.total_ms": "latency_ms",
+        "recall_at_k_avg": "hit@7",
+    }  # fmt: skip
+    assert rows.loc[["latency.p50_ms", "latency.p95_ms", "latency.total_ms"], "statistic"].tolist()
+    table = rs.load_results(folder).reported_summary().set_index("metric")
+    assert table.loc["latency_ms", ["p50", "p95", "sum"]].tolist() == [100, 300, 1200]
+    assert pd.isna(table.loc["latency_ms", "mean"]) and table.loc["hit@7", "mean"] == 0.25
+    assert table.loc["their_own_score", "mean"] == 9 and pd.isna(table.loc["hit@7", "n"])
+
+
+def test_null_is_a_value_that_is_not_known(folders):
+    table = rs.load_results(folders).reported_summary()
+    of_judge = table[table["metric"] == "judge_groundedness"].set_index("run_id")["mean"]
+    assert of_judge["run_02"] == 3 and pd.isna(of_judge["run_03"])
+
+
+def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "metrics.json").write_text('{"run_id": "a", "aggregate_metrics": {}}')
+    with pytest.raises(rs.DataError, match=r"metrics\.json: aggregate_metrics: no aggregate"):
+        rs.load_results(folder)
+
+
+def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
+    results = rs.load_results(folders)
+    table = results.trend("hit@5").table
+    assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
+    assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
+    assert table["break_reason"].tolist()[1] == (
+        "other eval set and dataset_version (aaaa1111 → cccc3333)"
+    )
+    judged = results.trend("judge_groundedness")
+    assert judged.table["segment"].tolist() == [1, 2, 3]
+    assert judged.table["break_reason"].tolist()[2] == "other judge (small → large)"
+    assert "only as good as the hash" in judged.notes()[-1]
+    assert results.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
+    with pytest.raises(rs.DataError, match="hit@5"):
+        results.trend("hit@6")
+
+
+def test_a_relabelling_under_the_same_hash_is_not_seen(tmp_path):
+    write_folder(tmp_path, "run_01", recall_at_k_avg=0.1)
+    write_folder(tmp_path, "run_02", recall_at_k_avg=0.7)
+    assert rs.load_results(tmp_path).trend("hit@5").table["segment"].tolist() == [1, 1]
+
+
+def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(folders, golden):
+    ev = rs.evaluate(folders, golden)
+    assert ev.run_ids == [] and ev.scores.empty
+    assert "3 runs without rows, as reported" in repr(ev) and "0.700" in repr(ev)
+    assert any("run_01, run_02, run_03" in note for note in ev.notes())
+    assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
+    board = ev.leaderboard("hit@5")
+    assert board.run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
+    assert board.table[["rank", "low", "n"]].isna().all(axis=None)
+    page = ev.report().to_markdown()
+    assert "## Reported, not scored here" in page and "| hit@5 | 0.500 | 0.600 | 0.700 |" in page
+    checked = ev.check_reported()
+    assert checked["recomputed"].isna().all()
+    assert set(checked["note"]) == {"the run has no rows to recompute it from"}
+
+
+def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
+    folders, golden, write_run
+):
+    scored = write_run("scored", [{"query_id": "q1", "doc_ids": ["a.md"]}])
+    alone = rs.evaluate(scored, golden)
+    ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
+    pd.testing.assert_frame_equal(ev.scores, alone.scores)
+    assert ev.reported.runs["run_id"].tolist() == ["run_02", "run_03"]
+    board = ev.leaderboard(["hit@5", "mrr@10"])
+    rows = board.table.set_index(["metric", "run_id"])
+    assert rows.loc[("hit@5", "run_03"), "mean"] == 0.7
+    assert pd.isna(rows.loc[("mrr@10", "run_03"), "mean"])  # not reported, and never 0
+    assert rows["rank"].notna().tolist() == [True, True, False, False, False, False]
+    assert not rows.loc[("hit@5", "run_03"), "sets"] and board.run_ids[-2:] == ["run_03", "run_02"]
+    pd.testing.assert_frame_equal(Leaderboard.from_json(board.to_json()).table, board.table)
+    table = ev.trend("hit@5", order=["scored", "run_02", "run_03"]).table
+    assert table["is_reported"].tolist() == [False, True, True]
+    assert table["break_reason"].iloc[1] == ("values from elsewhere (scored here → as reported)")
+    for ask in (
+        lambda: ev.compare("scored", "run_02"),
+        lambda: ev.score_diff("scored", "run_02"),
+        lambda: ev.leaderboard(baseline="run_02"),
+    ):
+        with pytest.raises(rs.DataError, match=r"run_02/results\.jsonl.*only reported aggregates"):
+            ask()
+    assert ev.select("run_02").run_ids == [] and ev.select("scored").reported is None
+
+
+def test_slices_leave_reported_runs_out_and_say_so(folders, golden, write_run):
+    scored = write_run("scored", [{"query_id": "q1", "doc_ids": ["a.md"]}])
+    ev = rs.evaluate([scored, folders / "run_02"], golden)
+    with pytest.warns(UserWarning, match="left out, reporting no slices: run_02"):
+        table = ev.trend("hit@5", by="answerable", order=["scored", "run_02"]).table
+    assert set(table["run_id"]) == {"scored"}
+
+
+# -- a clone of a store: run.json and metrics.json, no Parquet --
+
+
+@pytest.fixture
+def clone(demo, tmp_path):
+    """The demo's dense and hybrid in a store; of dense only the JSON files are left."""
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(demo.results.select(["dense", "hybrid"]), demo.golden))
+    for file in (tmp_path / "store" / "dense").glob("*.parquet"):
+        file.unlink()
+    return rs.RunStore(tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def demo():
+    root = Path(__file__).resolve().parents[2] / "data" / "demo"
+    return rs.evaluate(str(root / "runs" / "*" / "per_query.jsonl"), root / "golden.yaml")
+
+
+def test_means_and_trends_of_a_clone_still_read(clone, demo):
+    assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
+    means = clone.metrics().set_index(["run_id", "metric"])
+    assert means["is_reported"].groupby("run_id", observed=True).all().to_dict() == {
+        "dense": True, "hybrid": False,
+    }  # fmt: skip
+    table = clone.trend("mrr@10").table.set_index("run_id")
+    whole = demo.summary("mrr@10").set_index("run_id")
+    for name in ("mean", "n"):
+        assert table[name].to_dict() == pytest.approx(whole.loc[table.index, name].to_dict())
+    for name in ("low", "high"):  # computed before the tables went
+        assert table.loc["dense", name] == pytest.approx(whole.loc["dense", name])
+    assert table["is_reported"].to_dict() == {"dense": True, "hybrid": False}
+    assert table["segment"].tolist() == [1, 1]  # measured alike, by run.json
+    ev = clone.evaluate(demo.golden)
+    assert ev.run_ids == ["hybrid"] and ev.reported.runs["run_id"].tolist() == ["dense"]
+    board = ev.leaderboard("mrr@10").table.set_index("run_id")
+    assert board.loc["dense", "mean"] == pytest.approx(whole.loc["dense", "mean"])
+
+
+def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone, demo):
+    for ask in (
+        lambda: clone.load("dense"),
+        lambda: clone.scores("mrr@10"),
+        lambda: clone.score(demo.golden),
+    ):
+        with pytest.raises(rs.DataError, match=r"dense.*\.parquet.*nor is any table.*metrics\(\)"):
+            ask()
+    with pytest.raises(rs.DataError, match=r"dense.responses\.parquet.*only reported aggregates"):
+        clone.evaluate(demo.golden).compare("dense", "hybrid")
+
+
+def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
+    (tmp_path / "store" / "hybrid" / "scores.parquet").unlink()
+    with pytest.raises(rs.DataError, match=r"hybrid.scores\.parquet.*save the run again"):
+        clone.trend("mrr@10")
+
+
+def test_a_store_keeps_runs_that_only_report(folders, golden, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.load_results(folders))
+    shutil.rmtree(folders)
+    assert store.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
+    assert store.trend("hit@5").table["segment"].tolist() == [1, 2, 2]
+    assert store.evaluate(golden).leaderboard("hit@5").run_ids[0] == "run_03"
+
+
+def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
+    own = demo.results.responses.query("run_id == 'dense'")["elapsed_ms"]
+    values = {"p50": own.quantile(0.5), "p95": own.quantile(0.95), "sum": own.sum(), "mean": 1.0}
+    reported = pd.DataFrame(
+        {
+            "run_id": "dense", "query_id": "", "metric": "their latency", "label": "latency_ms",
+            "statistic": list(values), "value": list(values.values()),
+        }
+    )  # fmt: skip
+    checked = demo.check_reported(reported).set_index("statistic")
+    assert checked.loc[["p50", "p95", "sum"], "difference"].abs().max() < 1e-6
+    assert checked.loc["mean", "difference"] == pytest.approx(own.mean() - 1)
+
+
+def test_reported_points_are_hollow_in_the_picture(folders):
+    pytest.importorskip("matplotlib").use("Agg")
+    ax = rs.load_results(folders).trend("hit@5").plot()
+    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
+    assert "runs that only report aggregates" in ax.get_title()
+
+
+# -- the six published folders --
+
+
+@needs_published
+def test_all_57_published_numbers_are_there():
+    results = rs.load_results(PUBLISHED)
+
+    def numbers(value):
+        if isinstance(value, dict):
+            return [one for inner in value.values() for one in numbers(inner)]
+        return [value] if isinstance(value, (int, float)) else []
+
+    for run_id in results.runs["run_id"]:
+        content = json.loads((PUBLISHED / str(run_id) / "metrics.json").read_text())
+        own = results.reported.loc[results.reported["run_id"] == run_id, "value"].tolist()
+        assert own == numbers(content["aggregate_metrics"])
+    assert len(results.reported) == 57 == len(rs.load_results(f"{PUBLISHED}/*").reported)
+    assert results.reported["label"].notna().all()
+    assert results.runs["note"].iloc[0] == "Baseline first 10 questions"
+
+
+@needs_published
+def test_the_published_runs_break_where_their_configs_say():
+    # eval_set_commit_hash and dataset_version: db0a866e, ac49cfd3, 2e3265d7, then three times
+    # 5a105241. The judge changes with the fourth run. The sixth was relabelled under the hash of
+    # the fifth: nothing in its files shows that.
+    results = rs.load_results(PUBLISHED)
+    changes = ["db0a866e → ac49cfd3", "ac49cfd3 → 2e3265d7", "2e3265d7 → 5a105241"]
+    labels = [f"other eval set and dataset_version ({change})" for change in changes]
+    for metric in ("hit@5", "mrr@5", "latency_ms", "failed"):
+        table = results.trend(metric).table
+        assert table["segment"].tolist() == [1, 2, 3, 4, 4, 4]
+        assert table["break_reason"].dropna().tolist() == labels
+        assert table["bridge"].isna().all()
+    judges = (
+        "other judge (Qwen2.5-3B-Instruct-Q4_K_M →"
+        " bartowski_Qwen2.5-14B-Instruct-GGUF_Qwen2.5-14B-Instruct-Q4_K_M)"
+    )
+    judged = results.trend("judge_groundedness").table
+    assert judged["break_reason"].dropna().tolist() == [*labels[:2], f"{labels[2]}; {judges}"]
+    assert judged["mean"].tolist()[3:] == [2.8, 2.8, 3.0] and judged["mean"].isna().sum() == 3
+    assert results.trend("hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
+    assert results.trend("latency_ms").table["p50"].round(1).tolist() == [
+        4757.7, 7722.9, 6652.6, 1623.1, 2128.9, 2455.4,
+    ]  # fmt: skip
