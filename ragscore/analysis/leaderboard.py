@@ -358,16 +358,16 @@ def _reported_side(
         return scored, none, runs
     rows = pd.MultiIndex.from_product([wanted, alone], names=["metric", "run_id"])
     told = means.reindex(rows)[["mean", "p50"]].reset_index()
-    is_timed = [describe(name).kind in BY_QUANTILES for name in told["metric"]]
+    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in told["metric"]], bool)
     lead = told["p50"].where(is_timed, told["mean"])
-    is_lower = [describe(name).better == "lower" for name in told["metric"]]
-    quality = lead.where(~np.array(is_lower), -lead)
+    is_lower = np.array([describe(name).better == "lower" for name in told["metric"]], bool)
+    quality = lead.mask(is_lower, -lead)
     first = quality[told["metric"].eq(wanted[0])].sort_values(ascending=False, kind="stable")
     place = {told["run_id"][row]: number for number, row in enumerate(first.index)}
     told = told.assign(place=told["run_id"].map(place), number=told["metric"].map(wanted.index))
     told = told.sort_values(["number", "place"], kind="stable", ignore_index=True)
-    unknown = dict.fromkeys(("low", "high", "p50_low", "p50_high"), np.nan)
-    table = told.assign(**unknown, sets="", rank=pd.NA, n=pd.NA, is_tied_with_best=pd.NA)
+    names = ("low", "high", "p50_low", "p50_high", "rank", "n", "is_tied_with_best")
+    table = told.assign(**dict.fromkeys(names, np.nan), sets="")
     table = table.assign(is_reported=True, n_left_out=0)[COLUMNS].astype(
         {"rank": "Int64", "n": "Int64", "is_tied_with_best": "boolean", "metric": "str"}
     )
@@ -446,7 +446,7 @@ def _against(
     """
     candidates = [run_id for run_id in aligned.run_ids if run_id != baseline]
     level = ALPHA / max(len(candidates) * len(aligned.metrics), 1)  # what Holm leaves the first
-    rows, alone = list[dict[str, Any]](), list[float]()
+    rows, alone = list[dict[Any, Any]](), list[float]()
     for metric in aligned.metrics:
         shared = aligned.shared(metric)
         own_groups = shared_only(None if groups is None else groups[shared])
@@ -502,13 +502,13 @@ def _left_out(aligned: AlignedScores) -> pd.DataFrame:
     for metric in aligned.metrics:
         lacking = np.isnan(aligned.of(metric))
         places = np.flatnonzero(lacking.any(axis=1) & ~lacking.all(axis=1))
-        columns = {
+        of_metric = {
             "metric": metric,
             "query_id": aligned.query_ids[places],
             "n_lacking": lacking[places].sum(axis=1),
             "lacking": [", ".join(names[lacking[place]]) for place in places],
         }
-        parts.append(pd.DataFrame(columns))
+        parts.append(pd.DataFrame(of_metric))
     columns = ["metric", "query_id", "n_lacking", "lacking"]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
     return table.astype({"metric": "str", "query_id": "str", "lacking": "str"})

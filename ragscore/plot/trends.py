@@ -99,7 +99,7 @@ def _leading(table: pd.DataFrame) -> pd.DataFrame:
     medians = {name: table[source] for name, source in zip(LED_BY[0], LED_BY[1], strict=True)}
     of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
     return table.assign(
-        **medians, **dict.fromkeys(of_means, np.nan), in_band=pd.NA, first_out_of_control=False
+        **medians, **dict.fromkeys(of_means, np.nan), in_band=None, first_out_of_control=False
     )
 
 

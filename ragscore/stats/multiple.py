@@ -229,8 +229,8 @@ def max_t_p(
     totals = sums.sum(axis=0)
     size = np.abs(sums).max(axis=(0, 1), initial=0.0)
     spread = sums - sums.min(axis=1, keepdims=True, initial=np.inf)
-    range_of_query: Values = np.ptp(spread, axis=1)
-    spread = spread[np.asarray(range_of_query > ROUNDING * size).any(axis=1)]
+    varies = np.greater(spread.max(axis=1, initial=0.0), ROUNDING * size)  # queries × metrics
+    spread = spread[np.any(varies, axis=1)]
     variance = ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=(0, 1))
     scale = np.where(variance > 0, np.sqrt(variance), 1.0)
     units = _canonical(spread / scale)

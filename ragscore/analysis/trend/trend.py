@@ -317,7 +317,7 @@ def _with_reported(table: pd.DataFrame, history: History) -> pd.DataFrame:
     told = told.assign(is_reported=True)
     both = pd.concat([table, told], ignore_index=True) if len(table) else told
     counts = dict.fromkeys(("n", "n_expected"), "Int64")
-    both = both.astype(dict.fromkeys(STATISTICS_SHOWN, "float64") | counts)  # type: ignore[arg-type]
+    both = both.astype(dict.fromkeys(STATISTICS_SHOWN, "float64") | counts)
     place = pd.Series(history.runs.index.get_indexer(pd.Index(both["run_id"])), index=both.index)
     return both.loc[place.sort_values(kind="stable").index].reset_index(drop=True)
 
