@@ -223,7 +223,7 @@ def max_t_p(
     is_single = np.ndim(scores) != 3
     values = as_columns(scores)[:, :, None] if is_single else np.asarray(scores, np.float64)
     n, runs, metrics = values.shape
-    complete = ~np.isnan(values).any(axis=1)
+    complete = np.logical_not(np.asarray(np.isnan(values).any(axis=1)))  # queries × metrics
     filled = np.where(complete[:, None, :], values, 0.0)
     sums = group_sums(filled.reshape(n, -1), groups).reshape(-1, runs, metrics)
     totals = sums.sum(axis=0)

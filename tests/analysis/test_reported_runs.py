@@ -26,6 +26,7 @@ PUBLISHED = SHARED / "data" / "helloworld-runs"
 needs_published = pytest.mark.skipif(
     not PUBLISHED.is_dir(), reason="the six published run folders are not beside the project"
 )
+FOUND = {"query_id": "q1", "hits_top_k": [{"rank": 1, "doc_id": "a.md"}]}
 SUMMARY = "# Evaluation Run Summary\n\n## Run Description\n\n{note}\n\n## Configuration\n\n- K: 5\n"
 
 
@@ -160,7 +161,7 @@ def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(fold
 def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     folders, golden, write_run
 ):
-    scored = write_run("scored", [{"query_id": "q1", "doc_ids": ["a.md"]}], system="mine")
+    scored = write_run("scored", [FOUND], system="mine")
     alone = rs.evaluate(scored, golden)
     ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
     pd.testing.assert_frame_equal(ev.scores, alone.scores)
@@ -186,7 +187,7 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
 
 
 def test_slices_leave_reported_runs_out_and_say_so(folders, golden, write_run):
-    scored = write_run("scored", [{"query_id": "q1", "doc_ids": ["a.md"]}], system="mine")
+    scored = write_run("scored", [FOUND], system="mine")
     ev = rs.evaluate([scored, folders / "run_02"], golden)
     with pytest.warns(UserWarning, match="left out, reporting no slices: run_02"):
         table = ev.trend("hit@5", by="answerable", order=["scored", "run_02"]).table
