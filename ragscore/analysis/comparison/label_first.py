@@ -45,7 +45,8 @@ class LabelFirst(FramesResult):
         run that the label would help (NA: neither); `ends_lead`, True if this label alone would
         take the lead from the run that has it; the match `level` that the label must have.
         Labels that end the lead come first, then the largest change, whatever its direction: a
-        list of one side alone would be a biased one.
+        list of one side alone would be a biased one. The order says how much a label would matter,
+        not how likely the hit is to be relevant.
     metric
         The metric that is moved.
     n_to_turn
