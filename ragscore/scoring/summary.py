@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
+    BY_QUANTILES,
     Groups,
     intervals_by_group,
     quantile_intervals_by_group,
@@ -24,6 +26,7 @@ from ragscore.scoring.modes import is_by_mode, with_modes
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
+from ragscore.stats.moments import is_carried
 
 Slicing = str | Sequence[str]
 """A name or several: see `slices`."""
@@ -32,7 +35,7 @@ NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
-    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
+    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "caution", "n_clusters",
 )  # fmt: skip
 BOUNDS = ("lower_bound_missing", "upper_bound_missing")
 
@@ -97,6 +100,7 @@ def summarize(
         metric=pd.array(chosen * len(groups), dtype="str"),
         **{name: parts[name].ravel() for name in STATISTICS},
     )
+    table = table.astype({"n_clusters": "Int64"})
     return _with_bounds(table) if bounds else table
 
 
@@ -108,11 +112,30 @@ def _measured(
     found = statistics(columns, grouping)
     parts = {field.name: getattr(found, field.name) for field in fields(found)}
     parts["low"], parts["high"] = intervals_by_group(found, columns, grouping, chosen, clusters)
+    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in chosen], dtype=bool)
+    carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
+    parts["caution"] = carried & is_timed
+    parts["n_clusters"] = _n_clusters(columns, grouping, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
             found, columns, grouping, chosen, share
         )
     return parts
+
+
+def _n_clusters(
+    columns: Sequence[Values], grouping: Grouping, clusters: Groups | None
+) -> npt.NDArray[np.object_]:
+    """Count the clusters that hold several of the queries with a value; NA where there are none."""
+    counts = np.zeros((len(grouping.sizes), len(columns)), dtype=np.int64)
+    if clusters is not None:
+        for group in range(len(grouping.sizes)):
+            rows = grouping.members(group)
+            codes = clusters[rows]
+            for place, column in enumerate(columns):
+                sizes = np.bincount(codes[(codes >= 0) & ~np.isnan(column[rows])], minlength=1)
+                counts[group, place] = np.count_nonzero(sizes > 1)
+    return np.where(counts > 0, counts, None)
 
 
 def _counted(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
-from ragscore.frames.typing import Codes, Values
+from ragscore.frames.typing import Codes, Flags, Values
 
 # With n > 25·skewness² Student's 95 % interval of a mean errs in at most 6 % of samples (Cochran
 # 1977, Sampling Techniques, 2.15).
@@ -20,6 +20,9 @@ COCHRAN = 25.0
 # Units (queries, or groups of queries) a side from which tests go by their normal limit and means
 # by t: resampling of more takes seconds to minutes and finds the same.
 NORMAL_FROM = 1_000
+
+# The part of all squared distances from the mean from which one value carries the mean.
+CARRIES = 0.5
 
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
 NO_SPREAD = 1e-12
@@ -55,6 +58,19 @@ def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
 def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
     """Flag columns without spread: one value, or values that are equal but for rounding."""
     return (std <= NO_SPREAD * (1 + np.abs(mean))) | (n == 1)
+
+
+def is_carried(std: Values, n: Values, mean: Values, least: Values, most: Values) -> Flags:
+    """Flag means that one value carries: half of the spread around the mean is its own.
+
+    Its share is (x − x̄)² / Σ(xᵢ − x̄)², with x the value farthest from the mean. Intervals of such a
+    mean are worthless: whether the next sample has such a value is chance. NaN and two values or
+    fewer are no such means.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        farthest = np.maximum(most - mean, mean - least) ** 2
+        share = farthest / ((n - 1) * std**2)
+    return np.asarray((n > 2) & (share >= CARRIES), dtype=bool)
 
 
 def skewness(values: npt.ArrayLike) -> Values:
