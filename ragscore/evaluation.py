@@ -25,10 +25,10 @@ from ragscore.frames.data import (
     runs_without_hits,
 )
 from ragscore.frames.errors import name_list, names_of
-from ragscore.frames.render import decimals_for, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
-from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import declare, describe, is_label, parse_label
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
@@ -395,9 +395,10 @@ class Evaluation(Tables):
         slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
         order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
         small (below 6 for a median, 72 for a p95), and a `caution` where one value carries the
-        mean (half of the variance or more is its own): go by the median. `n_clusters` values of
-        `cluster` are shared by several queries of the mean, NA without any. A metric that applies
-        to no query has n = 0 and NaN.
+        mean (half of the variance or more is its own): go by the median. `cluster`, the column
+        of clusters that intervals allow for, `n_clusters` that hold several of the queries, and
+        `n_clustered` queries in them; NA without any. A metric that applies to no query has n = 0
+        and NaN.
 
         Raises
         ------
@@ -1521,6 +1522,10 @@ class Evaluation(Tables):
                 f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
                 " report show them, marked; nothing of them is scored here."
             )
+        shared = query_clusters(self.golden, pd.Index(self.golden.queries["query_id"]), "group")
+        if shared is not None:
+            n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
+            notes.append(f"Intervals allow for {n} clusters (group) of {of} queries in all.")
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")
@@ -1672,5 +1677,7 @@ def _cell(metric: str, row: Mapping[Any, Any]) -> str:
     part = "p50" if describe(metric).kind in BY_QUANTILES else "mean"
     low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
     decimals = decimals_for((high - low) / 4)
-    texts = [shown_number(value, decimals) for value in (row[part], low, high)]
-    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
+    if part == "p50":
+        p95 = shown_number(row["p95"], decimals)
+        return f"p50 {shown_interval(row['p50'], low, high, decimals)}, p95 {p95}"
+    return shown_interval(row["mean"], low, high, decimals)

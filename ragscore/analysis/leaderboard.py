@@ -16,7 +16,7 @@ from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_for, dump, reload, shown_n, shown_number
+from ragscore.frames.render import decimals_for, dump, reload, shown_interval, shown_n
 from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -564,6 +564,5 @@ def _rounded(rows: pd.DataFrame, signed: bool = False) -> list[str]:
     texts = []
     for row in rows.astype("float64").itertuples(index=False):
         places = max(decimals_for((row[2] - row[1]) / 4), 2)
-        value, low, high = (shown_number(number, places, signed) for number in row)
-        texts.append(f"{value} ({low} to {high})" if "—" not in (low, high) else value)
+        texts.append(shown_interval(row[0], row[1], row[2], places, signed))
     return texts

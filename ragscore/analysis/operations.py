@@ -13,6 +13,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice
 from ragscore.scoring.answers import is_timeout
 from ragscore.stats import quantile_interval
+from ragscore.stats.moments import is_carried
 
 PERCENTILES = ("linear", "floor")
 ERRORS = ("exclude", "include")
@@ -65,7 +66,7 @@ def latency(
     check_choice(method, PERCENTILES, "method")
     check_choice(errors, ERRORS, "errors")
     percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
-    columns = ["n", "mean", *percentiles, "max", "total"]
+    columns = ["n", *percentiles, "mean", "caution", "max", "total"]
     if by == "hop":
         hops = _hops(results).fillna({"kind": NO_TYPE})
         keys = [hops["run_id"], hops["kind"]]
@@ -108,6 +109,8 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
     table = pd.DataFrame(
         {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
     )
+    spread = grouped.std().to_numpy(), n.to_numpy("float64"), table["mean"].to_numpy()
+    table["caution"] = is_carried(*spread, grouped.min().to_numpy(), table["max"].to_numpy())
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         if method == "linear":
             table[name] = grouped.quantile(share)

@@ -155,7 +155,7 @@ class SliceComparison(TableResult):
                 "baseline": texts["baseline"],
                 "candidate": texts["candidate"],
                 "delta": texts["delta"],
-                "95 % interval": [f"{low} to {high}" for low, high in bounds],
+                "95 % interval": [f"[{low}, {high}]" for low, high in bounds],
                 "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]],
                 "candidate is": rows["verdict"].tolist(),
                 "detectable": [shown_detectable(*row) for row in tests],

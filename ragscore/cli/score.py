@@ -69,31 +69,26 @@ def _score(args: argparse.Namespace) -> None:
 
 
 def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
-    """Return the summary as text; metrics without any value are named below it."""
-    decimals = {
-        name: 0 if parse_label(name).metric.kind == "time" else 3
-        for name in table["metric"].unique()
-    }
-    shown = table[table["n"] > 0]
-    texts = {
-        name: [
-            f"{value:.{decimals[metric]}f}"
-            for value, metric in zip(shown[name], shown["metric"], strict=True)
-        ]
-        for name in ("mean", "low", "high")
-    }
+    """Return the summary as text, times apart; metrics without any value are named below it."""
+    measured = table[table["n"] > 0]
+    is_time = measured["metric"].map(lambda name: parse_label(name).metric.kind == "time")
+    shown = measured[~is_time.to_numpy(dtype=bool)]
+    texts = {name: [f"{value:.3f}" for value in shown[name]] for name in ("mean", "low", "high")}
     columns = shown[["run_id", *by, "metric"]].assign(
         **texts, n=shown["n"], n_expected=shown["n_expected"]
     )
     without = _not_measured(table, by)
     parts = [columns.to_string(index=False)] if len(shown) else []
     return "\n\n".join(
-        [*parts, *_percentiles(shown, by), *([f"not measured: {without}"] if without else [])]
+        [*parts, *_percentiles(measured, by), *([f"not measured: {without}"] if without else [])]
     )
 
 
 def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return a table of medians and 95th percentiles of times, with intervals."""
+    """Return a table of medians, 95th percentiles and means of times.
+
+    The mean comes last, with a caution where one value carries it.
+    """
     rows = shown[
         shown["metric"].map(lambda name: parse_label(name).metric.kind == "time").astype(bool)
     ]
@@ -104,11 +99,17 @@ def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
             shown_quantile(low, high)
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
-    return (
-        [rows[["run_id", *by, "metric"]].assign(**texts).to_string(index=False)]
-        if len(rows)
-        else []
-    )
+    if not len(rows):
+        return []
+    texts["mean"] = [
+        f"{mean:.0f}{' (!)' if caution else ''}"
+        for mean, caution in zip(rows["mean"], rows["caution"], strict=True)
+    ]
+    counts = rows[["n", "n_expected"]]
+    found = rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)
+    if rows["caution"].any():
+        found += "\n(!) one value carries the mean: go by the median."
+    return [found]
 
 
 def _not_measured(table: pd.DataFrame, by: Sequence[str]) -> str:

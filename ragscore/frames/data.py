@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import excerpt, name_list, names_of, nearest
+from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -432,8 +432,8 @@ class Results:
         n_reported = 0 if self.reported is None else len(self.reported)
         reported = f", {n_reported:,} reported values" if n_reported else ""
         return (
-            f"Results: {len(self.runs)} runs, {len(self.responses):,} responses ({n_failed}"
-            f" failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
+            f"Results: {plural(len(self.runs), 'run')}, {len(self.responses):,} responses"
+            f" ({n_failed} failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
             f"{reported}{_mapping_text(self.mapping)}"
         )
 

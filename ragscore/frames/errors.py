@@ -55,6 +55,11 @@ def name_list(names: Iterable[object]) -> str:
     return f"{', '.join(distinct[:LISTED])}, … ({len(distinct):,} in all)"
 
 
+def plural(n: int, noun: str) -> str:
+    """Return a number with its noun: "1 run", "2 runs"."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def nearest(name: object, known: Iterable[object], preface: str = "one of") -> str:
     """Return what there is instead of an unknown name, and which of it was probably meant.
 

@@ -171,6 +171,12 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.{decimals}f}"
 
 
+def shown_interval(value: Any, low: Any, high: Any, decimals: int = 3, signed: bool = False) -> str:
+    """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval."""
+    texts = [shown_number(number, decimals, signed) for number in (value, low, high)]
+    return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     """Return "n / expected" for a table; with `other`, the number expected of the candidate."""
     if other is None or other == n_expected:
@@ -193,7 +199,7 @@ def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
     first, last = f"{low:.{decimals}f}", f"{high:.{decimals}f}"
     if math.isnan(high):
         return "n too small" if math.isnan(low) else f"from {first} up; n too small above"
-    return f"up to {last}; n too small below" if math.isnan(low) else f"{first} to {last}"
+    return f"up to {last}; n too small below" if math.isnan(low) else f"[{first}, {last}]"
 
 
 def markdown_table(frame: pd.DataFrame) -> str:

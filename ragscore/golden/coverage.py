@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
+from ragscore.frames.errors import plural
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
 from ragscore.scoring.id_overlap import count_ids
 from ragscore.scoring.metrics import score_hits
@@ -57,7 +58,7 @@ class Coverage(FramesResult):
 
     def _heading(self) -> str:
         n = self.runs["n_golden"].max() if len(self.runs) else 0
-        return f"Coverage of {n} golden queries by {len(self.runs)} runs"
+        return f"Coverage of {n} golden queries by {plural(len(self.runs), 'run')}"
 
     def _shown(self) -> pd.DataFrame:
         """Return what is always shown, what isn't 0 for all runs, and the ids by level."""

@@ -8,6 +8,7 @@ from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import plural
 from ragscore.frames.render import dump, reload
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
@@ -129,6 +130,7 @@ class Report(ReportFrames):
 
     def __repr__(self) -> str:
         return (
-            f"Report: {self.title} ({len(self.runs)} runs, {len(self.comparisons)} comparisons);"
+            f"Report: {self.title} ({plural(len(self.runs), 'run')},"
+            f" {plural(len(self.comparisons), 'comparison')});"
             " .write('report.html')"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.trend.trend import LED_BY, break_texts
-from ragscore.frames.render import decimals_for, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Figure, Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
@@ -346,18 +345,12 @@ def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def _share(n: int, of: int, share: float, low: float, high: float) -> str:
-    return f"{n} of {of}: {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+    return f"{n} of {of}: {100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
 
 
 def _with_interval(rows: pd.DataFrame, *names: str) -> list[str]:
     """Return values with their intervals, rounded by the width of the interval."""
-    found = []
-    for value, low, high in each(rows, *names):
-        places: Any = max(decimals_for((high - low) / 4), 2)
-        shown = shown_number(value, places)
-        found.append(
-            shown
-            if pd.isna(low)
-            else f"{shown} ({shown_number(low, places)} to {shown_number(high, places)})"
-        )
-    return found
+    return [
+        shown_interval(value, low, high, max(decimals_for((high - low) / 4), 2))
+        for value, low, high in each(rows, *names)
+    ]

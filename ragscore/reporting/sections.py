@@ -15,9 +15,9 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
-from ragscore.frames.render import decimals_for, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_interval, shown_n
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import Figure, Section, by_verdict, each, exploratory
+from ragscore.reporting.page import Figure, Section, by_verdict, exploratory
 from ragscore.reporting.run_sections import (
     curve_sections,
     decision_sections,
@@ -29,6 +29,7 @@ from ragscore.reporting.run_sections import (
     run_by_run,
     trend_sections,
 )
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import HEADLINE, describe
 from ragscore.stats import WORDS
 
@@ -225,7 +226,8 @@ def _results(report: ReportFrames) -> list[Section]:
     )
     notes = (
         (
-            "Mean (95 % interval), n / expected values; times in ms. Not measured:"
+            "Mean [95 % interval], n / expected values; of times (ms) and costs the median p50 and"
+            " the 95th percentile p95, which a few slow queries don't carry. Not measured:"
             f" {', '.join(without) or 'none'}."
         ),
     )
@@ -283,18 +285,14 @@ def _in_one_run(measured: pd.DataFrame, *names: str) -> bool:
 
 
 def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataFrame:
-    """One row per metric, one column per run: mean, interval and n as text."""
-    places = [
-        max(decimals_for((high - low) / 4), 1 if describe(name).kind == "time" else 2)
-        for name, low, high in each(rows, "metric", "low", "high")
-    ]
+    """One row per metric, one column per run: mean, interval and n as text.
+
+    Times and costs have their median and 95th percentile instead.
+    """
     texts = [
-        shown_number(mean, d)
-        + ("" if np.isnan(low) else f" ({shown_number(low, d)} to {shown_number(high, d)})")
-        + f", n = {shown_n(n, of)}"
-        for (mean, low, high, n, of), d in zip(
-            each(rows, "mean", "low", "high", "n", "n_expected"), places, strict=True
-        )
+        f"{_time(row) if describe(row['metric']).kind in BY_QUANTILES else _mean(row)}"
+        f", n = {shown_n(row['n'], row['n_expected'])}"
+        for row in rows.to_dict("records")
     ]
     order = rows[list(index)].drop_duplicates()
     wide = (
@@ -303,6 +301,18 @@ def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataF
         .reindex(columns=rows["run_id"].unique())
     )
     return order.merge(wide.reset_index(), on=list(index), how="left").fillna("—")
+
+
+def _mean(row: dict[Any, Any]) -> str:
+    low, high = row["low"], row["high"]
+    return shown_interval(row["mean"], low, high, max(decimals_for((high - low) / 4), 2))
+
+
+def _time(row: dict[Any, Any]) -> str:
+    low, high = row["p50_low"], row["p50_high"]
+    places = max(decimals_for((high - low) / 4), 1)
+    p95 = shown_interval(row["p95"], row["p95_low"], row["p95_high"], places)
+    return f"p50 {shown_interval(row['p50'], low, high, places)}, p95 {p95}"
 
 
 def _slices(report: ReportFrames) -> list[Section]:

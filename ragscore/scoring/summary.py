@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -36,6 +35,7 @@ NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "caution", "n_clusters",
+    "n_clustered",
 )  # fmt: skip
 BOUNDS = ("lower_bound_missing", "upper_bound_missing")
 
@@ -100,7 +100,11 @@ def summarize(
         metric=pd.array(chosen * len(groups), dtype="str"),
         **{name: parts[name].ravel() for name in STATISTICS},
     )
-    table = table.astype({"n_clusters": "Int64"})
+    counts = ["n_clusters", "n_clustered"]
+    is_clustered = table["n_clusters"] > 0
+    table[counts] = table[counts].astype("Int64").where(is_clustered)
+    name = pd.Series(cluster, index=table.index, dtype="str").where(is_clustered)
+    table.insert(table.columns.get_loc("n_clusters"), "cluster", name)
     return _with_bounds(table) if bounds else table
 
 
@@ -115,7 +119,7 @@ def _measured(
     is_timed = np.array([describe(name).kind in BY_QUANTILES for name in chosen], dtype=bool)
     carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
     parts["caution"] = carried & is_timed
-    parts["n_clusters"] = _n_clusters(columns, grouping, clusters)
+    parts["n_clusters"], parts["n_clustered"] = _clusters(columns, grouping, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
             found, columns, grouping, chosen, share
@@ -123,19 +127,19 @@ def _measured(
     return parts
 
 
-def _n_clusters(
+def _clusters(
     columns: Sequence[Values], grouping: Grouping, clusters: Groups | None
-) -> npt.NDArray[np.object_]:
-    """Count the clusters that hold several of the queries with a value; NA where there are none."""
-    counts = np.zeros((len(grouping.sizes), len(columns)), dtype=np.int64)
-    if clusters is not None:
-        for group in range(len(grouping.sizes)):
-            rows = grouping.members(group)
-            codes = clusters[rows]
-            for place, column in enumerate(columns):
-                sizes = np.bincount(codes[(codes >= 0) & ~np.isnan(column[rows])], minlength=1)
-                counts[group, place] = np.count_nonzero(sizes > 1)
-    return np.where(counts > 0, counts, None)
+) -> tuple[Codes, Codes]:
+    """Count clusters that hold several of the queries with a value, and the queries in them."""
+    counts = np.zeros((2, len(grouping.sizes), len(columns)), dtype=np.int64)
+    for group in range(0 if clusters is None else len(grouping.sizes)):
+        rows = grouping.members(group)
+        codes = clusters[rows]
+        for place, column in enumerate(columns):
+            sizes = np.bincount(codes[(codes >= 0) & ~np.isnan(column[rows])], minlength=1)
+            shared = sizes[sizes > 1]
+            counts[:, group, place] = len(shared), shared.sum()
+    return counts[0], counts[1]
 
 
 def _counted(
@@ -165,7 +169,10 @@ def _keys(
         raise DataError(
             "by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)"
         )
-    names, taken = slice_names(by), ("run_id", "query_id", "metric", *STATISTICS, *BOUNDS, *chosen)
+    names, taken = (
+        slice_names(by),
+        ("run_id", "query_id", "metric", "cluster", *STATISTICS, *BOUNDS, *chosen),
+    )
     if reserved := [name for name in names if name in taken]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
-from ragscore.frames.errors import check_choice, names_of
+from ragscore.frames.errors import check_choice, names_of, plural
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
@@ -72,7 +72,7 @@ class RunStore:
         self._catalogue: Catalogue | None = None
 
     def __repr__(self) -> str:
-        return f"RunStore({str(self.root)!r}): {len(stored_runs(self.root))} runs"
+        return f"RunStore({str(self.root)!r}): {plural(len(stored_runs(self.root)), 'run')}"
 
     def _repr_html_(self) -> str:
         runs = self.runs().drop(columns=["config"], errors="ignore")

@@ -60,7 +60,7 @@ WAYS = [
     (
         'pandas, with scores',
         'load_results(HITS)',
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
@@ -74,32 +74,32 @@ WAYS = [
     (
         'pyarrow, ranks',
         'load_results(pa.Table.from_pandas(HITS.assign(rank=[2, 1, 1])))',
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, rank = rank, score = score',
     ),
     (
         'DuckDB',
         "load_results(duckdb.sql('select * from HITS'), run_id='sql')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'neither rank nor score',
         "load_results(HITS[['qid', 'docno']])",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, rank = order of the hits',
     ),
     (
         'chunks and their documents',
         "load_results(HITS.assign(chunk_id=['a#1', 'b#2', 'c#1']))",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, chunk_id = chunk_id, score = score, rank = '
         'score (descending)',
     ),
     (
         'CSV',
         "load_results('hits.csv')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
@@ -117,7 +117,7 @@ WAYS = [
     (
         'CSV with odd names, named',
         "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitname'})",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = topicnum, doc_id = hitname, score = score, rank = score '
         '(descending)',
     ),
@@ -136,52 +136,52 @@ WAYS = [
     (
         'Parquet',
         "load_results('hits.parquet')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'JSON lines',
         "load_results('hits.jsonl')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'TREC run',
         "load_results('run.txt')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations',
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations',
     ),
     # -- one row per query --
     (
         'lists of ids',
         "load_results(pl.DataFrame({'qid': ['q1', 'q2'], 'retrieved': [['b', 'a'], ['c']]}))",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = retrieved, rank = order of the hits',
     ),
     (
         'lists of ids and scores',
         "load_results(pd.DataFrame({'qid': ['q1'], 'retrieved': [['b', 'a']], 'scores': "
         '[[2.0, 1.0]]}))',
-        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = retrieved, score = scores, rank = order of the hits',
     ),
     (
         'answers and hits as records',
         "load_results([{'id': 1, 'question': 'why?', 'answer': 'so', 'hits': [{'id': 'a', "
         "'score': 0.5}]}])",
-        'Results: 1 runs, 1 responses (0 failed), 1 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 responses (0 failed), 1 hits, 0 citations; taken from the '
         'columns query_id = id, query = question, doc_id = hits, answer = answer, rank = '
         'order of the hits',
     ),
     (
         'a column inside another one',
         "load_results([{'id': 1, 'out': {'ids': ['a', 'b']}}], columns={'doc_id': 'out.ids'})",
-        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
         'columns query_id = id, doc_id = out.ids, rank = order of the hits',
     ),
     (
         "a tool's export",
         "load_results('ragas.jsonl')",
-        'Results: 1 runs, 1 responses (0 failed), 1 hits, 0 citations',
+        'Results: 1 run, 1 responses (0 failed), 1 hits, 0 citations',
     ),
     (
         "another tool's export",
@@ -198,12 +198,12 @@ WAYS = [
     (
         'ranked ids',
         "load_results({'q1': ['b', 'a'], 'q2': []})",
-        'Results: 1 runs, 2 responses (0 failed), 2 hits, 0 citations',
+        'Results: 1 run, 2 responses (0 failed), 2 hits, 0 citations',
     ),
     (
         'scores',
         "load_results({'q1': {'a': 1.0, 'b': 2.0}})",
-        'Results: 1 runs, 1 responses (0 failed), 2 hits, 0 citations',
+        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations',
     ),
     (
         'runs',
@@ -223,7 +223,7 @@ WAYS = [
     (
         'JSON',
         "load_results('ranked.json')",
-        'Results: 1 runs, 2 responses (0 failed), 3 hits, 0 citations',
+        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations',
     ),
     # -- labels --
     (

@@ -153,7 +153,7 @@ def test_what_has_no_bound_reads_n_too_small():
     assert shown_quantile(np.nan, np.nan) == "n too small"
     assert (
         shown_quantile(12.4, np.nan) == "from 12 up; n too small above"
-        and shown_quantile(12.4, 20) == "12 to 20"
+        and shown_quantile(12.4, 20) == "[12, 20]"
     )
     assert shown_quantile(np.nan, 20, 1) == "up to 20.0; n too small below"
 
