@@ -109,8 +109,8 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
     table = pd.DataFrame(
         {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
     )
-    spread = grouped.std().to_numpy(), n.to_numpy("float64"), table["mean"].to_numpy()
-    table["caution"] = is_carried(*spread, grouped.min().to_numpy(), table["max"].to_numpy())
+    found = (grouped.std(), n, table["mean"], grouped.min(), table["max"])
+    table["caution"] = is_carried(*(one.to_numpy("float64") for one in found))
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         if method == "linear":
             table[name] = grouped.quantile(share)

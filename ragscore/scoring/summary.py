@@ -104,7 +104,7 @@ def summarize(
     is_clustered = table["n_clusters"] > 0
     table[counts] = table[counts].astype("Int64").where(is_clustered)
     name = pd.Series(cluster, index=table.index, dtype="str").where(is_clustered)
-    table.insert(table.columns.get_loc("n_clusters"), "cluster", name)
+    table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
     return _with_bounds(table) if bounds else table
 
 
@@ -132,7 +132,9 @@ def _clusters(
 ) -> tuple[Codes, Codes]:
     """Count clusters that hold several of the queries with a value, and the queries in them."""
     counts = np.zeros((2, len(grouping.sizes), len(columns)), dtype=np.int64)
-    for group in range(0 if clusters is None else len(grouping.sizes)):
+    if clusters is None:
+        return counts[0], counts[1]
+    for group in range(len(grouping.sizes)):
         rows = grouping.members(group)
         codes = clusters[rows]
         for place, column in enumerate(columns):

@@ -57,7 +57,7 @@ def test_such_a_means_interval_rarely_holds_the_mean_and_the_medians_does():
 
 
 def test_half_of_the_squares_is_the_limit():
-    # 0 seven times beside ±1: the farthest has 1 of 2 squares; with a third at ½ it has less
+    # squared distances from the mean 10: 1 of 1 + 1, and 1 of 1 + 1 + ¼ + ¼
     golden = golden_of(9)
     half = scores_of(golden, latency_ms=[10.0] * 7 + [9.0, 11.0])
     less = scores_of(golden, latency_ms=[10.0] * 5 + [9.0, 11.0, 9.5, 10.5])
