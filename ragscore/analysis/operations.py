@@ -46,8 +46,8 @@ def latency(
     Returns
     -------
     One row per run and `phase`, or per run and `kind` of step ("(none)" where a step has none). `n`
-    queries or steps with a time, `mean`, `p50`, `p95`, `max` and `total` (their sum), NaN without
-    any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is
+    queries or steps with a time, `p50`, `p95`, `mean`, `caution` where one value carries the mean,
+    `max` and `total` (their sum), NaN without any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is
     too small for a bound: both bounds of a median take 6 times, of a p95 72). By phase `n_failed`
     queries, left out or counted in; by kind of step `n_untimed` steps.
 
@@ -110,7 +110,7 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
         {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
     )
     found = (grouped.std(), n, table["mean"], grouped.min(), table["max"])
-    table["caution"] = is_carried(*(one.to_numpy("float64") for one in found))
+    table["caution"] = is_carried(*np.array([one.to_numpy("float64") for one in found]))
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         if method == "linear":
             table[name] = grouped.quantile(share)

@@ -1,0 +1,138 @@
+"""From 1,000 units a side tests go by their normal limit: against permutation and scipy."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from ragscore.stats import (
+    NORMAL_FROM,
+    interval_of_means,
+    quantile_difference_interval,
+    sign_flip_p,
+    t_interval,
+    two_sample_test,
+)
+from ragscore.stats.moments import moments
+from ragscore.stats.paired import is_by_limit
+
+N = NORMAL_FROM
+NEVER = 10**9
+COLUMNS = 30
+MONTE_CARLO = 4 * np.sqrt(0.25 / 10_000)  # four standard errors of a p of 10,000 draws
+
+
+def by_permutation(monkeypatch):
+    monkeypatch.setattr("ragscore.stats.paired.NORMAL_FROM", NEVER)
+
+
+def recall_like(rng, n, columns):
+    """Skewed values from 0 to 1, most of them 1."""
+    return np.where(rng.random((n, columns)) < 0.8, 1.0, rng.beta(1, 2, (n, columns)))
+
+
+def test_welch_is_scipys_and_agrees_with_the_permutation(monkeypatch):
+    values, inside = recall_like(np.random.default_rng(1), 2 * N, COLUMNS), np.arange(2 * N) < N
+    p, by_limit = two_sample_test(values, inside)
+    theirs = stats.ttest_ind(values[inside], values[~inside], equal_var=False).pvalue
+    assert by_limit.all() and p == pytest.approx(theirs, abs=1e-12)
+    by_permutation(monkeypatch)
+    drawn, by_limit = two_sample_test(values, inside, iterations=2_000)
+    assert not by_limit.any()
+    assert np.abs(p - drawn).max() < 4 * np.sqrt(0.25 / 2_000)
+
+
+def test_one_value_less_on_one_side_is_still_a_permutation():
+    values, inside = recall_like(np.random.default_rng(2), 2 * N, 1), np.arange(2 * N) < N - 1
+    assert not two_sample_test(values, inside, iterations=50)[1].any()
+
+
+def test_rare_failures_are_tested_by_permutation_at_any_n():
+    # none of 5,000 in the slice and 9 of 45,000 in the rest: the hypergeometric chance of a
+    # distance at least as large; Welch, without any spread in the slice, would say .003
+    values, inside = np.zeros(50_000), np.arange(50_000) < 5_000
+    values[-9:] = 1.0
+    p, by_limit = two_sample_test(values, inside)
+    counts = stats.hypergeom(50_000, 9, 5_000)
+    ks = np.arange(10)
+    far = np.abs(ks / 5_000 - (9 - ks) / 45_000) >= 9 / 45_000 - 1e-15
+    assert not by_limit[0] and p[0] == pytest.approx(counts.pmf(ks)[far].sum(), abs=0.02)
+
+
+def test_a_small_slice_of_many_queries_is_drawn_as_the_plain_permutation_draws_it(monkeypatch):
+    values, inside = recall_like(np.random.default_rng(3), 2 * N, 3), np.arange(2 * N) < 200
+    groups = np.random.default_rng(4).integers(0, 3 * N, 2 * N)
+    groups[inside] += 3 * N
+    fast = two_sample_test(values, inside)[0], two_sample_test(values, inside, groups=groups)[0]
+    by_permutation(monkeypatch)
+    monkeypatch.setattr("ragscore.stats.paired._shuffled_sides", None)  # not what is compared with
+    for p, own in zip(fast, (None, groups), strict=True):
+        plain = two_sample_test(values, inside, groups=own)[0]
+        assert np.abs(p - plain).max() < 1.5 * MONTE_CARLO
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_false_alarms_of_welch_keep_to_5_percent_with_groups(is_mixed):
+    # pairs that share most of their value; wholly on one side, or one member on each
+    rng, rounds = np.random.default_rng(5), 600
+    level = recall_like(rng, 2 * N, rounds).repeat(2, axis=0)
+    values = 0.9 * level + 0.1 * rng.random(level.shape)
+    groups = np.arange(2 * N).repeat(2)
+    inside = np.arange(4 * N) % 2 == 0 if is_mixed else groups < N
+    p, by_limit = two_sample_test(values, inside, groups=groups)
+    assert by_limit.all() and 0.03 <= (p < 0.05).mean() <= 0.075  # .05 ± 3 standard errors
+    ignored = two_sample_test(values, inside)[0]
+    assert (ignored < 0.05).mean() < 0.02 if is_mixed else (ignored < 0.05).mean() > 0.1
+
+
+def test_sign_flips_agree_with_their_normal_limit(monkeypatch):
+    rng = np.random.default_rng(6)
+    differences = recall_like(rng, 2 * N, COLUMNS) - recall_like(rng, 2 * N, COLUMNS)
+    groups = np.arange(2 * N) // 2
+    for own in (None, groups):
+        monkeypatch.undo()
+        differences[differences == 0] = 1e-3  # every one has moved
+        assert is_by_limit(differences, own).all()
+        p = sign_flip_p(differences, groups=own)
+        by_permutation(monkeypatch)
+        drawn = sign_flip_p(differences, groups=own, iterations=4_000)
+        assert np.abs(p - drawn).max() < 4 * np.sqrt(0.25 / 4_000)
+
+
+def test_false_alarms_of_sign_flips_keep_to_5_percent():
+    rng = np.random.default_rng(7)
+    differences = recall_like(rng, 4 * N, 400) - recall_like(rng, 4 * N, 400)
+    assert is_by_limit(differences).all()
+    assert 0.017 <= (sign_flip_p(differences) < 0.05).mean() <= 0.083
+
+
+def test_a_few_large_differences_or_few_that_moved_are_flipped():
+    one_decides = np.r_[np.full(2 * N, 1e-3), 100.0]
+    few_moved = np.r_[np.ones(N - 1), np.zeros(N)]
+    assert not is_by_limit(one_decides).any() and not is_by_limit(few_moved).any()
+    assert is_by_limit(np.ones(N)).all()
+
+
+def test_skewed_means_have_students_interval_from_there_on():
+    values = np.random.default_rng(8).lognormal(0, 1.5, (N, 1))
+    ours, students = interval_of_means(values, "time"), t_interval(*moments(values))
+    assert np.array(ours) == pytest.approx(np.array(students), rel=1e-12)
+
+
+def test_the_limit_of_a_difference_of_percentiles_agrees_with_the_bootstrap(monkeypatch):
+    rng = np.random.default_rng(9)
+    first = rng.lognormal(3, 0.5, 2 * N)
+    second = first * rng.lognormal(0.05, 0.2, 2 * N)
+    limit = np.array(quantile_difference_interval(first, second, 0.95))
+    monkeypatch.setattr("ragscore.stats.quantiles.NORMAL_FROM", NEVER)
+    drawn = np.array(quantile_difference_interval(first, second, 0.95))
+    assert np.abs(limit - drawn).max() < 0.25 * np.ptp(drawn)
+
+
+def test_the_limit_of_a_difference_of_percentiles_holds_it():
+    rng, held = np.random.default_rng(10), 0
+    for _ in range(300):
+        first = rng.lognormal(0, 1, N)
+        second = first**0.8 * rng.lognormal(0, 0.6, N)  # the same distribution, correlated
+        low, high = quantile_difference_interval(first, second, 0.95)
+        held += low <= 0 <= high
+    assert 0.91 <= held / 300 <= 0.99
