@@ -46,10 +46,11 @@ def latency(
     Returns
     -------
     One row per run and `phase`, or per run and `kind` of step ("(none)" where a step has none). `n`
-    queries or steps with a time, `p50`, `p95`, `mean`, `caution` where one value carries the mean,
-    `max` and `total` (their sum), NaN without any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is
-    too small for a bound: both bounds of a median take 6 times, of a p95 72). By phase `n_failed`
-    queries, left out or counted in; by kind of step `n_untimed` steps.
+    queries or steps with a time, `p50`, `p95`, `mean`, `caution` (one value carries the mean),
+    `max` and `total` (their sum), NaN without any; 95 % order-statistic intervals `p50_low`,
+    `p50_high`, `p95_low`, `p95_high` (NaN where n is too small for a bound: both bounds of a median
+    take 6 times, of a p95 72). By phase `n_failed` queries, left out or counted in; by kind of step
+    `n_untimed` steps.
 
     Raises
     ------
