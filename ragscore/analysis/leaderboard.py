@@ -28,6 +28,7 @@ from ragscore.scoring.intervals import (
     shared_only,
 )
 from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats import ALPHA, Together, holm, joint_test, max_t_p, tied_sets
 
 ITERATIONS = 2_000
@@ -281,10 +282,19 @@ def leaderboard(
     DataError
         An unknown run or metric; fewer than one run; a query twice in a run; a `cluster` without a
         golden set.
+
+    Warns
+    -----
+    UserWarning
+        Different judges measured a metric of two runs.
     """
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     chosen, told, runs = _reported_side(scores, metrics, runs, baseline, reported)
     aligned = align(scores, chosen, runs)
+    if results is not None:
+        judges = judges_by_criterion(results)
+        parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
+        check_provenance(parts, aligned.metrics, True)  # warns of different judges
     if not aligned.run_ids and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]

@@ -322,3 +322,14 @@ def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, 
         store.trend("hit@7", golden=other)
     with pytest.raises(rs.DataError, match=r"store.score\(golden, \['hit@7'\]\)"):
         store.scores("hit@7")
+
+
+def test_a_leaderboard_of_points_by_different_judges_says_so(tmp_path, golden):
+    runs = [
+        write_chatbot_run(tmp_path / A, BEFORE),
+        write_chatbot_run(tmp_path / B, AFTER, judge_model="judge-2"),
+    ]
+    ev = rs.evaluate(rs.load_results(runs), golden)
+    with pytest.warns(UserWarning, match="side by side: judge_fingerprint: .*judge-1.*judge-2"):
+        ev.leaderboard(CORRECTNESS)
+    ev.leaderboard("mrr")  # which no judge measured: no warning
