@@ -1,7 +1,6 @@
 """Scores of several runs side by side: values by query, run and metric.
 
 In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedScores`, the array
-from ragscore.frames.typing import Values
 from which comparisons, leaderboards and slices are computed.
 """
 
