@@ -338,12 +338,14 @@ def _welch_p(values: Values, inside: Flags, codes: Codes | None) -> Values:
         mean = part.mean(axis=0)
         delta = delta + sign * mean
         own = sign * (part - mean) / len(part) * np.sqrt(units / (units - 1))
-        squares = group_sums(own, None if codes is None else codes[side]) ** 2
-        freedom += squares.sum(axis=0) ** 2 / (units - 1)
+        # With groups on both sides the variance is not the sum of two: the sides' own would be
+        # far too large for Welch's degrees of freedom, and so many units need none.
+        freedom += (own**2).sum(axis=0) ** 2 / (units - 1) if codes is None else 0.0
         terms[side] = own
     variance = (group_sums(terms, codes) ** 2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = 2 * stdtr(variance**2 / freedom, -np.abs(delta) / np.sqrt(variance))
+        degrees = np.where(freedom > 0, variance**2 / freedom, 2 * NORMAL_FROM - 2)
+        p = 2 * stdtr(degrees, -np.abs(delta) / np.sqrt(variance))
     return np.where(variance > 0, p, np.where(delta == 0, 1.0, 0.0))
 
 

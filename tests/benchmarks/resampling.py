@@ -6,7 +6,7 @@ Against scipy.stats.bootstrap and scipy.stats.permutation_test, called as their 
 vectorized, one metric after another. Tools run in turn, each in a fresh process; imports, making
 the values and a first small call are outside the clock. Medians of three and ranges are printed, as
 seconds on the wall and of all cores (which a busy machine disturbs less), as share of scipy's, and
-as peak memory of the process.
+as peak memory of the process. Then `ev.slices` by ten slices and `ev.compare` of whole runs.
 """
 
 import json
@@ -130,6 +130,45 @@ PARTS: dict[str, dict[str, Callable[[int, Values, Values], Any]]] = {
 """What is found -> by what; the first of each is what the others are compared with."""
 
 
+WHOLE = ((500, "slices"), (500, "compare"), (50_000, "slices"), (100_000, "compare"))
+"""Queries, and the verb that is timed: targets are 1 s for slices, and 3 s for compare."""
+
+
+def _whole(n: int, verb: str) -> dict[str, float]:
+    """Time a verb, imports on use included; two of five lists are in another order."""
+    import pandas as pd
+
+    import ragscore as rs
+    from tests.benchmarks.workload import as_results, make_run
+
+    rng = np.random.default_rng(0)
+    hits, golden = make_run(n, 10, 20_000)
+    order = np.tile(np.arange(10), (n, 1))
+    moved = rng.random(n) < 0.4
+    order[moved] = rng.permuted(order[moved], axis=1)
+    docs = hits["doc_id"].take((order + 10 * np.arange(n)[:, None]).ravel())
+    other = hits.assign(doc_id=docs.to_numpy())
+    slices = pd.Series(rng.integers(0, 10, n).astype("str"), dtype="str")
+    golden = rs.Golden(queries=golden.queries.assign(difficulty=slices), targets=golden.targets)
+    sides = [as_results(one, golden) for one in (hits, other)]
+    frames = {
+        name: pd.concat(
+            [getattr(side, name).assign(run_id=run) for side, run in zip(sides, "ab", strict=True)],
+            ignore_index=True,
+        )
+        for name in ("runs", "responses", "hits")
+    }
+    frames["responses"]["elapsed_ms"] = rng.lognormal(5, 1, 2 * n)
+    ev = rs.evaluate(rs.Results(**frames), golden)
+    one_run = ev.select("a")
+    wall, cpu = time.perf_counter(), time.process_time()
+    if verb == "slices":
+        one_run.slices("difficulty")
+    else:
+        ev.compare("a", "b")
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+
+
 def _one(part: str, tool: str, resamples: int, n: int, metrics: int) -> dict[str, float]:
     values = scores(n, metrics)
     PARTS[part][tool](WARMING, *values)()  # what is imported on use is outside the clock, for all
@@ -206,9 +245,20 @@ def main(resamples: int = 10_000, n: int = 500, metrics: int = 20) -> None:
                 f" {statistics.median(rss):,.0f} MB"
             )
 
+    print("whole runs, ten hits a query: slices of one run by ten slices, compare of two runs")
+    for n_queries, verb in WHOLE:
+        command = [
+            sys.executable, "-m", "tests.benchmarks.resampling", "--whole", str(n_queries), verb
+        ]  # fmt: skip
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        one = json.loads(said.splitlines()[-1])
+        print(f"  {verb:8} {n_queries:9,} queries   {one['wall']:7.2f} s   cpu {one['cpu']:7.2f} s")
+
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
+    if sys.argv[1:2] == ["--whole"]:
+        print(json.dumps(_whole(int(sys.argv[2]), sys.argv[3])))
+    elif sys.argv[1:2] == ["--one"]:
         print(json.dumps(_one(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))))
     else:
         main(*map(int, sys.argv[1:]))
