@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES
-from scipy.stats import permutation_test
+from scipy.stats import binomtest, permutation_test
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
@@ -405,3 +405,64 @@ def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
     assert slow.table["caution"].any() and not any("Caution" in note for note in slow.notes()), (
         "medians are not carried by a few queries"
     )
+
+
+METRICS = ("hit@5", "mrr", "recall@5", "answer_checks", "refusal_correct")
+
+
+def of_no_difference(rng, n=30):
+    """Five metrics of four runs that don't differ; the first three move together."""
+    quality = rng.random((n, 1)) * 0.6 + 0.2 * rng.random((n, 4))
+    first = rng.random((n, 4)) < quality
+    return pd.concat(
+        pd.DataFrame(
+            {
+                "run_id": f"r{run}", "state": "scored", "level": "doc",
+                "hit@5": first[:, run].astype(float),
+                "mrr": first[:, run] / rng.integers(1, 6, n),
+                "recall@5": first[:, run] * rng.integers(1, 4, n) / 3,
+                "answer_checks": (rng.random(n) < 0.5).astype(float),
+                "refusal_correct": (rng.random(n) < 0.8).astype(float),
+            },
+            index=pd.Index([f"q{q}" for q in range(n)], name="query_id"),
+        )
+        for run in range(4)
+    )  # fmt: skip
+
+
+def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_percent():
+    # 5 metrics × 4 runs: 30 pairs of letters, 15 verdict words. Of 60 boards, a rate of 5 % gives
+    # more than 8 with a probability below 1 %.
+    rng, n_letters, n_words, n_alone = np.random.default_rng(8), 0, 0, 0
+    for _ in range(60):
+        scores = of_no_difference(rng)
+        board = leaderboard(scores, list(METRICS), baseline="r0", iterations=400)
+        n_letters += bool((board.pairs["p"] <= 0.05).any())
+        words = board.table["verdict"].dropna()
+        n_words += bool(words.ne("can't tell").any())
+        n_alone += bool((board.table["p"] < 0.05).any())
+    assert n_letters <= 8 and n_words <= 8
+    assert n_alone > 8  # what the correction is for
+
+
+def test_verdict_words_are_corrected_over_metrics_and_candidates_and_the_notes_say_so():
+    board = leaderboard(of_no_difference(np.random.default_rng(9)), list(METRICS), baseline="r0")
+    tested = board.table.dropna(subset="p_adjusted")
+    assert len(tested) == 15
+    assert (tested["p_adjusted"] >= tested["p"]).all()
+    notes = " ".join(board.notes())
+    assert "all pairs and all 5 metrics at once, 5 %" in notes
+    assert "corrected for all 15 that are shown (Holm over metrics × candidates)" in notes
+
+
+def test_words_on_times_are_corrected_with_the_others():
+    rng = np.random.default_rng(10)
+    times = {"base": rng.random(30) + 1}
+    times |= {f"c{n}": times["base"] + rng.choice([-1, 1], 30, p=[0.3, 0.7]) for n in range(4)}
+    board = leaderboard(scores_of("latency_ms", **times), baseline="base")
+    rows = board.table.dropna(subset="p_adjusted")
+    wins = [(times[run_id] > times["base"]).sum() for run_id in rows["run_id"]]
+    expected = holm([binomtest(int(n), 30).pvalue for n in wins])
+    np.testing.assert_allclose(rows["p_adjusted"].to_numpy("float64"), expected, atol=0.02)
+    is_unsure = rows["p_adjusted"].to_numpy("float64") >= 0.05
+    assert set(rows.loc[is_unsure, "verdict"]) <= {"can't tell"}

@@ -1,5 +1,6 @@
 """Corrections against scipy and closed testing; all pairs of runs against full enumeration."""
 
+import itertools
 from itertools import chain, combinations, permutations
 
 import numpy as np
@@ -179,3 +180,37 @@ def test_tied_sets_are_stretches_of_the_ordered_runs():
 def test_all_tied_is_one_set_and_no_mean_is_in_none():
     assert tied_sets([0.1, 0.3, np.nan], np.ones((3, 3))) == [[1, 0]]
     assert tied_sets([np.nan], np.ones((1, 1))) == []
+
+
+def test_all_pairs_of_several_metrics_are_tested_at_once_as_brute_force_does():
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 4, (4, 3, 2)).astype(float)
+    scores[0, :, 1] = np.nan  # the first query has no value of the second metric
+    filled = np.nan_to_num(scores)
+    centred = filled - filled.mean(axis=1, keepdims=True)
+    scale = np.sqrt((centred**2).sum(axis=(0, 1)))
+    largest = [
+        max(np.ptp(sum(filled[q][list(order)] for q, order in enumerate(orders)), axis=0) / scale)
+        for orders in itertools.product(itertools.permutations(range(3)), repeat=4)
+    ]
+    totals = filled.sum(axis=0)
+    p = max_t_p(scores, iterations=300_000)
+    for a, b, metric in itertools.product(range(3), range(3), range(2)):
+        least = abs(totals[a, metric] - totals[b, metric]) / scale[metric]
+        expected = np.mean([one >= least - 1e-9 for one in largest]) if a != b else 1.0
+        assert p[a, b, metric] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_normal_limit_of_many_queries_gives_the_p_of_random_labels(monkeypatch):
+    rng = np.random.default_rng(5)
+    scores = rng.random((1_200, 3, 2)) + np.array([0.0, 0.0, 0.02])[:, None]
+    limit = max_t_p(scores, iterations=4_000)
+    monkeypatch.setattr("ragscore.stats.multiple.NORMAL_FROM", 10**9)
+    np.testing.assert_allclose(limit, max_t_p(scores, iterations=4_000), rtol=0, atol=0.04)
+
+
+def test_a_second_metric_makes_no_pair_clearer():
+    rng = np.random.default_rng(6)
+    scores = rng.random((40, 4, 3))
+    alone = max_t_p(scores[:, :, 0], iterations=2_000)
+    assert (max_t_p(scores, iterations=2_000)[:, :, 0] >= alone - 0.03).all()
