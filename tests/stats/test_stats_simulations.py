@@ -5,6 +5,7 @@ tests.benchmarks.statistics).
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmarks.statistics import (
     MEANS,
@@ -24,8 +25,10 @@ from benchmarks.statistics import (
     times,
     zero_or_one,
 )
+from benchmarks.swapped import demo, demo_pair, exchanged_records, overall
 from scipy.stats import binom
 
+import ragscore as rs
 from ragscore.stats import (
     interval_of_differences,
     interval_of_means,
@@ -175,3 +178,27 @@ def test_what_is_simulated_is_what_the_verdict_says():
 def test_of_all_pairs_of_equal_runs_rarely_any_is_claimed():
     by_max, by_pair = false_claims(40, 4, 200, 300)
     assert by_max <= 0.08 and by_pair > 0.1  # 200 draws: ± .03
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate"), [("dense", "hybrid"), ("bm25", "hybrid_rerank")]
+)
+def test_exchanging_rows_of_scores_is_exchanging_records(baseline, candidate):
+    ev, pair = demo(), demo_pair(baseline, candidate)
+    is_exchanged = np.random.default_rng(3).random(pair.units.max() + 1) < 0.5
+    queries = pair.first.index[is_exchanged[pair.units]]
+    assert 60 < len(queries) < 120
+    results = exchanged_records(
+        ev.results.select([baseline, candidate]), baseline, candidate, queries
+    )
+    cmp = rs.evaluate(results, ev.golden).compare(baseline, candidate)
+    found = pair.exchanged(is_exchanged).deltas()
+    pd.testing.assert_frame_equal(cmp.deltas[found.columns.tolist()], found)
+    assert cmp.overall == overall(found)
+    assert not cmp.deltas["delta"].equals(ev.compare(baseline, candidate).deltas["delta"])
+
+
+def test_forty_queries_are_whole_groups_of_paraphrases():
+    whole, few = demo_pair("dense", "hybrid"), demo_pair("dense", "hybrid", 40)
+    assert len(whole.first) == 182 and len(few.first) == 40
+    assert {*np.bincount(whole.units)} == {*np.bincount(few.units)} == {1, 3}
