@@ -12,6 +12,7 @@ same at a smaller size.
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ from ragscore.stats import (
     wilson_interval,
 )
 
-from .swapped import PAIRS, PROCESSES, claims
+from .swapped import PAIRS, PROCESSES, board_claims, claims, power
+from .words import drawn_again, means_within, rates_within, real_differences, trade, without_change
 
 Values = npt.NDArray[np.float64]
 # (rng, n, draws) -> one row per query, one column per draw
@@ -114,6 +116,19 @@ SHIFTS: dict[str, Draw] = {
     ),
     "normal": lambda rng, n, draws: rng.normal(0, 0.25, (n, draws)),
 }
+
+# The share of queries that have the real difference of two runs of the demo
+REAL_SHARES = (
+    ("bm25", "hybrid_rerank", 0.25),
+    ("bm25", "hybrid_rerank", 0.5),
+    ("bm25", "hybrid_rerank", 0.75),
+    ("dense", "hybrid_rerank", 0.75),
+)
+REAL_MARGINS = (
+    ("ndcg@10", "dense", "hybrid_rerank"),
+    ("recall@5", "dense", "hybrid"),
+    ("mrr@10", "bm25", "dense"),
+)
 
 
 def rate_coverage(rate: float, n: int) -> float:
@@ -375,39 +390,124 @@ def _rows(draws: int) -> Iterator[tuple[Any, ...]]:
     yield "any false claim among all pairs", "n", "max-T", "uncorrected", ""
     for runs in (4, 8):
         yield f"{runs} equal runs", 50, *false_claims(50, runs, min(draws // 10, 1_000)), ""
-    yield from _exchanged_rows(draws)
 
 
-def _exchanged_rows(draws: int) -> Iterator[tuple[Any, ...]]:
-    """Yield what comparisons of the demo's runs claim whose records were exchanged at random."""
-    yield "records exchanged: words of a change", "n", "overall", "any row", "any row but times"
-    each = -(-draws // (2 * len(PAIRS)))
+def _verdict_rows(draws: int) -> Iterator[tuple[Any, ...]]:
+    """Yield how often a comparison's words are false, and how often they are found."""
     with ProcessPoolExecutor(PROCESSES) as pool:
+        yield from _exchanged_rows(draws, pool)
+        yield from _power_rows(min(draws // 20, 500), pool)
+        yield from _board_rows(min(draws // 20, 500), pool)
+    yield from _margin_rows(draws)
+    yield from _trade_rows(min(draws // 20, 500))
+    yield from _judged_rows(min(draws // 5, 2_000))
+
+
+def _exchanged_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
+    """At each n `draws` exchanges in all, the same number for every pair of the demo's runs."""
+    for n in (40, 182):
+        yield (
+            "records exchanged, a change is claimed",
+            "n",
+            "overall (aim .05)",
+            "any word (aim .05)",
+            "but times",
+        )
+        found = [claims(*pair, n, -(-draws // len(PAIRS)), pool) for pair in PAIRS]
+        shares = np.array([(one.overall, one.any_word, one.any_but_times) for one in found])
+        for pair, row in zip(PAIRS, shares, strict=True):
+            yield ", ".join(pair), n, *row.tolist()
+        yield "all six pairs", n, *shares.mean(axis=0).tolist()
+
+
+def _power_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
+    yield "a real change is found to be better", "n", "alone", "corrected", "costs"
+    for baseline, candidate, share in REAL_SHARES:
         for n in (40, 182):
-            found = [claims(*pair, n, each, pool=pool) for pair in PAIRS]
-            for pair, one in zip(PAIRS, found, strict=True):
-                yield ", ".join(pair), n, one.overall, one.any_row, one.any_row_but_times
-            yield (
-                "all pairs (aim: at most .05)",
-                n,
-                *(
-                    float(np.mean([getattr(one, name) for one in found]))
-                    for name in ("overall", "any_row", "any_row_but_times")
-                ),
-            )
+            found = power(baseline, candidate, share, n, draws, pool)
+            for metric in ("ndcg@10", "passed"):
+                alone, corrected = found.alone[metric], found.corrected[metric]
+                name = f"{metric}, {share:.0%} {baseline} to {candidate}"
+                yield name, n, alone, corrected, alone - corrected
 
 
-def main(draws: int) -> None:
-    """Print the tables."""
-    for name, n, *figures in _rows(draws):
+def _board_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
+    yield "leaderboard of four equal runs", "n", "letters", "words", "either (aim .05)"
+    for n in (40, 182):
+        yield "all primary metrics", n, *board_claims(n, draws, pool)
+
+
+def _margin_rows(draws: int) -> Iterator[tuple[Any, ...]]:
+    yield "margin m, true difference", "n", "same (aim .025)", "no worse", "without change: same"
+    for discordance, margin in ((0.1, 0.05), (0.2, 0.1)):
+        for n in (40, 182, 500):
+            none = rates_within(n, discordance, 0.0, margin)
+            for sign, side in ((-1, "-m"), (1, "+m")):
+                found = rates_within(n, discordance, sign * margin, margin)
+                yield (
+                    f"0/1, {discordance:.0%} discordant, m {margin}, {side} (exact)",
+                    n,
+                    found.same,
+                    found.no_worse,
+                    none.same,
+                )
+    for metric, baseline, candidate in REAL_MARGINS:
+        population = real_differences(metric, baseline, candidate)
+        margin = abs(float(population.mean()))
+        better = population * np.sign(population.mean())
+        for n in (40, 182, 500):
+            none = means_within(without_change(population), n, margin, draws)
+            for sign, side in ((-1, "-m"), (1, "+m")):
+                found = means_within(drawn_again(sign * better), n, margin, draws)
+                yield (
+                    f"{metric} {baseline}/{candidate}, m {margin:.3f}, {side}",
+                    n,
+                    found.same,
+                    found.no_worse,
+                    none.same,
+                )
+
+
+def _trade_rows(draws: int) -> Iterator[tuple[Any, ...]]:
+    yield "refusals, only a threshold moved", "n", "false_refusal alone", "jointly better", "worse"
+    for rates in ((0.25, 0.18), (0.25, 0.10)):
+        for n in (40, 182, 500):
+            found = trade(n, rates, draws)
+            name = f"false_refusal {rates[0]} to {rates[1]}, a trade"
+            yield name, n, found.alone, found.better, found.worse + found.mixed
+            found = trade(n, rates, draws, should_refuse_too=False)
+            name = f"false_refusal {rates[0]} to {rates[1]}, a gain"
+            yield name, n, found.alone, found.better, found.worse + found.mixed
+
+
+def _judged_rows(draws: int) -> Iterator[tuple[Any, ...]]:
+    from tests.stats import agreement_clusters, ppi_differences
+
+    yield "PPI++ difference, coverage (aim .93-.97)", "labels", "corrected", "labels alone", "judge"
+    for n_labels, correlation, scale, shape in ppi_differences.cells():
+        one = ppi_differences.coverage(n_labels, correlation, scale, shape, draws)
+        name = f"{scale}, {shape}, correlation {correlation}"
+        yield name, n_labels, one.corrected, one.labels, one.judge
+    yield "agreement, coverage by topic (aim .93-.97)", "topics", "clustered", "pairs", ""
+    for name in agreement_clusters.COEFFICIENTS:
+        for error in agreement_clusters.ERRORS:
+            both = agreement_clusters.coverage(name, error, draws // 2)
+            title = f"{name}, error {error}"
+            yield title, agreement_clusters.TOPICS, both.clustered, both.pairs, ""
+
+
+def main(draws: int, only: str = "all") -> None:
+    """Print the tables; `only` "verdicts" leaves out those of single intervals and tests."""
+    rows = _verdict_rows(draws)
+    for name, n, *figures in rows if only == "verdicts" else chain(_rows(draws), rows):
         shown = [f"{figure:.3f}" if isinstance(figure, float) else figure for figure in figures]
         print(
-            ("\n" if n == "n" else "")
-            + f"{name:42}{n:>5}"
-            + "".join(f"{figure:>19}" for figure in shown),
+            ("" if isinstance(n, int) else "\n")
+            + f"{name:48}{n:>7}"
+            + "".join(f"{figure:>21}" for figure in shown),
             flush=True,
         )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, *sys.argv[2:])
