@@ -1,7 +1,7 @@
 """Check the statistics by simulation, at full size.
 
-`python -m tests.benchmarks.statistics [draws]` (default 10,000 a cell; of real runs whose records
-are exchanged, 10,000 in all).
+`python -m tests.benchmarks.statistics [draws] [verdicts]` (default 10,000 a cell; of real runs
+whose records are exchanged, 10,000 at each n). `verdicts`: only the words of comparisons.
 
 Coverage of 95 % intervals, false alarms of the default tests where nothing changed, power at the
 printed minimum detectable difference, any false claim among all pairs. 0/1 metrics are enumerated,

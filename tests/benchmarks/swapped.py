@@ -28,7 +28,7 @@ from ragscore.analysis.comparison.aspects import (
     judge_aspects,
     of_points,
 )
-from ragscore.analysis.comparison.deltas import paired_deltas, tested_together
+from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
 from ragscore.analysis.comparison.score_diff import answer_flips
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.data import Results
@@ -116,7 +116,7 @@ class Pair:
 
     def together(self) -> Together:
         """Test all that a comparison shows at once."""
-        return tested_together(
+        return jointly_tested(
             self.first, self.second, self.primary, groups=self.groups, also=of_points(self.moves)
         )
 

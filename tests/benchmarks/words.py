@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import binom, norm
 
 from ragscore.analysis.comparison.aspects import judge_aspects
-from ragscore.analysis.comparison.deltas import paired_deltas, tested_together
+from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
 from ragscore.scoring.primary import REFUSALS
 from ragscore.stats import NO_WORSE, SAME, interval_of_differences, tango_interval, verdict
 
@@ -143,7 +143,7 @@ def trade(
                 "false_refusal": np.where(to_refuse, np.nan, refused),
             }
             sides.append(pd.DataFrame(values).astype("float64")[names])
-        together = tested_together(*sides, names)
+        together = jointly_tested(*sides, names)
         deltas = paired_deltas(*sides, sides[0] * np.nan, together=together)
         row = deltas.set_index("metric").loc["false_refusal"]
         alone += bool(row["p"] < 0.05 and row["high"] < 0)

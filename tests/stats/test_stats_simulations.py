@@ -25,7 +25,25 @@ from benchmarks.statistics import (
     times,
     zero_or_one,
 )
-from benchmarks.swapped import demo, demo_pair, exchanged_records, overall
+from benchmarks.swapped import (
+    PAIRS,
+    claims,
+    demo,
+    demo_pair,
+    demo_subset,
+    exchanged_records,
+    may_claim,
+    power,
+    signs_drawn_once,
+)
+from benchmarks.words import (
+    drawn_again,
+    means_within,
+    rates_within,
+    real_differences,
+    trade,
+    without_change,
+)
 from scipy.stats import binom
 
 import ragscore as rs
@@ -180,25 +198,85 @@ def test_of_all_pairs_of_equal_runs_rarely_any_is_claimed():
     assert by_max <= 0.08 and by_pair > 0.1  # 200 draws: ± .03
 
 
-@pytest.mark.parametrize(
-    ("baseline", "candidate"), [("dense", "hybrid"), ("bm25", "hybrid_rerank")]
-)
+@pytest.mark.parametrize(("baseline", "candidate"), [PAIRS[2], PAIRS[3]])
 def test_exchanging_rows_of_scores_is_exchanging_records(baseline, candidate):
     ev, pair = demo(), demo_pair(baseline, candidate)
-    is_exchanged = np.random.default_rng(3).random(pair.units.max() + 1) < 0.5
+    is_exchanged = np.random.default_rng(3).random(pair.n_units) < 0.5
     queries = pair.first.index[is_exchanged[pair.units]]
     assert 60 < len(queries) < 120
-    results = exchanged_records(
-        ev.results.select([baseline, candidate]), baseline, candidate, queries
-    )
+    results = ev.results.select([baseline, candidate])
+    results = exchanged_records(results, baseline, candidate, queries)
     cmp = rs.evaluate(results, ev.golden).compare(baseline, candidate)
-    found = pair.exchanged(is_exchanged).deltas()
-    pd.testing.assert_frame_equal(cmp.deltas[found.columns.tolist()], found)
-    assert cmp.overall == overall(found)
+    found = pair.exchanged(is_exchanged).compared()
+    assert found.deltas.columns.isin(cmp.deltas.columns).all()
+    pd.testing.assert_frame_equal(cmp.deltas[found.deltas.columns.tolist()], found.deltas)
+    pd.testing.assert_frame_equal(cmp.aspects, found.aspects)
+    by_metric = [
+        one.sort_values("metric", ignore_index=True) for one in (cmp.flip_counts, found.flip_counts)
+    ]
+    pd.testing.assert_frame_equal(*by_metric)
+    assert cmp.overall == found.overall
     assert not cmp.deltas["delta"].equals(ev.compare(baseline, candidate).deltas["delta"])
 
 
 def test_forty_queries_are_whole_groups_of_paraphrases():
-    whole, few = demo_pair("dense", "hybrid"), demo_pair("dense", "hybrid", 40)
+    whole, few = demo_pair("dense", "hybrid"), demo_subset("dense", "hybrid", 40)
     assert len(whole.first) == 182 and len(few.first) == 40
     assert {*np.bincount(whole.units)} == {*np.bincount(few.units)} == {1, 3}
+
+
+@pytest.mark.parametrize("n", [40, 182])
+def test_only_exchanges_that_claim_nothing_are_passed_over(n):
+    pair = demo_subset("dense", "hybrid", n)
+    is_exchanged = np.random.default_rng(1).random((60, pair.n_units)) < 0.5
+    flagged = may_claim(pair, is_exchanged)
+    in_full = [pair.exchanged(row).together().p for row in is_exchanged[:5]]
+    with signs_drawn_once():
+        p = np.array([pair.exchanged(row).together().p for row in is_exchanged])
+    np.testing.assert_array_equal(in_full, p[:5])
+    claims_any = (p < 0.05).any(axis=1)
+    assert flagged[claims_any].all() and flagged.sum() <= claims_any.sum() + 3
+    for row in is_exchanged[~flagged][:2]:
+        assert pair.exchanged(row).compared().claimed() == []
+
+
+@pytest.mark.parametrize("n", [40, 182])
+def test_of_runs_that_do_not_differ_a_comparison_rarely_says_anything(n):
+    draws = 400  # each pair; at a rate of 5 % so many of six pairs would come by chance:
+    most = binom.ppf(0.999, draws * len(PAIRS), 0.05) / (draws * len(PAIRS))
+    found = [claims(*pair, n, draws) for pair in PAIRS]
+    assert np.mean([one.overall for one in found]) <= most
+    assert 0.01 < np.mean([one.any_word for one in found]) <= most
+
+
+def test_the_correction_costs_the_primary_metrics_little():
+    found = power("bm25", "hybrid_rerank", 0.5, 182, 96)
+    assert 0.7 < found.corrected["ndcg@10"] <= found.alone["ndcg@10"]
+    assert found.alone["passed"] - found.corrected["passed"] < 0.25
+
+
+@pytest.mark.parametrize("n", [40, 182])
+@pytest.mark.parametrize(("discordance", "margin"), [(0.1, 0.05), (0.2, 0.1)])
+def test_a_rate_that_is_a_margin_worse_is_rarely_called_no_worse(n, discordance, margin):
+    worse, better = (rates_within(n, discordance, sign * margin, margin) for sign in (-1, 1))
+    assert worse.same <= worse.no_worse <= 0.035
+    assert better.same <= 0.035 and better.no_worse > 0.5
+    assert rates_within(n, discordance, 0.0, margin).same >= worse.same
+
+
+@pytest.mark.parametrize("n", [40, 182])
+def test_a_mean_that_is_a_margin_worse_is_rarely_called_no_worse(n):
+    population = real_differences("mrr@10", "bm25", "dense")
+    margin = population.mean()
+    most = binom.ppf(0.999, DRAWS, 0.025) / DRAWS
+    worse, better = (
+        means_within(drawn_again(sign * population), n, margin, DRAWS) for sign in (-1, 1)
+    )
+    assert worse.no_worse <= most + 0.01 and better.same <= most + 0.01
+    assert means_within(without_change(population), 500, margin, DRAWS).same > 0.9
+
+
+def test_refusing_less_alone_is_rarely_better():
+    found = trade(182, (0.25, 0.10), 60)
+    assert found.alone > 0.5 and found.better <= 0.1
+    assert trade(182, (0.25, 0.10), 60, should_refuse_too=False).better > found.better
