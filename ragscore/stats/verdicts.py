@@ -71,8 +71,8 @@ def verdict(
     p_alone
         p without the correction: where it is below alpha and p isn't, the sentence says so.
     held
-        The interval that a margin is held against, where several margins are declared; by default
-        that of the difference.
+        The interval that a margin is held against (`interval_for_margin`; wider where several
+        margins are declared); by default that of the difference.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from ragscore.analysis.comparison.aspects import (
     judge_aspects,
     of_points,
 )
-from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
+from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
 from ragscore.analysis.comparison.score_diff import answer_flips
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.data import Results

@@ -14,9 +14,10 @@ import pandas as pd
 from scipy.stats import binom, norm
 
 from ragscore.analysis.comparison.aspects import judge_aspects
-from ragscore.analysis.comparison.deltas import paired_deltas, jointly_tested
+from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
 from ragscore.scoring.primary import REFUSALS
-from ragscore.stats import NO_WORSE, SAME, interval_of_differences, tango_interval, verdict
+from ragscore.stats import NO_WORSE, SAME, tango_interval, verdict
+from ragscore.stats.intervals import interval_for_margin
 
 from .swapped import demo_pair
 
@@ -64,7 +65,7 @@ def rates_within(n: int, discordance: float, delta: float, margin: float) -> Wit
 def means_within(draw: Differences, n: int, margin: float, draws: int) -> Within:
     """Share of draws with a margin's words, for means of differences between −1 and 1."""
     differences = draw(np.random.default_rng(0), n, draws)
-    low, high = interval_of_differences(differences, "bounded")
+    low, high = interval_for_margin(differences, "bounded")
     words = margin_words(differences.mean(axis=0), low, high, n, margin)
     return _within(words, np.full(draws, 1 / draws))
 

@@ -34,6 +34,7 @@ from ragscore.stats import (
     skewness,
     verdict,
 )
+from ragscore.stats.intervals import interval_for_margin
 
 Groups = npt.NDArray[np.int64]
 FEW_MOVES = 25  # moved queries: below, the exact p stands beside mid-p, and both must agree
@@ -188,7 +189,7 @@ def row_verdict(
     Parameters
     ----------
     held
-        The interval that the margin is held against, where several margins are declared.
+        The interval that the margin is held against; by default that of the difference.
     """
     metric = describe(row["metric"])
     part = "p50_" if metric.kind in BY_QUANTILES else ""
@@ -320,21 +321,18 @@ def _exact(
 def _held(
     names: list[str], differences: Values, groups: Groups | None, margins: dict[str, float]
 ) -> dict[str, tuple[float, float]]:
-    """Return the intervals that several margins are held against, each as wide as all need.
-
-    Empty for one margin: the interval that is shown holds for it.
-    """
+    """Return the intervals that margins are held against, each as wide as all of them need."""
     held: dict[str, tuple[float, float]] = {}
     confidence = 1 - ALPHA / max(len(margins), 1)
     for place, name in enumerate(names):
-        if name not in margins or len(margins) < 2:
+        if name not in margins:
             continue
         metric, values = describe(name), differences[:, [place]]
         if metric.kind in BY_QUANTILES:
             held[name] = median_interval(values[:, 0], confidence)
             continue
         known = None if groups is None else groups[~np.isnan(values[:, 0])]
-        low, high = interval_of_differences(
+        low, high = interval_for_margin(
             values,
             kind_of(metric),
             bounds=bounds_of(metric),
