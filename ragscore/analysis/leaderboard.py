@@ -306,11 +306,11 @@ def leaderboard(
         )
     groups = query_clusters(golden, aligned.query_ids, cluster)
     p = _all_pairs(aligned, groups, iterations, seed)
-    parts = [_metric_rows(aligned, metric, groups, p[metric]) for metric in aligned.metrics]
+    measured = [_metric_rows(aligned, metric, groups, p[metric]) for metric in aligned.metrics]
     names = list(dict.fromkeys([*aligned.metrics, *told.get("metric", [])]))
     if metrics is not None:
         names.sort(key=names_of(metrics, "metrics").index)
-    tables, pairs, sentences = zip(*parts, strict=True) if parts else ((), (), ())
+    tables, pairs, sentences = zip(*measured, strict=True) if measured else ((), (), ())
     table = pd.concat([*tables, told], ignore_index=True) if len(told) or tables else told
     n_expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
     of_reported = np.full(len(table) - n_expected.size, np.nan)

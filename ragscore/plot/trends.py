@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
-LONGEST = 22  # characters of a name in the reason of a break
+LONGEST = 26  # characters of a name in the reason of a break
 _LINE = 11  # points of a line of text above the axes
 
 
