@@ -76,6 +76,10 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
         return hits
     cell, rank = _cells(hits), hits["rank"].to_numpy()
     doc = _codes(hits["doc_id"])
+    named = doc >= 0
+    pairs = cell[named].astype(np.int64) * (int(doc.max(initial=0)) + 1) + doc[named]
+    if not pd.Series(pairs).duplicated().any() and _is_closed_up(cell, rank):
+        return hits
     order = np.lexsort((rank, doc, cell))
     repeats = (
         (np.diff(cell[order], prepend=-1) == 0)
@@ -88,6 +92,14 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
     return left.assign(
         rank=_places(cell[kept], np.lexsort((rank[kept], cell[kept]))).astype("int32")
     )
+
+
+def _is_closed_up(cell: Codes, rank: Codes) -> bool:
+    """Return whether every list has the ranks 1, 2, ... up to its length, in any order."""
+    n, width = np.bincount(cell), int(rank.max(initial=0)) + 1
+    if rank.min(initial=1) < 1 or not (rank <= n[cell]).all():
+        return False
+    return not pd.Series(cell.astype(np.int64) * width + rank).duplicated().any()
 
 
 def collapsed(results: Results) -> Results:

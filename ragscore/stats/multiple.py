@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import AT_ONCE, BLOCK
 from ragscore.stats.moments import NORMAL_FROM, as_columns, group_sums
-from ragscore.stats.paired import EXACT_UP_TO, ROUNDING
+from ragscore.stats.paired import EXACT_UP_TO, ROUNDING, is_by_limit, sign_flip_p
 
 ALPHA = 0.05
 # Of the 5 %, what the primary metrics have for themselves; all others share the rest. So nearly
@@ -97,8 +97,8 @@ def joint_test(
     Returns
     -------
     All sign patterns are counted where at most 16 queries (or groups) moved, else random ones;
-    beyond 1,000 the normal limit with the same correlations. Neither the order of queries nor
-    which run comes first matters.
+    from 1,000 the normal limit with the same correlations. Neither the order of queries nor which
+    run comes first matters.
     """
     columns = as_columns(differences)
     first = np.asarray(is_primary, dtype=bool)
@@ -117,9 +117,15 @@ def joint_test(
     p, level = np.full(len(first), np.nan), np.full(len(first), np.nan)
     families = [np.flatnonzero(is_tested & flags) for flags in (first, ~first)]
     shares = (PRIMARY_SHARE, 1 - PRIMARY_SHARE) if all(map(len, families)) else (1.0, 1.0)
+    # A metric that few queries moved in is far from normal, however many moved in others: it has
+    # its own exact p, corrected by Bonferroni.
+    few = ~is_by_limit(sums) if is_normal else np.zeros(len(first), dtype=bool)
+    own = np.zeros(len(first))
+    own[few] = sign_flip_p(sums[:, few], iterations=iterations, seed=seed)
     for members, share in zip(families, shares, strict=True):
         if len(members):
             alone = _step_down(found[members], draws[:, members], is_exact)
+            alone = np.maximum(alone, np.minimum(own[members] * len(members), 1.0))
             p[members] = np.minimum(alone / share, 1.0)
             level[members] = _level_alone(draws[:, members], ALPHA * share)
             if members is families[1] and len(families[0]):

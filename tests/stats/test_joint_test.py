@@ -124,3 +124,12 @@ def test_where_nothing_changed_any_claim_is_made_in_at_most_5_percent():
         d = np.where(np.abs(d) < 0.8, 0, d)
         claims += (joint_test(d, [True] * 3 + [False] * 9, iterations=1_000).p < 0.05).any()
     assert claims / 400 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_metric_that_few_queries_moved_in_has_its_own_exact_p_among_many_that_did():
+    rng = np.random.default_rng(8)
+    d = np.column_stack([rng.normal(0, 1, 3_000), np.zeros(3_000), rng.normal(0, 1, 3_000)])
+    d[:7, 1] = 1.0  # 7 / 0: exact p 2/128, of the normal limit .008
+    found = joint_test(d, [True, True, False])
+    assert found.is_normal
+    assert found.p[1] == pytest.approx(2 / 128 * 2 / 0.8), "of two primary metrics"

@@ -273,7 +273,7 @@ def _target_ranks(
     k: int,
     rule: Rule | None,
     policies: Policies,
-) -> tuple[pd.DataFrame, set[str]]:
+) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
     Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone.
@@ -281,13 +281,13 @@ def _target_ranks(
     names = [level.name]
     if level.name == "per_query":  # finest first; each query is matched at one level only
         names = [name for name in LEVELS if name in level.joinable]
-    with_target: set[str] = set()
+    with_target = pd.Series(dtype="str")
     parts = []
     for name in names:
         selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
-        is_new = ~is_among(selected["query_id"], list(with_target))
+        is_new = ~is_among(selected["query_id"], with_target)
         relevant = selected[is_new & (selected["grade"] >= policies.min_grade)]
-        with_target |= set(relevant["query_id"])
+        with_target = pd.concat([with_target, relevant["query_id"].drop_duplicates()])
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]
         if policies.judged_only:
@@ -324,7 +324,7 @@ def _among_judged(found: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _outcomes(
-    targets: pd.DataFrame, with_target: set[str], golden: Golden, results: Results, a: str, b: str
+    targets: pd.DataFrame, with_target: pd.Series, golden: Golden, results: Results, a: str, b: str
 ) -> pd.DataFrame:
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
     responses, queries = results.responses, golden.queries[["query_id", "query"]]
@@ -351,7 +351,7 @@ def _outcomes(
     outcomes = {  # the first condition that holds decides
         "only_baseline": ~in_b,
         "only_candidate": ~in_a,
-        "no_target": ~is_among(rows["query_id"], list(with_target)),
+        "no_target": ~is_among(rows["query_id"], with_target),
         "both_miss": ~hit_a & ~hit_b,
         "regression": hit_a & ~hit_b,
         "win": rank_b < rank_a,
@@ -378,16 +378,18 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
                 index=False
             ):
                 suffix += f"; {key} {before}→{after}"
+    # Many queries share a change, and a note.
+    changes = per_query[["outcome", *RANKS]]
+    which = changes.groupby(list(changes), dropna=False, sort=False).ngroup().to_numpy()
     notes = []
-    columns = (per_query[name] for name in ("outcome", *RANKS))
-    for outcome, a, b in zip(*columns, strict=True):
+    for outcome, a, b in changes[~pd.Series(which).duplicated().to_numpy()].itertuples(index=False):
         if outcome == "win":
             notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
         elif outcome in ("loss", "regression"):
             notes.append((f"rank {a}→miss" if pd.isna(b) else f"rank {a}→{b}") + suffix)
         else:
             notes.append("")
-    return notes
+    return np.array(notes, dtype=object)[which].tolist() if notes else []
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
