@@ -20,7 +20,13 @@ from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_cl
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, slice_names, slices
-from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_test
+from ragscore.stats import (
+    DIRECTIONS,
+    benjamini_hochberg,
+    mcnemar_p,
+    moments,
+    two_sample_test,
+)
 
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
@@ -98,7 +104,8 @@ class SliceComparison(TableResult):
     table
         One row per slice and metric: means `baseline` and `candidate` over the `n` queries where
         both have a value, of `n_expected_baseline`, `n_expected_candidate` (see `ev.explain`);
-        `delta` = candidate − baseline with its paired 95 % interval `low`, `high`; `p`; `q`
+        `delta` = candidate − baseline with its paired 95 % interval `low`, `high`. Times and costs
+        have medians of these, and of the differences. `p` (of times: sign test); `q`
         (Benjamini and Hochberg over all tests of the table);
         `mde`, the minimum detectable difference (80 % power; NaN: none at this n); `verdict` by q;
         `is_small`. Slices of fewer queries than `min_n` have an interval, but no p, q or mde.
@@ -238,7 +245,7 @@ def compare_slices(
     )
     table = table.assign(q=benjamini_hochberg(table["p"]))
     table["verdict"] = [
-        TOO_FEW if row["is_small"] else row_verdict(row | {"p": row["q"]}).word
+        TOO_FEW if row["is_small"] else row_verdict(row | {"p_adjusted": row["q"]}).word
         for row in table.to_dict("records")
     ]
     everything = np.ones(len(aligned.query_ids), dtype=bool)
@@ -335,13 +342,23 @@ def _deltas(
     first, second = (aligned.frame(run_id)[inside] for run_id in aligned.run_ids)
     own_groups = shared_only(None if groups is None else groups[inside])
     table = paired_deltas(first, second, first * np.nan, groups=own_groups, seed=seed)
+    is_timed = _are_timed(aligned)
+    for name in ("baseline", "candidate", "delta", "low", "high"):
+        table[name] = table[name].where(~is_timed, table[f"p50_{name}"])
+    signs = mcnemar_p(table["n_better"], table["n_worse"], is_exact=True)
+    table["p"] = table["p"].where(~is_timed | (table["n"] == 0), signs)
     of_baseline, of_candidate = expected[inside].sum(axis=0)
     return table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate)
 
 
 def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
-    """Return means of both runs, each over its own queries: one row per metric."""
-    (a, _, n_a), (b, _, n_b) = (moments(aligned.values[inside, place]) for place in (0, 1))
+    """Return means of both runs (medians of times), each over its own queries, by metric."""
+    sides = [aligned.values[inside, place] for place in (0, 1)]
+    (a, _, n_a), (b, _, n_b) = map(moments, sides)
+    is_timed = _are_timed(aligned)
+    if is_timed.any():
+        medians = [pd.DataFrame(side).median().to_numpy("float64") for side in sides]
+        a, b = (np.where(is_timed, p50, mean) for p50, mean in zip(medians, (a, b), strict=True))
     return pd.DataFrame(
         {
             "metric": aligned.metrics,
@@ -351,6 +368,10 @@ def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
             "n_b": n_b,
         }
     )
+
+
+def _are_timed(aligned: AlignedScores) -> Flags:
+    return np.array([describe(name).kind in BY_QUANTILES for name in aligned.metrics], dtype=bool)
 
 
 def _reversals(

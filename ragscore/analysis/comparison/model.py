@@ -165,7 +165,7 @@ class Comparison:
             As for `golden.slices`: a name or several. "mode" slices by the responses' mode, on the
             queries that both runs answered in the same one; the others are counted.
         metrics
-            Some of those compared; by default the headline metrics and columns of your own.
+            Some of those compared; by default the primary ones.
         cluster, min_n, seed
             As for `ev.slices`.
 
@@ -184,8 +184,9 @@ class Comparison:
         >>> ev.compare("dense", "hybrid").slices("difficulty", "hit@5")
         """
         golden, scores = self.evaluated
+        chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, metrics, modes=self.modes,
+            scores, golden, by, self.baseline, self.candidate, chosen, modes=self.modes,
             cluster=cluster, min_n=min_n, seed=seed,
         )  # fmt: skip
 
