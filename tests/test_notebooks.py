@@ -16,10 +16,11 @@ import ragscore as rs
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PAIR = ("answered_unanswerable", "false_refusal")
 # What notebook 04 reads in two ways: the headline metrics that are no times and that differ.
 QUALITY = (
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10",
-    "passed", "answer_checks", "refusal_correct", "answered_unanswerable", "false_refusal",
+    "passed", "answer_checks", "refusal_correct", *PAIR,
 )  # fmt: skip
 
 
@@ -520,6 +521,27 @@ def test_what_150_queries_show_is_answered_with_true_numbers(ev, expected_docs):
         len(sliced) == 6
         and (sliced["q"] > 0.05).all()
         and ((sliced["low"] > 0) | (sliced["high"] < 0)).sum() == 3
+    )
+
+
+def test_what_margins_leave_open_is_told_as_the_gates_find_it(ev):
+    text = prose("04_trust_a_difference.ipynb")
+    margins = dict.fromkeys(ev.primary, 0.05)
+    passed = {}
+    for candidate in ("hybrid", "hybrid_rerank"):
+        assert set(ev.compare("dense", candidate).gate().table["verdict"]) == {"pass"}
+        table = ev.compare("dense", candidate, margins=margins).gate().table.set_index("metric")
+        assert set(table["verdict"]) == {"pass", "not evaluated"}
+        passed[candidate] = table.index[table["verdict"] == "pass"].tolist()
+    assert passed == {
+        "hybrid": ["answer_checks"],
+        "hybrid_rerank": [name for name in ev.primary if name not in PAIR],
+    }
+    assert (
+        "For `hybrid_rerank` only the refusals stay open, because"
+        f" {len(ev.golden.refusals)} queries to refuse are few."
+        in text
+        and "For `hybrid` a loss is ruled out at `answer_checks` alone." in text
     )
 
 
