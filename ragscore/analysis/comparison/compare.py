@@ -51,7 +51,7 @@ from ragscore.scoring.policies import (
     read_refusals,
     resolve_policies,
 )
-from ragscore.scoring.primary import primary_of
+from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_at
@@ -441,12 +441,18 @@ def _chosen(
 
 
 def _deciding(scores: pd.DataFrame, primary: Sequence[str] | str | None) -> tuple[str, ...]:
-    """Return the primary metrics among those compared; all of these if none is."""
+    """Return the primary metrics among those compared; all of these if none is.
+
+    One metric of refusals says nothing without the other, and decides only where it stands alone.
+    """
     names = metric_columns(scores)
-    if primary is None:
-        return primary_of(scores)
-    given = [primary] if isinstance(primary, str) else list(primary)
-    return tuple(name for name in given if name in names) or tuple(names)
+    given = primary_of(scores) if primary is None else primary
+    declared = [given] if isinstance(given, str) else list(given)
+    chosen = [name for name in declared if name in names]
+    pair = [name for name in REFUSALS if name in chosen]
+    if len(pair) == 1 and len(chosen) > 1 and set(REFUSALS) <= set(declared):
+        chosen.remove(pair[0])
+    return tuple(chosen) or tuple(names)
 
 
 def _deltas(
@@ -479,7 +485,6 @@ def _deltas(
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves)
     together = jointly_tested(*sides, primary, groups=groups, also=points)
-    p_of = dict(zip([*names, *points], together.p, strict=True))  # points: of their flips
     table = paired_deltas(
         *sides, lost, groups=groups, margins=margins, ties=tie_margins, together=together
     )
@@ -489,4 +494,7 @@ def _deltas(
     table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides)
     )
-    return table, count_flips(moves, p_of, groups)
+    p_of = dict(zip(points, together.p[len(names) :], strict=True))  # of their flips
+    return table, count_flips(
+        moves, dict(zip(names, table["p_adjusted"], strict=True)) | p_of, groups
+    )

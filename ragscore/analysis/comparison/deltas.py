@@ -87,13 +87,16 @@ def paired_deltas(
         share_moved = n_moved / n
     improved = [is_better(name, float(delta)) for name, delta in zip(names, mean, strict=True)]
     margins = margins or {}
+    inference = _inference(differences, metrics, groups, seed, together)
+    inference["p_exact"] = _exact(table, differences, metrics, groups)
+    if together is not None:  # a correction never makes p smaller than it is alone
+        alone = decisive_p(inference["p"], inference["p_exact"])
+        inference["p_adjusted"] = np.fmax(together.p[: len(names)], alone)
     table = pd.DataFrame(
         {
             **table[["metric", "baseline", "candidate", "delta"]],
             "delta_pct": percent,
-            **_inference(differences, metrics, groups, seed, together),
-            "p_exact": _exact(table, differences, metrics, groups),
-            **({} if together is None else {"p_adjusted": together.p[: len(names)]}),
+            **inference,
             "margin": [float(margins.get(name, np.nan)) for name in names],
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],

@@ -174,8 +174,8 @@ def gate(
     """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
 
     Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
-    "mixed" fail. Where the comparison has a margin for all metrics of an aspect, "can't tell" is
-    not evaluated, since the margin isn't shown to hold; without one it passes.
+    "mixed" fail. Where the comparison has a margin for all metrics of an aspect, "can't tell"
+    stops the gate, since the margin isn't shown to hold; without one it passes.
 
     With `max_drop`: a loss is a fall of metrics that should be high and a rise of those that should
     be low, in the metric's own units. Queries that the candidate failed on, or was not asked, count
@@ -204,9 +204,11 @@ def gate(
     check_choice(rule, RULES, "rule")
     if max_drop is None:
         table = pd.DataFrame(_by_verdicts(cmp), columns=COLUMNS)
+        asks_proof = require or bool(table["max_drop"].notna().any())
         return Gate(
-            cmp.baseline, cmp.candidate, "verdict", table, _regressions(cmp), cmp.overall, require
-        )
+            cmp.baseline, cmp.candidate, "verdict", table, _regressions(cmp), cmp.overall,
+            asks_proof,
+        )  # fmt: skip
     check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
     if not max_drop:
         raise DataError(

@@ -124,6 +124,10 @@ def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@3", "ndcg@10"])
     assert cmp.primary == ("ndcg@10",)
     assert ev.compare("dense", "hybrid_rerank", "hit@3").primary == ("hit@3",)
+    # one metric of refusals decides nothing without the other, unless it is all that is asked for
+    lone = ev.compare("dense", "hybrid", ["hit@3", "mrr@10", "ndcg@10", "false_refusal"])
+    assert lone.primary == ("ndcg@10",) and lone.overall == "can't tell"
+    assert ev.compare("dense", "hybrid", "false_refusal").primary == ("false_refusal",)
     # a metric alone is tested at the whole level: by its exact p, where few queries moved
     assert ev.compare("dense", "hybrid_rerank", "ndcg@10").overall == "better"
 
@@ -155,3 +159,11 @@ def test_flips_are_counted_tested_and_kept_in_json(ev):
     assert (again.overall, again.primary) == (cmp.overall, cmp.primary)
     pd.testing.assert_frame_equal(again.flip_counts, cmp.flip_counts)
     pd.testing.assert_frame_equal(again.aspects, cmp.aspects)
+
+
+def test_no_correction_makes_p_smaller(ev):
+    for pair in (("bm25", "dense"), ("dense", "hybrid"), ("hybrid", "hybrid_rerank")):
+        rows = ev.compare(*pair).deltas.dropna(subset=["p"])
+        assert (rows["p_adjusted"] >= rows["p"]).all()
+        few = rows.dropna(subset=["p_exact"])
+        assert (few["p_adjusted"] >= few["p_exact"]).all()
