@@ -546,7 +546,7 @@ class Evaluation(Tables):
         from ragscore.analysis.query_view import show_query
         from ragscore.analysis.reported import refuse_without_rows
 
-        refuse_without_rows(runs or (), self.reported)
+        refuse_without_rows(runs if isinstance(runs, (list, tuple)) else (), self.reported)
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
 
     def coverage(self) -> Coverage:

@@ -481,12 +481,15 @@ class RunStore:
             names, pd.concat(parts)["metric"].unique().tolist(), allow_different
         )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
-        columns = ["run_id", "metric", *STATISTICS]  # of which an older file may lack some
+        place = STATISTICS.index("n_clusters")
+        # An older file may lack some.
+        columns = ["run_id", "metric", *STATISTICS[:place], "cluster", *STATISTICS[place:]]
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         if alone := without_rows(catalogue, names):
             table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
-            {"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")}
+            {"run_id": "category", "metric": "str", "cluster": "str"}
+            | dict.fromkeys(numbers, "float64")
         )
 
     def refresh(

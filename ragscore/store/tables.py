@@ -130,7 +130,10 @@ def write_scores(
     if scored["matches"] is not None:
         write_frame(folder / "matches.parquet", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
-    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    rows = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    values = {
+        metric: {k: v for k, v in row.items() if _is_told(k, v)} for metric, row in rows.items()
+    }
     write_json(
         folder / "metrics.json",
         {
@@ -143,6 +146,11 @@ def write_scores(
         "golden_hash": scored["scoring"]["golden_hash"],
         "scoring": scored["scoring"],
     }
+
+
+def _is_told(name: str, value: object) -> bool:
+    """Return whether metrics.json names a value: cautions and clusters only where there are any."""
+    return bool(value) if name in ("caution", "cluster", "n_clusters", "n_clustered") else True
 
 
 def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -191,7 +199,7 @@ def read_metrics(file: Place) -> pd.DataFrame:
         )
     return pd.DataFrame(
         [
-            {"run_id": content["run_id"], "metric": name, **values}
+            {"run_id": content["run_id"], "metric": name, "caution": False, **values}
             for name, values in metrics.items()
         ]
     )

@@ -417,7 +417,8 @@ def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
     main(["score", str(golden), str(write_run("a", RUN_A)), "--metric", "latency_ms"])
     printed = capsys.readouterr().out
     assert re.search(
-        r"run_id +metric +p50 +p50: 95 % interval +p95 +p95: 95 % interval\n +a +latency_ms +1 +n"
-        r" too small +1 +from 1 up; n too small above\n",
+        r"run_id +metric +p50 +p50: 95 % interval +p95 +p95: 95 % interval +mean +n"
+        r" +n_expected\n +a +latency_ms +1 +n too small +1 +from 1 up; n too small above"
+        r" +1 +3 +3\n",
         printed,
     )

@@ -106,6 +106,7 @@ def test_golden_files_nearly_right_end_in_a_table_of_problems_or_one_error(name,
         found = ends_well(rs.validate, tmp_path / target, format=format_name)
         if found is not None:
             assert list(found.columns) == [
+                "severity",
                 "rule",
                 "query_id",
                 "file",

@@ -193,12 +193,12 @@ def test_the_caution_is_the_same_for_both_orders_of_the_runs(differences):
 
 def test_an_improvement_is_better():
     found = verdict(0.08, 0.02, 0.14, 0.0041, 0.1, 50)
-    assert found == Verdict("better", "better: +.08 (+.02 to +.14), p = .004")
+    assert found == Verdict("better", "better: +.08 [+.02, +.14], p = .004")
 
 
 def test_where_lower_is_better_a_rise_is_worse():
     assert verdict(80, 20, 140, 0.0004, 90, 50, better="lower") == Verdict(
-        "worse", "worse: +80 (+20 to +140), p < .001"
+        "worse", "worse: +80 [+20, +140], p < .001"
     )
     assert verdict(-80, -140, -20, 0.0004, 90, 50, better="lower").word == "better"
 
@@ -235,7 +235,7 @@ def test_where_no_direction_is_declared_only_the_movement_is_named():
     ]
     assert [one.word for one in found] == ["higher", "lower"] and found[
         1
-    ].sentence == "lower: −.30 (−.40 to −.20), p = .001"
+    ].sentence == "lower: −.30 [−.40, −.20], p = .001"
     # what would be a loss isn't known
     assert (
         verdict(-0.05, -0.15, 0.05, 0.4, 0.1, 50, better="not declared", margin=0.5).word
@@ -256,9 +256,12 @@ def test_what_is_not_detectable_is_said_with_what_the_interval_leaves_open():
     )
 
 
-def test_a_small_loss_is_no_worse_than_a_declared_margin():
+def test_a_small_difference_is_the_same_or_no_worse_within_a_declared_margin():
     assert verdict(-0.004, -0.012, 0.004, 0.3, 0.01, 500, margin=0.02) == Verdict(
-        "no worse than margin", "no worse than .02: a loss is at most .012"
+        "same within margin", "same within ±.02: a loss is at most .012"
+    )
+    assert verdict(0.01, -0.01, 0.03, 0.3, 0.01, 500, margin=0.02) == Verdict(
+        "no worse than margin", "no worse than .02: a loss is at most .01"
     )
     assert (
         verdict(0.01, 0, 0.02, 0.06, 0.01, 500, margin=0.02).sentence
@@ -266,14 +269,14 @@ def test_a_small_loss_is_no_worse_than_a_declared_margin():
     )
     assert (
         verdict(4, -4, 12, 0.3, 10, 500, margin=20, better="lower").sentence
-        == "no worse than 20: a loss is at most 12"
+        == "same within ±20: a loss is at most 12"
     )
 
 
 def test_a_sure_loss_within_the_margin_is_named():
     assert (
         verdict(-0.01, -0.015, -0.005, 0.001, 0.01, 500, margin=0.02).sentence
-        == "no worse than .02: a loss of .01 is there, at most .015"
+        == "same within ±.02: a loss of .01 is there, at most .015"
     )
 
 
@@ -311,10 +314,10 @@ def test_without_a_common_query_or_a_test_nothing_is_claimed():
 
 def test_times_go_by_their_median_and_claim_neither_a_p_nor_a_detectable_difference():
     assert median_verdict(-80, -140, -20, 50, better="lower") == Verdict(
-        "better", "better: −80 (−140 to −20) at the median"
+        "better", "better: −80 [−140, −20] at the median"
     )
     assert median_verdict(80, 20, 140, 50, better="lower") == Verdict(
-        "worse", "worse: +80 (+20 to +140) at the median"
+        "worse", "worse: +80 [+20, +140] at the median"
     )
     found = median_verdict(1, -6, 12, 20, better="lower")
     assert found == Verdict(
@@ -323,7 +326,7 @@ def test_times_go_by_their_median_and_claim_neither_a_p_nor_a_detectable_differe
     )
     assert (
         median_verdict(1, -6, 12, 20, margin=15, better="lower").sentence
-        == "no worse than 15: a loss is at most 12"
+        == "same within ±15: a loss is at most 12"
     )
 
 
@@ -366,5 +369,5 @@ def test_turning_the_metric_around_turns_nothing_else(delta, half, p, margin, is
         better="lower",
     )
     assert one.word == other.word and one.sentence.startswith(
-        ("better", "worse", "no worse than", "can't tell")
+        ("better", "worse", "no worse than", "same within", "can't tell")
     )

@@ -494,7 +494,6 @@ def _deltas(
     table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides)
     )
-    p_of = dict(zip(points, together.p[len(names) :], strict=True))  # of their flips
-    return table, count_flips(
-        moves, dict(zip(names, table["p_adjusted"], strict=True)) | p_of, groups
-    )
+    p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
+    p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
+    return table, count_flips(moves, p_of, groups)

@@ -70,7 +70,7 @@ def test_a_column_of_ones_own_is_compared_gated_and_sliced_in_its_direction(runs
     assert (row["verdict"], row["n"]) == (word, N)
     assert name in repr(cmp) and name in cmp.to_markdown()
     assert cmp.gate({name: 5}).passed is (word == "better")
-    sliced = cmp.slices("difficulty")
+    sliced = cmp.slices("difficulty", name)
     own = sliced.table[sliced.table["metric"] == name]
     assert own[["difficulty", "n", "verdict"]].values.tolist() == [
         ["easy", 20, word],
@@ -100,7 +100,7 @@ def test_slices_of_a_comparison_are_those_of_its_scores(pair):
         one.table
         for one in (
             cmp.slices("difficulty", min_n=2),
-            compare_slices(scores, golden, "difficulty", "a", "b", min_n=2),
+            compare_slices(scores, golden, "difficulty", "a", "b", ["mrr"], min_n=2),
         )
     )
     pd.testing.assert_frame_equal(found, expected)

@@ -252,7 +252,7 @@ def test_the_detectable_difference_stands_beside_what_was_not_found_only():
     assert detectable == {"false_refusal": "", "latency_ms (p50)": ""}
 
 
-def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
+def test_a_pair_has_one_p_wherever_it_is_compared_and_needs_more_to_be_found_among_many(
     write_golden, write_run
 ):
     rng = np.random.default_rng(5)
@@ -299,12 +299,7 @@ def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
     pd.testing.assert_series_equal(
         compared.loc[shared, "p"], board.loc[shared, "p"], check_exact=True
     )
-    together, alone = compared.loc[shared, "mde"].dropna(), board.loc[shared, "mde"]
-    assert len(together) and (together >= alone[together.index] - 1e-12).all(), (
-        "corrected together, a difference must be larger to be found"
-    )
     health = golden_health(scores, golden, metric="hit@5").needed
-    assert (
-        health["mde"].iloc[0] == pytest.approx(board.loc["hit@5", "mde"], rel=1e-12)
-        and health["design_effect"].iloc[0] > 1.5
-    )
+    assert health["design_effect"].iloc[0] > 1.5
+    for table in (compared, board):
+        assert table.loc["hit@5", "mde"] > health["mde"].iloc[0], "one test of many"
