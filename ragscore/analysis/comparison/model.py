@@ -68,12 +68,13 @@ class Comparison:
         - Means: `baseline` and `candidate` over the `n` queries where both have a value; `delta` =
           candidate − baseline, its paired 95 % interval `low`, `high`, and `delta_pct`.
         - Test: `p` of the paired test alone (McNemar's mid-p for 0/1 metrics, else sign-flip
-          permutation; NaN: not tested), and `p_exact` beside mid-p where fewer than 25 queries
-          moved. `p_adjusted` is corrected for all metrics compared (step-down max-T), which are
-          tested primary ones first (`is_primary`); times and costs by their median. `verdict` goes
-          by it, and its `sentence` has the figures. `mde`, the minimum detectable difference: with
-          this many queries, a true difference of that size is found with 80 % power (n divided by
-          the design effect of groups; NaN: none is detectable at this n). `margin`, if declared.
+          permutation, from 1,000 moved queries by its normal limit; NaN: not tested), and `p_exact`
+          beside mid-p where fewer than 25 queries moved. `p_adjusted` is corrected for all metrics
+          compared (step-down max-T), which are tested primary ones first (`is_primary`); times and
+          costs by their median. `verdict` goes by it, and its `sentence` has the figures. `mde`,
+          the minimum detectable difference: with this many queries, a true difference of that size
+          is found with 80 % power (n divided by the design effect of groups; NaN: none is
+          detectable at this n). `margin`, if declared.
         - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
           `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
           either way by chance; `skewness` of the differences; `caution` if a few queries carry the

@@ -10,7 +10,7 @@ import pandas as pd
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import describe, headline_of
-from ragscore.stats import ALPHA, UNSURE
+from ragscore.stats import ALPHA, NORMAL_FROM, UNSURE
 
 RANKS = ("rank_baseline", "rank_candidate")
 WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
@@ -102,6 +102,11 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
         )
     if (rows.loc[~rows["is_primary"], "verdict"] != UNSURE).any():
         notes.append("Exploratory: beyond the primary metrics; a reason to look, not to decide.")
+    if (rows["n_better"] + rows["n_worse"] >= NORMAL_FROM).any():
+        notes.append(
+            f"From {NORMAL_FROM:,} moved queries (or groups of them) on, corrected p values go by"
+            " the normal limit of random signs."
+        )
     notes.append("By chance: wins (and as many losses) to expect if each change went either way.")
     if (rows["verdict"] == UNSURE).any():
         notes.append(

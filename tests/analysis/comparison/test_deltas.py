@@ -220,6 +220,14 @@ def test_where_all_is_clear_no_note_is_made_of_it():
     assert table["candidate is"].tolist() == ["better"]
 
 
+@pytest.mark.parametrize(("n", "is_said"), [(999, False), (1_000, True)])
+def test_many_moved_queries_go_by_the_normal_limit_and_the_note_says_so(n, is_said):
+    _, notes = shown(
+        {"recall@5": [0.5] * n}, {"recall@5": [0.4, 0.75] * (n // 2) + [0.4] * (n % 2)}
+    )
+    assert ("From 1,000 moved queries" in notes) is is_said
+
+
 def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
     table, _ = shown({"hit@5": [0.0] * 20}, {"hit@5": [0.0] * 19 + [1.0]})
     assert table["detectable"].tolist() == ["not at this n"]
