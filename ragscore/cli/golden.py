@@ -20,13 +20,12 @@ from ragscore.cli.options import (
     reading,
 )
 from ragscore.evaluation import evaluate
-from ragscore.frames.data import records_of
+from ragscore.frames.data import DataError, records_of
 from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
 from ragscore.io.load import GOLDEN_FORMATS
-from ragscore.store.files import read_parquet
 
 
 def add_validate(commands: Commands) -> None:
@@ -50,8 +49,17 @@ def add_validate(commands: Commands) -> None:
     parser.set_defaults(work=_validate)
 
 
+def _parquet(file: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(file)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"not readable as Parquet ({error})", file=str(file), allowed="a Parquet file"
+        ) from error
+
+
 def _validate(args: argparse.Namespace) -> int:
-    catalogue = read_parquet(Path(args.catalogue)) if args.catalogue else None
+    catalogue = _parquet(Path(args.catalogue)) if args.catalogue else None
     found = validate(args.golden, catalogue=catalogue, **reading(args))
     if args.json:
         print(as_json(records_of(found)))
@@ -134,7 +142,7 @@ def add_label(commands: Commands) -> None:
 
 
 def _label(args: argparse.Namespace) -> None:
-    texts = read_parquet(Path(args.texts)) if args.texts else None
+    texts = _parquet(Path(args.texts)) if args.texts else None
     results, first = read_runs(args, args.runs), None
     if args.first:
         first = evaluate(results, args.golden).compare(*args.first).label_first(n=None)

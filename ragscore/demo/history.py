@@ -21,13 +21,15 @@ from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
 from ragscore.frames.data import Golden, Results
 from ragscore.io.load import load_golden
+from ragscore.store.draft import Draft, State, put, remove
+from ragscore.store.runs import RUN_FILE, stored_runs
 from ragscore.store.store import RunStore
 
 # The refusal threshold as tuned on the four systems (data/README.md), the same for every run.
 REFUSE_BELOW = -0.0488
 COMMITTABLE = (
     "# No texts of the manuals are in here, so the tables may be"
-    " committed.\n.staging-*/\n.replaced-*/\n"
+    " committed.\n.staging-*\n.lock\n"
 )
 
 
@@ -182,7 +184,7 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
         index = Index(chunks[settings.max_chars], out / "cache", settings, progress, model)
         results = make_run(one, index, golden[one.relabelled], read[settings.max_chars])
         store.save(results, golden=golden[one.relabelled], overwrite=True)
-        make_small(store.path(one.run_id))
+        make_small(store, one.run_id)
         mrr = store.scores("mrr@10", runs=one.run_id)["mrr@10"].mean()
         report(
             f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f} "
@@ -202,7 +204,7 @@ def refresh_history(folder: Path, golden_file: Path) -> RunStore:
         for name in store.refresh(
             golden, runs=[one.run_id for one in VARIATIONS if one.relabelled is relabelled]
         ):
-            make_small(store.path(name))
+            make_small(store, name)
     return store
 
 
@@ -285,26 +287,30 @@ def history_store(folder: Path) -> RunStore:
     return RunStore(folder)
 
 
-def make_small(folder: Path) -> None:
+def make_small(store: RunStore, run_id: str) -> None:
     """Write a run's files again in fewer bytes.
 
-    Tables lose their statistics and pandas' metadata; metrics.json becomes one line.
+    Tables lose their statistics and pandas' metadata; JSON becomes one line.
     """
-    metrics = folder / "metrics.json"
-    if metrics.exists():
-        metrics.write_text(
-            json.dumps(json.loads(metrics.read_text(encoding="utf-8")), ensure_ascii=False) + "\n",
-            encoding="utf-8",
-        )
-    for file in folder.glob("*.parquet"):
-        table = pq.read_table(file)
+    (run,) = (one for one in stored_runs(store.root) if one.run_id == run_id)
+    draft = Draft(run.root, run.folder)
+    for kind in run.entries:
+        with run.table(kind).open() as file:
+            if kind == "metrics":
+                draft.write_json(kind, json.loads(file.read()), indent=None)
+                continue
+            table = pq.read_table(file)
         few = [name for name in table.column_names if table[name].type == pa.string()]
-        pq.write_table(
-            table.replace_schema_metadata(None),
-            file,
-            compression="zstd",
-            compression_level=19,
-            write_statistics=False,
-            use_dictionary=few,
-            row_group_size=table.num_rows,
-        )
+        with draft.create(kind) as out:
+            pq.write_table(
+                table.replace_schema_metadata(None),
+                out,
+                compression="zstd",
+                compression_level=19,
+                write_statistics=False,
+                use_dictionary=few,
+                row_group_size=table.num_rows,
+            )
+    put(draft, RUN_FILE, run.described, State(run.digest), indent=None)
+    for entry in run.entries.values():
+        remove(run.folder / entry.name)

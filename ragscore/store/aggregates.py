@@ -9,7 +9,8 @@ import pandas as pd
 from ragscore.frames.data import Results, empty, from_records
 from ragscore.scoring.summary import STATISTICS
 from ragscore.store.catalogue import Catalogue
-from ragscore.store.files import file_names, open_parquet, read_frame, stamps
+from ragscore.store.parquet import open_parquet, read_frame
+from ragscore.store.places import file_names, stamps
 from ragscore.store.runs import StoredRun
 from ragscore.store.tables import read_metrics
 
@@ -20,8 +21,14 @@ def without_rows(catalogue: Catalogue, names: list[str]) -> list[str]:
     """Return those of the runs of which only aggregates are stored, in this order."""
     runs = [catalogue.stored[name] for name in names]
     # of a scored run the scores tell; a run that wasn't may have been saved with aggregates alone
-    asked = [f"{run.at}/{'scores' if run.scoring else 'reported'}.parquet" for run in runs]
-    is_there = [stamp is not None for stamp in stamps(catalogue.root, asked)]
+    kinds = ["scores" if run.scoring else "reported" for run in runs]
+    asked = {
+        run.run_id: f"{run.name}/{run.entries[kind].name}"
+        for run, kind in zip(runs, kinds, strict=True)
+        if kind in run.entries
+    }
+    found = dict(zip(asked, stamps(catalogue.root, list(asked.values())), strict=True))
+    is_there = [found.get(run.run_id) is not None for run in runs]
     return [
         run.run_id
         for run, there in zip(runs, is_there, strict=True)
@@ -32,12 +39,13 @@ def without_rows(catalogue: Catalogue, names: list[str]) -> list[str]:
 
 def is_clone(run: StoredRun) -> bool:
     """Tell a run of which no table is left from one that lost a single file."""
-    names = file_names(run.folder)
-    return "metrics.json" in names and not any(name.endswith(".parquet") for name in names)
+    there = file_names(run.folder)
+    tables = [entry.name for kind, entry in run.entries.items() if kind != "metrics"]
+    return run.table("metrics").entry.name in there and not there.intersection(tables)
 
 
 def _has_no_response(run: StoredRun) -> bool:
-    with open_parquet(run.folder / "responses.parquet") as source:
+    with open_parquet(run.table("responses")) as source:
         return bool(source.metadata.num_rows == 0)
 
 
@@ -48,8 +56,7 @@ def aggregate_results(catalogue: Catalogue, names: list[str]) -> Results:
     clones = [run for run in runs if run.scoring]
     problem = {"line": None, "field": None, "found": NO_TABLES, "allowed": "the run's tables"}
     problems = [
-        problem | {"file": str(run.folder / "responses.parquet"), "run_id": run.run_id}
-        for run in clones
+        problem | {"file": str(run.table("responses")), "run_id": run.run_id} for run in clones
     ]
     parts = [_of_clone(run) if run.scoring else _as_saved(run) for run in runs]
     return Results(
@@ -61,8 +68,8 @@ def aggregate_results(catalogue: Catalogue, names: list[str]) -> Results:
 
 
 def _of_clone(run: StoredRun) -> pd.DataFrame:
-    """Return the statistics of a run's metrics.json as reported values; null is left out."""
-    table = read_metrics(run.folder / "metrics.json")
+    """Return the statistics of a run's metrics as reported values; null is left out."""
+    table = read_metrics(run)
     known = [name for name in STATISTICS if name in table]
     rows = table.melt(["metric"], known, var_name="statistic").dropna(subset="value")
     rows = rows.assign(run_id=run.run_id, query_id="", label=rows["metric"])
@@ -70,5 +77,5 @@ def _of_clone(run: StoredRun) -> pd.DataFrame:
 
 
 def _as_saved(run: StoredRun) -> pd.DataFrame:
-    rows = read_frame(run.folder / "reported.parquet", "reported")
+    rows = read_frame(run.table("reported"), "reported")
     return rows[rows["query_id"].eq("")].astype({"run_id": "str"})

@@ -16,7 +16,8 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_provenance
-from ragscore.store.files import Place, read_parquet
+from ragscore.store.parquet import read_parquet
+from ragscore.store.places import Place
 from ragscore.store.runs import StoredRun, stored_runs
 from ragscore.store.scoring import choices_of
 
@@ -138,7 +139,7 @@ class Catalogue:
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Return what became of each query between the golden sets of two runs."""
         old, new = (
-            read_parquet(self.stored[name].folder / "golden.parquet").set_index("query_id")
+            read_parquet(self.stored[name].table("golden")).set_index("query_id")
             for name in (baseline, candidate)
         )
         return changes_of(old, new)
@@ -152,7 +153,7 @@ class Catalogue:
             ((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]),
             ("", ""),
         )
-        n = len(read_parquet(self.stored[a].folder / "golden.parquet", ["query_id"])) if a else 0
+        n = len(read_parquet(self.stored[a].table("golden"), ["query_id"])) if a else 0
         parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
         details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
         check_provenance(

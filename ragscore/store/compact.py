@@ -1,8 +1,8 @@
 """Copy small tables of many runs into one file, and read stored scores from there or from runs.
 
-The file says where the rows of each run are, and what its run.json and its table were when copied.
-Rows of a run that was overwritten, scored anew or deleted since are not read; a later run is read
-from its own folder. In: the catalogue. Out: the compact files; the scores of runs as one frame.
+The file says where the rows of each run are, and which run.json named its table when copied. Rows
+of a run that was overwritten, scored anew or deleted since are not read; a later run is read from
+its own folder. In: the catalogue. Out: the compact files; the scores of runs as one frame.
 
 Scores may have millions of rows: state and level are read as codes, and adjacent rows of several
 runs are taken in one piece.
@@ -26,9 +26,15 @@ from ragscore.frames.data import DataError, categorical
 from ragscore.frames.errors import name_list, names_of
 from ragscore.scoring.policies import STATES
 from ragscore.scoring.rules import LEVELS
+from ragscore.store.aggregates import without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
-from ragscore.store.files import Place, open_parquet, stamps, whole_file, write_parquet
-from ragscore.store.run_cache import CACHE_KEY, CachedRun, dump_cache
+from ragscore.store.checked import StoredFile
+from ragscore.store.disk import OvertakenError
+from ragscore.store.draft import Draft, State, put, state_of, sweep, writing
+from ragscore.store.parquet import WRITTEN_WITH, open_parquet, write_parquet
+from ragscore.store.places import file_names
+from ragscore.store.run_cache import CACHE_KEY, COMPACT_FILE, CachedRun, compacted, dump_cache
+from ragscore.store.runs import RUN_FILE
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
 KINDS_COMPACTED = ("scores", "hits")
@@ -44,33 +50,65 @@ class CompactRows(NamedTuple):
     n_rows: int
     columns: list[str]
     digest: str
-    stamp: str
 
 
 def compact_tables(catalogue: Catalogue) -> pd.DataFrame:
     """Write one file per compacted table with the rows of every run, and the table of runs.
 
-    Return one row per table and run: `n_rows` copied, `left_out`.
+    Return one row per table and run: `n_rows` copied, `left_out`, `file`.
     """
+    root = catalogue.root
+    before = state_of(root / COMPACT_FILE)
+    with writing(root, "the runs and an earlier compact copy are as they were"):
+        draft = Draft(root, root)
+        try:
+            copied = _copy_tables(catalogue, draft)
+        except BaseException:
+            draft.discard()
+            raise
+        try:
+            put(draft, COMPACT_FILE, {}, before)
+        except OvertakenError as error:
+            raise DataError(
+                "compacted by another writer meanwhile, and that copy stays",
+                file=str(root / COMPACT_FILE),
+                allowed="nothing more to be done, or compact() again",
+            ) from error
+    _sweep_runs(catalogue)
+    files = {kind: str(root / entry.name) for kind, entry in draft.entries.items()}
+    return copied.assign(file=copied["table"].map(files).astype("str"))
+
+
+def _sweep_runs(catalogue: Catalogue) -> None:
+    """Sweep the folders of all runs, and of writers that never came to an end."""
+    states = {run.name: run.state for run in catalogue.stored.values()}
+    for name in file_names(catalogue.root):
+        if name in states:
+            sweep(catalogue.root / name, states[name])
+        elif RUN_FILE not in (there := file_names(catalogue.root / name)) and there:
+            sweep(catalogue.root / name, State())
+
+
+def _copy_tables(catalogue: Catalogue, draft: Draft) -> pd.DataFrame:
     table = catalogue.table.assign(run_id=catalogue.table["run_id"].astype("str"))
     run_ids = table["run_id"].tolist()
-    copied = [_copy_table(catalogue, kind, run_ids) for kind in KINDS_COMPACTED]
+    copied = [_copy_table(catalogue, draft, kind, run_ids) for kind in KINDS_COMPACTED]
     # Opened again: a run.json that was written just before may have settled meanwhile.
     settled = {
         run.name: CachedRun(run.stamp, run.digest, run.described)
         for run in open_catalogue(catalogue.root, catalogue).stored.values()
         if run.stamp is not None
     }
-    write_parquet(catalogue.root / "runs.parquet", table, notes={CACHE_KEY: dump_cache(settled)})
+    write_parquet(draft, "runs", table, notes={CACHE_KEY: dump_cache(settled)})
     return pd.concat(copied, ignore_index=True)
 
 
-def _copy_table(catalogue: Catalogue, kind: str, names: list[str]) -> pd.DataFrame:
+def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str]) -> pd.DataFrame:
     """Copy a table of all runs that have it, oldest run first, into one file."""
-    files = {name: catalogue.stored[name].folder / f"{kind}.parquet" for name in names}
-    now = stamps(catalogue.root, [f"{catalogue.stored[name].at}/{kind}.parquet" for name in names])
-    stamped = {name: stamp for name, stamp in zip(names, now, strict=True) if stamp is not None}
-    shapes = {name: _shape(files[name]) for name in stamped}
+    clones = set(without_rows(catalogue, names))
+    runs = [catalogue.stored[name] for name in names if name not in clones]
+    files = {run.run_id: file for run in runs if (file := run.file(kind)) is not None}
+    shapes = {name: _shape(file) for name, file in files.items()}
     schema, of_run, left_out = _one_schema({name: shape[0] for name, shape in shapes.items()})
     rows = [
         {"table": kind, "run_id": name, "n_rows": 0, "left_out": reason}
@@ -80,9 +118,7 @@ def _copy_table(catalogue: Catalogue, kind: str, names: list[str]) -> pd.DataFra
     index: dict[str, CompactRows] = {}
     first = 0
     for name, columns in of_run.items():
-        index[name] = CompactRows(
-            first, shapes[name][1], columns, catalogue.stored[name].digest, stamped[name]
-        )
+        index[name] = CompactRows(first, shapes[name][1], columns, catalogue.stored[name].digest)
         first += shapes[name][1]
         rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
@@ -95,8 +131,8 @@ def _copy_table(catalogue: Catalogue, kind: str, names: list[str]) -> pd.DataFra
             if name.endswith("_id") or name in ("system", "state", "level")
         ]
         with (
-            whole_file(catalogue.root / f"{kind}.parquet") as staging,
-            pq.ParquetWriter(staging, full, compression="zstd", use_dictionary=ids) as writer,
+            draft.create(kind) as out,
+            pq.ParquetWriter(out, full, use_dictionary=ids, **WRITTEN_WITH) as writer,
         ):
             for group in _gathered(parts):
                 writer.write_table(group, row_group_size=max(len(group), 1))
@@ -139,7 +175,7 @@ def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
-def _shape(file: Place) -> tuple[pa.Schema, int]:
+def _shape(file: StoredFile) -> tuple[pa.Schema, int]:
     """Return the columns of a table, and its number of rows."""
     with open_parquet(file) as source:
         return pa.schema([_plain(field) for field in source.schema_arrow]), int(
@@ -147,7 +183,7 @@ def _shape(file: Place) -> tuple[pa.Schema, int]:
         )
 
 
-def _read(file: Place) -> pa.Table:
+def _read(file: StoredFile) -> pa.Table:
     with open_parquet(file) as source:
         table = source.read()
     return table.cast(pa.schema([_plain(field) for field in table.schema]))
@@ -197,7 +233,7 @@ def _written_index(index: dict[str, CompactRows]) -> str:
         {
             "columns": lists,
             "runs": {
-                name: [one.first, one.n_rows, numbers[tuple(one.columns)], one.digest, one.stamp]
+                name: [one.first, one.n_rows, numbers[tuple(one.columns)], one.digest]
                 for name, one in index.items()
             },
         }
@@ -207,28 +243,24 @@ def _written_index(index: dict[str, CompactRows]) -> str:
 def _read_index(written: bytes) -> dict[str, CompactRows]:
     read = json.loads(written)
     return {
-        name: CompactRows(first, n_rows, read["columns"][number], digest, stamp)
-        for name, (first, n_rows, number, digest, stamp) in read.get("runs", {}).items()
+        name: CompactRows(first, n_rows, read["columns"][number], digest)
+        for name, (first, n_rows, number, digest) in read.get("runs", {}).items()
     }
 
 
-def valid_rows(catalogue: Catalogue, kind: str, names: list[str]) -> dict[str, CompactRows]:
-    """Return where the compact file holds rows of these runs that are still up to date."""
-    file = catalogue.root / f"{kind}.parquet"
-    if not file.exists():
-        return {}
+def valid_rows(
+    catalogue: Catalogue, kind: str, names: list[str]
+) -> tuple[StoredFile | None, dict[str, CompactRows]]:
+    """Return the compact file, and where it holds rows of these runs that are still up to date."""
+    file = compacted(catalogue.root).get(kind)
+    if file is None:
+        return None, {}
     with open_parquet(file) as source:
         index = _read_index((source.metadata.metadata or {}).get(INDEX_KEY, b"{}"))
-    same = [
-        name
+    return file, {
+        name: index[name]
         for name in names
         if name in index and index[name].digest == catalogue.stored[name].digest
-    ]
-    now = stamps(catalogue.root, [f"{catalogue.stored[name].at}/{kind}.parquet" for name in same])
-    return {
-        name: index[name]
-        for name, stamp in zip(same, now, strict=True)
-        if index[name].stamp == stamp
     }
 
 
@@ -259,14 +291,14 @@ def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None)
     DataError
         A metric wasn't scored.
     """
-    copied = valid_rows(catalogue, "scores", names)
+    file, copied = valid_rows(catalogue, "scores", names)
     columns = {name: one.columns for name, one in copied.items()}
     for name, own in columns.items():
         _check_scored(catalogue, name, own, metrics)
     read = []
-    if copied:
+    if file is not None and copied:
         asked = _columns_to_read(columns.values(), metrics)
-        read.append(_compacted_rows(catalogue.root / "scores.parquet", copied, asked))
+        read.append(_compacted_rows(file, copied, asked))
     tables = _own_tables(catalogue, [name for name in names if name not in copied], metrics)
     read += [_rows_of(group) for group in _by_schema(tables)]
     columns |= {name: table.column_names for name, table in tables.items()}
@@ -276,10 +308,10 @@ def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None)
 
 def runs_without(catalogue: Catalogue, names: list[str], metric: str) -> list[str]:
     """Return those of the runs whose stored scores lack a metric."""
-    columns = {name: one.columns for name, one in valid_rows(catalogue, "scores", names).items()}
+    columns = {name: one.columns for name, one in valid_rows(catalogue, "scores", names)[1].items()}
     for name in names:
         if name not in columns:
-            with open_parquet(catalogue.stored[name].folder / "scores.parquet") as source:
+            with open_parquet(catalogue.stored[name].table("scores")) as source:
                 columns[name] = source.schema_arrow.names
     return [name for name in names if metric not in columns[name]]
 
@@ -317,7 +349,7 @@ def _check_scored(
 ) -> None:
     if unknown := [metric for metric in metrics or () if metric not in columns]:
         file, allowed = (
-            str(catalogue.stored[name].folder / "scores.parquet"),
+            str(catalogue.stored[name].table("scores")),
             f"store.score(golden, {unknown}), which scores the stored hits",
         )
         raise DataError(
@@ -328,7 +360,9 @@ def _check_scored(
         )
 
 
-def _compacted_rows(file: Place, copied: dict[str, CompactRows], columns: list[str]) -> _ScoreRows:
+def _compacted_rows(
+    file: StoredFile, copied: dict[str, CompactRows], columns: list[str]
+) -> _ScoreRows:
     """Read the row groups of the compact file that hold rows of these runs."""
     with open_parquet(file, read_dictionary=_IDS) as source:
         begins = np.cumsum(
@@ -365,7 +399,7 @@ def _own_tables(
     """Read the scores of runs from their own folders, several at once."""
 
     def read(name: str) -> pa.Table:
-        with open_parquet(catalogue.stored[name].folder / "scores.parquet") as source:
+        with open_parquet(catalogue.stored[name].table("scores")) as source:
             columns = _columns_to_read([], metrics) if metrics is not None else None
             # Files are read in parallel; threads inside a small file would only cost.
             table = source.read(columns, use_threads=False)

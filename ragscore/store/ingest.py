@@ -22,7 +22,9 @@ from ragscore.io.sidecars import run_description
 from ragscore.io.source import Problems
 from ragscore.io.stream import TableOnDisk
 from ragscore.store import tables as run_tables
-from ragscore.store.files import Place, as_table, of_run, write_frame, write_groups
+from ragscore.store.disk import STAGING
+from ragscore.store.draft import Draft
+from ragscore.store.parquet import as_table, of_run, write_frame, write_groups
 from ragscore.store.runs import StoredRun
 from ragscore.store.scoring import ScoringRequest, score_written_run
 from ragscore.store.tables import by_response, groups_at, with_text, write_scores
@@ -32,7 +34,7 @@ GROUP_BYTES = 1 << 27
 
 
 def write_file(
-    folder: Place,
+    draft: Draft,
     file: Path,
     run: dict[str, Any],
     problems: Problems,
@@ -48,33 +50,33 @@ def write_file(
     needs_text = request is not None and (request.reads_text or text == "none")
     text_first = "full" if needs_text else text
     with TemporaryDirectory(
-        prefix=".read-", dir=folder if isinstance(folder, Path) else None
+        prefix=STAGING, dir=draft.folder if isinstance(draft.folder, Path) else None
     ) as spool:
         with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as report:
             streamed, beside = stream_per_query(file, run, problems, Path(spool), report)
         problems.typos.warn()
-        _write_tables(folder, streamed.tables, run["run_id"], text_first, progress)
-        _write_beside(folder, beside, streamed.query_ids, run["run_id"])
+        _write_tables(draft, streamed.tables, run["run_id"], text_first, progress)
+        _write_beside(draft, beside, streamed.query_ids, run["run_id"])
         if "responses" not in streamed.tables:
-            write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
+            write_frame(draft, "responses", empty("responses"), run["run_id"])
         described = run_description(beside.runs) | {"text": text}
         if request is None:
             return described
-        written = StoredRun(folder.parent, folder.name, described, "")
+        written = StoredRun(draft.root, draft.folder.name, draft.described(described), "")
         scored = score_written_run(written, beside, request)
         if text_first != text and "hits" in streamed.tables:
             _write_tables(
-                folder,
+                draft,
                 {kind: streamed.tables[kind] for kind in ("hits", "responses")},
                 run["run_id"],
                 text,
                 progress,
             )
-    return write_scores(folder, described, scored)
+    return write_scores(draft, described, scored)
 
 
 def _write_tables(
-    folder: Place, tables: dict[str, TableOnDisk], run_id: str, text: str, progress: bool | None
+    draft: Draft, tables: dict[str, TableOnDisk], run_id: str, text: str, progress: bool | None
 ) -> None:
     """Write the tables of the records.
 
@@ -93,7 +95,8 @@ def _write_tables(
                 read, tables[kind].rows_per_response, begins if kind == "responses" else [0]
             )
             written = write_groups(
-                folder / f"{kind}.parquet",
+                draft,
+                kind,
                 groups,
                 tables[kind].rows_per_response.astype(np.int32) if kind == "hits" else None,
             )
@@ -101,7 +104,7 @@ def _write_tables(
             n_rows += int(tables[kind].rows_per_response.sum())
 
 
-def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:
+def _write_beside(draft: Draft, beside: Results, query_ids: pd.Series, run_id: str) -> None:
     """Write the tables from files of their own beside the records, and what could not be read."""
     for kind in ("judgments", "problems"):
         frame = getattr(beside, kind)
@@ -112,7 +115,7 @@ def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: 
                     {"run_id": frame["run_id"].dtype}
                 ),
             )
-            write_frame(folder / f"{kind}.parquet", kept, run_id, groups)
+            write_frame(draft, kind, kept, run_id, groups)
 
 
 def _read(kind: str, spooled: TableOnDisk, run_id: str, text: str) -> Iterator[pa.Table]:

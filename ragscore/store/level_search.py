@@ -57,7 +57,7 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
         else pd.Series(dtype="str")
     )
     has_citations = any(not label.is_ranking for label in job.labels) and any(
-        (run.folder / "citations.parquet").exists() for run in runs
+        "citations" in run.entries for run in runs
     )
     if not has_citations and not len(expected):
         from_files = _from_file_statistics(group[0], job)

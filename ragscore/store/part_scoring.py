@@ -181,7 +181,7 @@ def read_batch(
         about = pd.concat([part.about for part in batch])
         results = read_runs([part.run for part in batch], about, kinds, job.without)
         return results, np.ones(len(query_ids), dtype=bool)
-    coded_ids = job.joins_ids and not (batch[0].run.folder / "citations.parquet").exists()
+    coded_ids = job.joins_ids and "citations" not in batch[0].run.entries
     results, queries = read_part(batch[0], job.without, kinds, coded_ids=coded_ids)
     return results, queries.hold(query_ids)
 

@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import Results, categorical, conform, empty, narrowed
 from ragscore.scoring.judgments import judged_metrics
-from ragscore.store.files import (
+from ragscore.store.checked import StoredFile
+from ragscore.store.parquet import (
     RESPONSES_KEY,
     Lengths,
-    Place,
     columns_without,
     known_columns,
     lengths_of,
@@ -66,11 +66,11 @@ def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) ->
 
     Cuts also lie where row groups of its hits begin, so that each part reads whole groups.
     """
-    with open_parquet(run.folder / "responses.parquet") as file:
+    with open_parquet(run.table("responses")) as file:
         n_responses = file.metadata.num_rows
     bounds, lengths, run_hits = [0, n_responses], None, 0
-    if (run.folder / "hits.parquet").exists():
-        with open_parquet(run.folder / "hits.parquet") as file:
+    if (hits := run.file("hits")) is not None:
+        with open_parquet(hits) as file:
             begins, sizes = (
                 _begins(file) or [0],
                 [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)],
@@ -155,25 +155,23 @@ def read_part(
     coded_ids
         Leave the ids of hits as the codes that they are stored as: much faster than texts.
     """
-    folder = part.run.folder
-    responses = _frame(
-        _rows_between(folder / "responses.parquet", part.first, part.last), "responses"
-    )
+    of_responses = part.run.table("responses")
+    responses = _frame(_rows_between(of_responses, part.first, part.last), "responses")
     own = pd.Index(responses["query_id"])
     answered = (
         own
         if part.first == 0
-        else pd.Index(_column(folder / "responses.parquet", "query_id"))
+        else pd.Index(_column(of_responses, "query_id"))
         if part.is_last
         else None
     )
     queries = Queries(own, answered if part.is_last else None)
     frames: dict[str, Any] = {"responses": responses}
     for kind in kinds:
-        file = folder / f"{kind}.parquet"
-        if kind == "hits" and file.exists():
-            frames[kind] = _hits_of(part, queries, without, CODED if coded_ids else ())
-        elif file.exists():
+        file = part.run.file(kind)
+        if kind == "hits" and file is not None:
+            frames[kind] = _hits_of(file, part, queries, without, CODED if coded_ids else ())
+        elif file is not None:
             frames[kind] = _frame(
                 _rows_of(
                     file,
@@ -193,13 +191,12 @@ def read_part(
 
 
 def _hits_of(
-    part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]
+    file: StoredFile, part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]
 ) -> pd.DataFrame:
     """Read the hits of a part.
 
     If the file says how many each response has, neither their run nor their queries are read.
     """
-    file = part.run.folder / "hits.parquet"
     if part.n_hits is None:
         return _frame(_rows_of(file, queries, part, without, coded), "hits", coded)
     of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
@@ -246,12 +243,12 @@ def _nothing() -> Results:
 def statistics_of(run: StoredRun, kind: str) -> dict[str, bool | None]:
     """Return for each column of a table whether any row holds a value; None if unknown.
 
-    The file's own statistics say so. They hold whoever wrote the table (`save`, `ingest`, `add` or
-    another tool), which a note in run.json would not.
+    The file's own statistics say so.
     """
-    if not (run.folder / f"{kind}.parquet").exists():
+    stored = run.file(kind)
+    if stored is None:
         return {}
-    with open_parquet(run.folder / f"{kind}.parquet") as file:
+    with open_parquet(stored) as file:
         groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
         chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
     has_values: dict[str, set[bool | None]] = {}
@@ -267,8 +264,8 @@ def statistics_of(run: StoredRun, kind: str) -> dict[str, bool | None]:
 
 def judged_metrics_of(run: StoredRun) -> set[str]:
     """Return the metrics that a run's stored judgments are scored by."""
-    file = run.folder / "judgments.parquet"
-    if not file.exists():
+    file = run.file("judgments")
+    if file is None:
         return set()
     with open_parquet(file) as source:
         names = [name for name in ("criterion", "state") if name in source.schema_arrow.names]
@@ -284,7 +281,11 @@ def _begins(file: pq.ParquetFile) -> list[int] | None:
 
 
 def _rows_between(
-    file: Place, first: int, last: int, without: tuple[str, ...] = (), coded: tuple[str, ...] = ()
+    file: StoredFile,
+    first: int,
+    last: int,
+    without: tuple[str, ...] = (),
+    coded: tuple[str, ...] = (),
 ) -> pa.Table:
     """Read these rows of a table, from the row groups that hold them."""
     with open_parquet(file) as source:
@@ -317,7 +318,7 @@ def _rows_between(
 
 
 def _whole_groups(
-    file: Place, groups: list[int], names: list[str], coded: tuple[str, ...]
+    file: StoredFile, groups: list[int], names: list[str], coded: tuple[str, ...]
 ) -> pa.Table:
     with open_parquet(file, [name for name in coded if name in names]) as source:
         return source.read_row_groups(groups, columns=names)
@@ -330,13 +331,13 @@ def _as_table(kept: list[pa.RecordBatch], source: pq.ParquetFile, names: list[st
     return table.replace_schema_metadata(source.schema_arrow.metadata)
 
 
-def _column(file: Place, name: str) -> pd.Series:
+def _column(file: StoredFile, name: str) -> pd.Series:
     with open_parquet(file) as source:
         return source.read([name]).column(0).to_pandas().astype("str")
 
 
 def _rows_of(
-    file: Place,
+    file: StoredFile,
     queries: Queries | None,
     part: Part,
     without: tuple[str, ...],

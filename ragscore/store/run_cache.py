@@ -1,4 +1,4 @@
-"""The contents of all run.json files at once, in the metadata of a compacted `runs.parquet`.
+"""The contents of all run.json files at once, in the metadata of a compacted table of runs.
 
 Opening a thousand files takes longer than reading one metric of a thousand compacted runs. What is
 cached of a run holds while its run.json has the stamp that it had. A cache that can't be understood
@@ -8,11 +8,14 @@ counts as none.
 import json
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from ragscore.frames.errors import DataError
+from ragscore.store.checked import StoredFile, unsealed
+from ragscore.store.draft import state_in
+from ragscore.store.parquet import open_parquet
+from ragscore.store.places import Place, bytes_if_there
 
-from ragscore.store.files import Place
-
+# It names the compacted tables, as run.json names the tables of a run.
+COMPACT_FILE = "compact.json"
 CACHE_KEY = b"ragscore.runs"
 
 
@@ -35,13 +38,23 @@ def dump_cache(runs: dict[str, CachedRun]) -> str:
     return json.dumps({"scorings": [json.loads(text) for text in numbers], "runs": rows})
 
 
+def compacted(root: Place) -> dict[str, StoredFile]:
+    """Return the compacted tables of a store by kind; none if it wasn't compacted."""
+    file = root / COMPACT_FILE
+    written = bytes_if_there(file)
+    if written is None:
+        return {}
+    entries = state_in(unsealed(written, file), None, file).files
+    return {kind: StoredFile(root, entry, entries) for kind, entry in entries.items()}
+
+
 def load_cache(root: Place) -> dict[str, CachedRun]:
     """Return the cached runs of a store by folder."""
     try:
-        metadata = pq.read_metadata(str(root / "runs.parquet")).metadata or {}
-        cache = json.loads(metadata.get(CACHE_KEY, b"{}"))
+        with open_parquet(compacted(root)["runs"]) as source:
+            cache = json.loads((source.metadata.metadata or {}).get(CACHE_KEY, b"{}"))
         return {name: _cached_run(cache["scorings"], *row) for name, row in cache["runs"].items()}
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
+    except (DataError, OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}
 
 

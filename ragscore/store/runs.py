@@ -1,40 +1,29 @@
-"""Find the runs of a store, and bring finished runs into it, whole or not at all.
+"""Find the runs of a store, and bring runs into it.
 
-In a folder of this machine a run is written beside its place, and its folder renamed. On other file
-systems nothing can be renamed: tables are written under a name of their own, and `run.json`, which
-names them, comes last, on condition that there is none yet.
+A run is in the store when its `run.json` is, which names its files. In: a store's folder, and what
+writes the tables of a run. Out: its runs.
 """
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 from ragscore.frames.data import DataError
 from ragscore.io.sidecars import run_record
-from ragscore.store.files import (
-    Place,
-    RemotePath,
-    json_bytes,
-    json_object,
-    remove,
-    settled_stamp,
-    stamps,
-    write_json,
-    write_new,
-)
+from ragscore.store.checked import FileEntry, StoredFile, digest_of, entries_of, unsealed
+from ragscore.store.disk import OvertakenError
+from ragscore.store.draft import Draft, State, put, state_in, state_of, writing
+from ragscore.store.places import Place, file_names, settled_stamp, stamps
 from ragscore.store.run_cache import load_cache
 
-# File systems take 255 characters, and a staging folder's name is longer than the run's own.
+# File systems take 255 characters for a name.
 LONGEST_NAME = 200
-OWN_FIELD = "ragscore"  # of run.json: what the store itself needs to know
-_OWN_KEYS = ("scoring", "text", OWN_FIELD)
+RUN_FILE = "run.json"
+_OWN_KEYS = ("scoring", "text", "ragscore")
 
 
 @dataclass(frozen=True)
@@ -58,22 +47,36 @@ class StoredRun:
     stamp: str | None = None
 
     @cached_property
-    def home(self) -> Place:
-        """The folder of its run.json."""
+    def folder(self) -> Place:
+        """The folder of the run."""
         return self.root / self.name
 
-    @property
-    def at(self) -> str:
-        """The folder of its tables, as seen from the store's."""
-        own = self.described.get(OWN_FIELD)
-        inner = own.get("folder") if isinstance(own, dict) else None
-        return f"{self.name}/{inner}" if isinstance(inner, str) else self.name
-
     @cached_property
-    def folder(self) -> Place:
-        """The folder of its tables."""
-        inner = self.at.removeprefix(self.name).removeprefix("/")
-        return self.home / inner if inner else self.home
+    def entries(self) -> dict[str, FileEntry]:
+        """Its files by kind, such as hits, scores and metrics."""
+        return entries_of(self.described, self.folder / RUN_FILE)
+
+    def file(self, kind: str) -> StoredFile | None:
+        """Return one of its files; None if it has none of the kind."""
+        entry = self.entries.get(kind)
+        return None if entry is None else StoredFile(self.folder, entry, self.entries)
+
+    def table(self, kind: str) -> StoredFile:
+        """Return one of its files, which it must have."""
+        found = self.file(kind)
+        if found is None:
+            raise DataError(
+                f"the run has no {kind}",
+                file=str(self.folder / RUN_FILE),
+                field=f"ragscore.files.{kind}",
+                allowed="save the run again with overwrite=True",
+            )
+        return found
+
+    @property
+    def state(self) -> State:
+        """What a writer starts from who changes the run."""
+        return state_in(self.described, self.digest, self.folder / RUN_FILE)
 
     @property
     def run_id(self) -> str:
@@ -90,7 +93,7 @@ class StoredRun:
     def record(self) -> dict[str, Any]:
         """Its row of the runs frame."""
         own = {name: value for name, value in self.described.items() if name not in _OWN_KEYS}
-        return run_record(own, str(self.home / "run.json"))
+        return run_record(own, str(self.folder / RUN_FILE))
 
 
 def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun]:
@@ -103,17 +106,14 @@ def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun
             name: StoredRun(root, name, run.described, run.digest, run.stamp)
             for name, run in load_cache(root).items()
         }
-        return [
+        found = [
             run
             if (run := known.get(name)) is not None and run.stamp == stamp
             else _read_run(root, name)
             for name, stamp in _run_files(root)
         ]
-    root.fs.invalidate_cache()
-    listed = root.fs.ls(root.path, detail=False) if root.exists() else []
-    files = [
-        root / str(name).rstrip("/").rpartition("/")[2] / "run.json" for name in sorted(listed)
-    ]
+        return [run for run in found if run is not None]
+    files = [root / name / RUN_FILE for name in sorted(file_names(root))]
     # All at once: on object storage each request takes its time.
     contents = root.fs.cat([file.path for file in files], on_error="omit") if files else {}
     return [
@@ -125,24 +125,24 @@ def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun
 
 def _run_files(root: Path) -> list[tuple[str, str]]:
     """Return the folders of a store that have a run.json, by name, with its stamp."""
-    names = (
-        sorted(entry.name for entry in os.scandir(root) if not entry.name.startswith("."))
-        if root.is_dir()
-        else []
-    )
-    now = stamps(root, [f"{name}/run.json" for name in names])
+    names = sorted(name for name in file_names(root) if not name.startswith("."))
+    now = stamps(root, [f"{name}/{RUN_FILE}" for name in names])
     return [(name, stamp) for name, stamp in zip(names, now, strict=True) if stamp is not None]
 
 
-def _read_run(root: Path, name: str) -> StoredRun:
-    file = root / name / "run.json"
-    stamp = settled_stamp(file)  # taken first: what is written while we read gets another one
-    return replace(_parse_run(root, name, file.read_bytes()), stamp=stamp)
+def _read_run(root: Path, name: str) -> StoredRun | None:
+    file = root / name / RUN_FILE
+    try:
+        stamp = settled_stamp(file)  # taken first: what is written while we read gets another one
+        content = file.read_bytes()
+    except FileNotFoundError:  # removed since it was listed
+        return None
+    return replace(_parse_run(root, name, content), stamp=stamp)
 
 
 def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
-    file = f"{root / name / 'run.json'}"
-    described = json_object(content, file)
+    file = f"{root / name / RUN_FILE}"
+    described = unsealed(content, file)
     if "run_id" not in described:
         raise DataError(
             "the field is missing",
@@ -150,10 +150,10 @@ def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
             field="run_id",
             allowed="a run.json as the store writes it",
         )
-    return StoredRun(root, name, described, hashlib.sha256(content).hexdigest()[:16])
+    return StoredRun(root, name, described, digest_of(content) or "")
 
 
-def home_of(root: Place, run_id: str) -> Place:
+def folder_of(root: Place, run_id: str) -> Place:
     """Return the folder of a run.
 
     A run id may hold anything. A folder's name holds no slash, doesn't begin with a dot, and isn't
@@ -168,86 +168,64 @@ def home_of(root: Place, run_id: str) -> Place:
 
 def is_taken(root: Place, run_id: str) -> bool:
     """Return whether the store has a run of this id."""
-    home = home_of(root, run_id)
-    return home.exists() if isinstance(home, Path) else (home / "run.json").exists()
+    return (folder_of(root, run_id) / RUN_FILE).exists()
 
 
 def put_run(
-    root: Place, run_id: str, write: Callable[[Place], dict[str, Any]], overwrite: bool
+    root: Place, run_id: str, write: Callable[[Draft], dict[str, Any]], overwrite: bool
 ) -> None:
     """Bring a run into the store, whole or not at all.
 
-    `write` writes its tables into a folder and returns the content of its run.json.
+    `write` writes its files into a draft and returns the content of its run.json.
 
     Raises
     ------
     DataError
-        Another writer saved a run of the same id meanwhile; that one stays.
+        Another writer saved a run of the same id meanwhile: that one stays. Or the run can't be
+        written.
     """
-    home = home_of(root, run_id)
-    try:
-        if isinstance(home, Path):
-            _put_folder(home, write, overwrite)
-        else:
-            _put_objects(root, home, write, overwrite)
-    except FileExistsError as error:
-        raise DataError(
-            f"{run_id} was saved by another writer meanwhile",
-            file=str(home),
-            field="run_id",
-            allowed="another run id, or overwrite=True",
-        ) from error
+    folder = folder_of(root, run_id)
+    before = state_of(folder / RUN_FILE) if overwrite else State()
+    kept = f"the {run_id} saved before is as it was" if before.digest else f"no {run_id} was saved"
+    with writing(folder, kept):
+        draft = Draft(root, folder)
+        content = _written(write, draft)
+        try:
+            put(draft, RUN_FILE, content, before)
+        except OvertakenError as error:
+            raise DataError(
+                f"{run_id} was saved by another writer meanwhile, and that one stays",
+                file=str(folder),
+                field="run_id",
+                allowed="another run id, or overwrite=True",
+            ) from error
 
 
-def _put_folder(home: Path, write: Callable[[Place], dict[str, Any]], overwrite: bool) -> None:
-    """Write the run beside its place, then rename its folder.
+def change_run(run: StoredRun, write: Callable[[Draft], dict[str, Any]]) -> None:
+    """Add files to a run, or replace some, whole or not at all.
 
-    An older run is moved aside first, so that a crash leaves the old run or the new one.
+    Raises
+    ------
+    DataError
+        Another writer changed the run since it was read: nothing of this is kept.
     """
-    staging, replaced = _aside("staging", home), _aside("replaced", home)
-    staging.mkdir()
+    with writing(run.folder, f"{run.run_id} is as it was"):
+        draft = Draft(run.root, run.folder)
+        content = _written(write, draft)
+        try:
+            put(draft, RUN_FILE, content, run.state, keep=True)
+        except OvertakenError as error:
+            raise DataError(
+                f"{run.run_id} was changed by another writer meanwhile, and that one stays",
+                file=str(run.folder),
+                field="run_id",
+                allowed="the same again, from what is stored now",
+            ) from error
+
+
+def _written(write: Callable[[Draft], dict[str, Any]], draft: Draft) -> dict[str, Any]:
     try:
-        write_json(staging / "run.json", write(staging))
-        if home.exists():
-            if not overwrite:
-                raise FileExistsError(home)
-            home.rename(replaced)
+        return write(draft)
     except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
+        draft.discard()
         raise
-    staging.rename(home)
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _aside(what: str, home: Path) -> Path:
-    """Return the folder for a run that is not in place, without what a crash left there."""
-    aside = home.with_name(f".{what}-{home.name}")
-    shutil.rmtree(aside, ignore_errors=True)
-    return aside
-
-
-def _put_objects(
-    root: Place, home: RemotePath, write: Callable[[Place], dict[str, Any]], overwrite: bool
-) -> None:
-    """Write tables under a name of their own, then the run.json that names it.
-
-    With that last step the run is in the store.
-    """
-    file, inner = home / "run.json", f"data-{uuid4().hex[:16]}"
-    before = _parse_run(root, home.name, file.read_bytes()) if overwrite and file.exists() else None
-    try:
-        described = write(home / inner)
-        described |= {OWN_FIELD: {**described.get(OWN_FIELD, {}), "folder": inner}}
-        if overwrite:
-            write_json(file, described)
-        else:
-            write_new(file, json_bytes(described))
-    except BaseException:
-        remove(home / inner)
-        raise
-    if (
-        before is not None
-        and isinstance(before.folder, RemotePath)
-        and before.folder.path != home.path
-    ):
-        remove(before.folder)

@@ -6,19 +6,21 @@ lie on this machine or on object storage.
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
-from ragscore.frames.errors import check_choice, names_of, plural
+from ragscore.frames.errors import check_choice, name_list, names_of, plural
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
+from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.scoring.metrics import default_metrics
 from ragscore.scoring.policies import Policies, policies_of
@@ -29,10 +31,14 @@ from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
+from ragscore.store.checked import GoneError
 from ragscore.store.compact import compact_tables, runs_without, scores_of, with_about
-from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
+from ragscore.store.disk import make_folder
+from ragscore.store.draft import Draft, writing
 from ragscore.store.ingest import write_file
-from ragscore.store.runs import is_taken, put_run, stored_runs
+from ragscore.store.parquet import check_columns, write_frame
+from ragscore.store.places import place_of, stamps
+from ragscore.store.runs import change_run, is_taken, put_run, stored_runs
 from ragscore.store.scoring import (
     PROFILE,
     ScoringRequest,
@@ -48,9 +54,31 @@ from ragscore.store.tables import FRAMES, read_metrics, read_runs, write_run, wr
 
 TEXTS = ("cut", "full", "none")
 IGNORED = (
-    "# Texts and tables stay out of version control; metrics.json, report.md and run.json may be"
-    " committed.\n*.parquet\n.staging-*/\n.replaced-*/\n"
+    "# Texts and tables stay out of version control; run.json, metrics and report.md may be"
+    " committed.\n*.parquet\n.staging-*\n.lock\n"
 )
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+ATTEMPTS = 10  # at reading a run that others keep writing anew
+
+
+def _of_one_state(read: _Method) -> _Method:
+    """Read again, from the runs as they are then, where a file has gone since they were listed.
+
+    Files stay for ten minutes after a run was written anew; reading may take longer.
+    """
+
+    @wraps(read)
+    def reread(self: "RunStore", *args: Any, **kwargs: Any) -> Any:
+        for _ in range(ATTEMPTS):
+            try:
+                return read(self, *args, **kwargs)
+            except GoneError:
+                seen = self._catalogue
+                if self._open() is seen:
+                    raise
+        return read(self, *args, **kwargs)
+
+    return cast(_Method, reread)
 
 
 class RunStore:
@@ -134,10 +162,11 @@ class RunStore:
             request = ScoringRequest(golden, rule, choices, primary)
             scored = score_results(results, request)
         self._make_folder()
-        for run_id in run_ids:
+        for at, run_id in enumerate(run_ids):
             run = results.select([run_id])
             write = partial(write_run, run=run, text=text, scored=scored.get(run_id))
-            put_run(self.root, run_id, write, overwrite)
+            with _told(run_ids[:at], "saved"):
+                put_run(self.root, run_id, write, overwrite)
         return run_ids
 
     def ingest(
@@ -221,6 +250,7 @@ class RunStore:
         """
         return self._open().table.copy()
 
+    @_of_one_state
     def load(self, runs: list[str] | str | None = None) -> Results:
         """Return stored runs as `Results`.
 
@@ -283,6 +313,7 @@ class RunStore:
     noise = Verb("ragscore.analysis.trend.noise:noise_floor")
     variance_components = Verb("ragscore.analysis.trend.noise:noise_components")
 
+    @_of_one_state
     def score_and_settings(
         self,
         golden: Golden,
@@ -324,6 +355,7 @@ class RunStore:
             part_hits=part_hits,
         )
 
+    @_of_one_state
     def scores(
         self,
         metrics: list[str] | str | None = None,
@@ -374,6 +406,7 @@ class RunStore:
         judged = {name for part in parts.values() for name in part.get("judge_fingerprint", {})}
         return provenance_frame(parts, default_metrics(judged))
 
+    @_of_one_state
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Compare the golden sets that two runs were scored by, query by query.
 
@@ -390,6 +423,7 @@ class RunStore:
         (old,), (new,) = catalogue.names(baseline), catalogue.names(candidate)
         return catalogue.golden_changes(old, new)
 
+    @_of_one_state
     def measured(
         self,
         metric: str,
@@ -443,6 +477,7 @@ class RunStore:
             scorings[name] = with_versions_of_today(scorings[name], metric)
         return scores, scorings
 
+    @_of_one_state
     def reported(
         self, runs: list[str] | str | None = None
     ) -> tuple[Results | None, dict[str, dict[str, Any]]]:
@@ -458,6 +493,7 @@ class RunStore:
         scorings = {name: catalogue.stored[name].scoring for name in alone}
         return aggregate_results(catalogue, alone), scorings
 
+    @_of_one_state
     def metrics(
         self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
     ) -> pd.DataFrame:
@@ -470,7 +506,7 @@ class RunStore:
         catalogue = self._open()
         chosen = catalogue.stored.keys() if runs is None else set(catalogue.names(runs))
         names = [name for name, run in catalogue.stored.items() if name in chosen and run.scoring]
-        parts = [read_metrics(catalogue.stored[name].folder / "metrics.json") for name in names]
+        parts = [read_metrics(catalogue.stored[name]) for name in names]
         if not parts:
             raise DataError(
                 "no run of the store has scores",
@@ -529,11 +565,13 @@ class RunStore:
                     field="rule",
                     allowed="pass that rule, or another one",
                 )
-        for run in (catalogue.stored[name] for name in names):
+        for at, name in enumerate(names):
+            run = catalogue.stored[name]
             kept = tuple(run.scoring.get("primary", ()))
             request = ScoringRequest(golden, rule, choices_of(run.scoring) | policies, kept)
-            scored = score_results(_results_of(catalogue, [run.run_id]), request)[run.run_id]
-            write_json(run.home / "run.json", write_scores(run.folder, run.described, scored))
+            with _told(names[:at], "refreshed"):
+                scored = score_results(_results_of(catalogue, [name]), request)[name]
+                change_run(run, partial(write_scores, described=run.described, scored=scored))
         return names
 
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
@@ -549,7 +587,7 @@ class RunStore:
         """
         catalogue = self._open()
         (name,) = catalogue.names(run_id)
-        folder = catalogue.stored[name].folder
+        run, checked = catalogue.stored[name], dict[str, pd.DataFrame]()
         for kind, frame in frames.items():
             if kind not in FRAMES or kind in ("responses", "hits", "matches", "problems"):
                 raise DataError(
@@ -557,32 +595,44 @@ class RunStore:
                     field="frames",
                     allowed="judgments, chunks, citations, hit_meta, reported, hops or documents",
                 )
-            if (folder / f"{kind}.parquet").exists() and not overwrite:
+            if kind in run.entries and not overwrite:
                 raise DataError(
                     f"{name} has {kind} already",
-                    file=str(folder),
+                    file=str(run.folder),
                     field=kind,
                     allowed="overwrite=True",
                 )
             if "run_id" not in frame and kind not in ("chunks", "documents"):
                 frame = frame.assign(run_id=name)
-            checked = conform(frame, kind)
-            if "run_id" in checked and set(checked["run_id"].dropna().astype("str")) - {name}:
+            own = checked[kind] = conform(frame, kind)
+            if "run_id" in own and set(own["run_id"].dropna().astype("str")) - {name}:
                 raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
-            check_columns(checked, kind)
-            write_frame(folder / f"{kind}.parquet", checked, name)
+            check_columns(own, kind)
 
+        def write(draft: Draft) -> dict[str, Any]:
+            for kind, frame in checked.items():
+                write_frame(draft, kind, frame, name)
+            return run.described
+
+        change_run(run, write)
+
+    @_of_one_state
     def compact(self) -> pd.DataFrame:
         """Copy the scores and hits of all runs into one file each, to be read in one go.
 
-        The store's folder gets `scores.parquet`, `hits.parquet` (both with `system` and
-        `created_at`) and `runs.parquet`; runs stay where they are. Runs that come, change or go
-        later are read as they are then. Call it again as runs gather.
+        Tables of scores and hits (both with `system` and `created_at`) and of runs come to lie in
+        the store's folder; runs stay where they are. Runs that come, change or go later are read
+        as they are then. Call it again as runs gather. Files that nothing needs any more go.
 
         Returns
         -------
         One row per table and run: `n_rows` copied; `left_out`, why a run was not copied (NA: it
-        was).
+        was); `file`, where the table lies.
+
+        Raises
+        ------
+        DataError
+            Another writer compacted the store meanwhile; that copy stays.
         """
         catalogue = self._open()
         catalogue.names()
@@ -617,10 +667,11 @@ class RunStore:
         """
         catalogue = self._open()
         chosen = [catalogue.stored[name] for name in catalogue.names(runs)]
-        now = stamps(self.root, [f"{run.at}/{table}.parquet" for run in chosen])
+        files = [(run, run.entries[table].name) for run in chosen if table in run.entries]
+        now = stamps(self.root, [f"{run.name}/{name}" for run, name in files])
         return [
-            str(run.folder / f"{table}.parquet")
-            for run, stamp in zip(chosen, now, strict=True)
+            str(run.folder / name)
+            for (run, name), stamp in zip(files, now, strict=True)
             if stamp is not None
         ]
 
@@ -660,10 +711,25 @@ class RunStore:
     def _make_folder(self) -> None:
         if not isinstance(self.root, Path):
             return
-        self.root.mkdir(parents=True, exist_ok=True)
-        ignore = self.root / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text(IGNORED, encoding="utf-8")
+        with writing(self.root, "nothing was saved"):
+            make_folder(self.root)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists():
+                write_text(ignore, IGNORED)
+
+
+@contextmanager
+def _told(done: list[str], what: str) -> Iterator[None]:
+    """Let an error about one of several runs say which were done before it."""
+    try:
+        yield
+    except DataError as error:
+        if not done or isinstance(error, GoneError):
+            raise
+        found = f"{error.found}; {what} before it: {name_list(done)}"
+        raise DataError(
+            found, file=error.file, line=error.line, field=error.field, allowed=error.allowed
+        ) from error
 
 
 def _choices(

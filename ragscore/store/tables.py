@@ -15,18 +15,16 @@ import pyarrow as pa
 from ragscore.frames.data import DataError, Results, categorical, conform
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.rules import response_of
-from ragscore.store.files import (
+from ragscore.store.checked import json_object
+from ragscore.store.draft import Draft
+from ragscore.store.parquet import (
     Groups,
     Lengths,
-    Place,
     columns_without,
-    file_names,
     known_columns,
     open_parquet,
     read_frame,
-    read_json,
     write_frame,
-    write_json,
     write_parquet,
 )
 from ragscore.store.runs import StoredRun
@@ -51,7 +49,7 @@ CUT_AT = 200  # characters of hit text that a store keeps by default
 
 
 def write_run(
-    folder: Place, run: Results, text: str, scored: dict[str, Any] | None
+    draft: Draft, run: Results, text: str, scored: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Write every table of a run, and its scores if there are some.
 
@@ -68,14 +66,15 @@ def write_run(
                 groups = of_hits[1], of_hits[1]
             lengths = lengths_in_order(kept, run.responses) if kind == "hits" else None
             write_frame(
-                folder / f"{kind}.parquet",
+                draft,
+                kind,
                 with_text(kept, text) if kind == "hits" else kept,
                 run_id,
                 groups,
                 lengths,
             )
     described = run_description(run.runs) | {"text": text}
-    return described if scored is None else write_scores(folder, described, scored)
+    return described if scored is None else write_scores(draft, described, scored)
 
 
 def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFrame, Groups | None]:
@@ -117,25 +116,23 @@ def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
     return rows.tolist(), [0, *starts[kept][1:].tolist()]
 
 
-def write_scores(
-    folder: Place, described: dict[str, Any], scored: dict[str, Any]
-) -> dict[str, Any]:
-    """Write scores, matches and metrics.json of a run.
+def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]) -> dict[str, Any]:
+    """Write scores, matches and metrics of a run.
 
     Return the content of its run.json with the scoring, which is not written here.
     """
     run_id = str(described["run_id"])
-    write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
-    write_parquet(folder / "golden.parquet", scored["golden"])
+    write_parquet(draft, "scores", scored["scores"].reset_index())
+    write_parquet(draft, "golden", scored["golden"])
     if scored["matches"] is not None:
-        write_frame(folder / "matches.parquet", scored["matches"], run_id)
+        write_frame(draft, "matches", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
     rows = summary.astype(object).where(summary.notna(), None).to_dict("index")
     values = {
         metric: {k: v for k, v in row.items() if _is_told(k, v)} for metric, row in rows.items()
     }
-    write_json(
-        folder / "metrics.json",
+    draft.write_json(
+        "metrics",
         {
             "run_id": run_id,
             **{k: v for k, v in scored["scoring"].items() if k != "provenance"},
@@ -149,7 +146,7 @@ def write_scores(
 
 
 def _is_told(name: str, value: object) -> bool:
-    """Return whether metrics.json names a value: cautions and clusters only where there are any."""
+    """Return whether the metrics name a value: cautions and clusters only where there are any."""
     return bool(value) if name in ("caution", "cluster", "n_clusters", "n_clustered") else True
 
 
@@ -173,18 +170,19 @@ def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
 def read_run(run: StoredRun, runs: pd.DataFrame) -> Results:
     """Read a run as it was saved; `runs` is its row of the runs frame."""
     frames: dict[str, Any] = {
-        kind: read_frame(run.folder / f"{kind}.parquet", kind)
+        kind: read_frame(run.table(kind), kind)
         for kind in FRAMES
-        if kind == "responses" or (run.folder / f"{kind}.parquet").exists()
+        if kind == "responses" or kind in run.entries
     }
     return Results(
         runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames
     )
 
 
-def read_metrics(file: Place) -> pd.DataFrame:
-    """Read a `metrics.json`: one row per metric."""
-    content = read_json(file)
+def read_metrics(run: StoredRun) -> pd.DataFrame:
+    """Read the metrics of a run: one row per metric."""
+    file = run.table("metrics")
+    content = json_object(file.read_bytes(), str(file))
     metrics = content.get("metrics")
     if (
         not isinstance(metrics, dict)
@@ -192,7 +190,7 @@ def read_metrics(file: Place) -> pd.DataFrame:
         or not all(isinstance(values, dict) for values in metrics.values())
     ):
         raise DataError(
-            "not what a metrics.json holds",
+            "not what a store writes",
             file=str(file),
             field="metrics",
             allowed="run_id, and an object of values per metric",
@@ -231,14 +229,9 @@ def read_runs(
     """
     about = about.assign(run_id=about["run_id"].astype("str")).reset_index(drop=True)
     try:
-        files = [file_names(run.folder) for run in runs]
         frames: dict[str, Any] = {}
         for kind in kinds if "responses" in kinds else ("responses", *kinds):
-            found = [
-                n
-                for n, names in enumerate(files)
-                if kind == "responses" or f"{kind}.parquet" in names
-            ]
+            found = [n for n, run in enumerate(runs) if kind == "responses" or kind in run.entries]
             tables = {
                 n: _table(runs[n], kind, without if kind in ("hits", "chunks") else ())
                 for n in found
@@ -258,7 +251,7 @@ def read_runs(
 
 def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
     """Read a table of one run without its run_id, which must be the same in every row."""
-    with open_parquet(run.folder / f"{kind}.parquet") as source:
+    with open_parquet(run.table(kind)) as source:
         table = source.read(
             known_columns(columns_without(source, without), kind),
             use_threads=source.metadata.num_rows > MANY_ROWS,

@@ -18,7 +18,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.store import tables as run_tables
-from ragscore.store.files import LENGTHS_KEY, RESPONSES_KEY
+from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
 from ragscore.store.part_scoring import run_each
 
 pytest.importorskip("s3fs")

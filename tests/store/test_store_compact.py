@@ -19,7 +19,7 @@ import ragscore as rs
 from ragscore.store import compact
 from ragscore.store import runs as stored
 from ragscore.store.catalogue import open_catalogue
-from ragscore.store.files import write_parquet
+from ragscore.store.parquet import write_parquet
 from ragscore.store.run_cache import CACHE_KEY, load_cache
 from ragscore.store.runs import stored_runs
 
@@ -249,7 +249,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
 def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_path, monkeypatch):
     store = rs.RunStore(tmp_path)
     store.save(runs(3))
-    monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
+    monkeypatch.setattr("ragscore.store.places.SETTLED_NS", -1)
     assert store.runs()["system"].tolist() == ["bm25", "dense", "bm25"]
     seen = store._open()
     assert store._open() is seen
@@ -285,7 +285,7 @@ def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, 
 @pytest.fixture
 def settled(monkeypatch):
     """Files count as written a while ago."""
-    monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
+    monkeypatch.setattr("ragscore.store.places.SETTLED_NS", -1)
 
 
 def opened(root):

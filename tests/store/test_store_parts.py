@@ -18,7 +18,7 @@ import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
-from ragscore.store.files import LENGTHS_KEY, packed
+from ragscore.store.parquet import LENGTHS_KEY, packed
 from ragscore.store.part_scoring import BATCH_ROWS, batches_of, run_each, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
 

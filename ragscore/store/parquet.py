@@ -1,0 +1,210 @@
+"""Read and write the tables of a store as Parquet; errors name the file."""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.frames.data import KINDS, conform
+from ragscore.frames.errors import DataError
+from ragscore.store.checked import StoredFile
+from ragscore.store.draft import Draft
+
+_TEXTS_OF_FEW_VALUES = (
+    "path",
+    "heading",
+    "chunker_version",
+    "span_unit",
+    "score_kind",
+    "rule",
+    "level",
+)
+# Page checksums are for others who read the tables; a store verifies more than pages.
+WRITTEN_WITH = {"compression": "zstd", "write_page_checksum": True}
+# Keys of a file's metadata: the response of the run that each row group begins at, and the number
+# of rows of each response, where rows lie in the order of the responses.
+RESPONSES_KEY = b"ragscore.responses"
+LENGTHS_KEY = b"ragscore.lengths"
+# The first row of each row group, and the first response that it holds rows of.
+Groups = tuple[list[int], list[int]]
+Lengths = npt.NDArray[np.int32]
+
+
+def read_parquet(file: StoredFile, columns: list[str] | None = None) -> pd.DataFrame:
+    """Read a Parquet table, or these columns of it."""
+    with open_parquet(file) as source:
+        return source.read(columns).to_pandas()
+
+
+@contextmanager
+def open_parquet(
+    file: StoredFile, read_dictionary: list[str] | None = None
+) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file to read parts of it; columns of `read_dictionary` stay codes."""
+    try:
+        with (
+            file.open() as opened,
+            pq.ParquetFile(opened, read_dictionary=read_dictionary or None) as source,
+        ):
+            yield source
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
+        ) from error
+
+
+def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
+    """Return the column names of a table except these; "x_*" are all columns of your own."""
+    return [
+        name
+        for name in file.schema_arrow.names
+        if name not in without and not ("x_*" in without and name.startswith("x_"))
+    ]
+
+
+def known_columns(names: Iterable[str], kind: str) -> list[str]:
+    """Return the names of columns that are declared for this kind of frame."""
+    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
+    return [name for name in names if name in known or str(name).startswith(prefixes)]
+
+
+def read_frame(file: StoredFile, kind: str) -> pd.DataFrame:
+    """Read a table as a frame of this kind, without undeclared columns."""
+    frame = read_parquet(file)
+    try:
+        return conform(frame[known_columns(frame.columns, kind)], kind)
+    except DataError as error:
+        raise DataError(
+            error.found, file=str(file), field=error.field, allowed=error.allowed
+        ) from error
+
+
+def write_frame(
+    draft: Draft,
+    kind: str,
+    frame: pd.DataFrame,
+    run_id: str,
+    groups: Groups | None = None,
+    lengths: Lengths | None = None,
+) -> None:
+    """Write a frame of one run; every table carries its run, shared frames too."""
+    rows, notes = None, {}
+    if groups is not None:
+        rows, notes[RESPONSES_KEY] = groups[0], json.dumps(groups[1])
+    if lengths is not None:
+        notes[LENGTHS_KEY] = packed(lengths)
+    write_parquet(draft, kind, of_run(frame, run_id), rows, notes)
+
+
+def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """Return the frame with the run in every row."""
+    with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
+    return with_run.assign(
+        run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])
+    )
+
+
+def write_parquet(
+    draft: Draft,
+    kind: str,
+    frame: pd.DataFrame,
+    rows: list[int] | None = None,
+    notes: dict[bytes, str] | None = None,
+) -> None:
+    """Write a table. Ids are written as dictionaries: small, and fast to join when read.
+
+    Parameters
+    ----------
+    rows
+        The first rows of its row groups; one group by default.
+    notes
+        Values for the file's metadata. They are not in the schema, so whoever writes the table
+        elsewhere, in another order, doesn't carry them along.
+    """
+    table = as_table(frame)
+    with (
+        draft.create(kind) as out,
+        pq.ParquetWriter(out, table.schema, **_options(table)) as writer,
+    ):
+        for first, last in pairwise([*(rows or [0]), table.num_rows]):
+            writer.write_table(
+                table.slice(first, last - first), row_group_size=max(last - first, 1)
+            )
+        writer.add_key_value_metadata(notes or {})
+
+
+def as_table(frame: pd.DataFrame) -> pa.Table:
+    """Return the arrow table that is written of a frame."""
+    columns = {
+        name: column.astype("category") if name == "run_id" else column
+        for name, column in frame.items()
+    }
+    return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
+
+
+def packed(lengths: Lengths) -> str:
+    """Pack numbers of rows for a file's metadata; mostly all are equal and compress well."""
+    return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1)).decode("ascii")
+
+
+def lengths_of(file: pq.ParquetFile) -> Lengths | None:
+    """Return the number of rows of each response; None if the file doesn't say it legibly."""
+    try:
+        return np.frombuffer(
+            zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4"
+        )
+    except (KeyError, ValueError, zlib.error):
+        return None
+
+
+def write_groups(
+    draft: Draft,
+    kind: str,
+    tables: Iterable[tuple[pa.Table, int]],
+    lengths: Lengths | None = None,
+) -> list[int]:
+    """Write tables of the same columns as the row groups of one file.
+
+    Each comes with the response that it begins at. Return those.
+    """
+    begins: list[int] = []
+    with draft.create(kind) as out, ExitStack() as stack:
+        for table, begin in tables:
+            if not begins:
+                writer = stack.enter_context(pq.ParquetWriter(out, table.schema, **_options(table)))
+            writer.write_table(table, row_group_size=max(len(table), 1))
+            begins.append(begin)
+        if len(begins) > 1:
+            writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
+        if begins and lengths is not None:
+            writer.add_key_value_metadata({LENGTHS_KEY: packed(lengths)})
+    return begins
+
+
+def _options(table: pa.Table) -> dict[str, Any]:
+    ids = [
+        name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES
+    ]
+    return WRITTEN_WITH | {"use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
+
+
+def check_columns(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse columns that Parquet can't hold: values of several types."""
+    for name in [name for name, column in frame.items() if column.dtype == object]:
+        try:
+            pa.array(frame[name], from_pandas=True)
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"values of several types ({error})",
+                field=f"{kind}.{name}",
+                allowed="values of one type, such as text",
+            ) from error
