@@ -28,8 +28,7 @@ from ragscore.store.store import RunStore
 # The refusal threshold as tuned on the four systems (data/README.md), the same for every run.
 REFUSE_BELOW = -0.0488
 COMMITTABLE = (
-    "# No texts of the manuals are in here, so the tables may be"
-    " committed.\n.staging-*\n.lock\n"
+    "# No texts of the manuals are in here, so the tables may be committed.\n.staging-*\n.lock\n"
 )
 
 

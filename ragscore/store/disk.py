@@ -99,7 +99,14 @@ def put_in_place(
         except BaseException:
             staging.unlink(missing_ok=True)
             raise
-        sync_folder(file.parent)
+        try:
+            sync_folder(file.parent)
+        except OSError as error:
+            raise DataError(
+                f"is in place, but a power cut may undo it: {error.strerror}",
+                file=str(file),
+                allowed="a sound disk; save again to be sure",
+            ) from error
 
 
 @contextmanager

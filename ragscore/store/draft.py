@@ -184,10 +184,11 @@ def put(
             assert isinstance(file, RemotePath)
             objects.put_in_place(file, written, before.digest, draft.check_there)
     except BaseException as error:
-        is_known = isinstance(file, Path) or isinstance(error, (OvertakenError, DataError))
+        is_known = isinstance(file, Path) or isinstance(error, OvertakenError)
         # After an error of object storage the request may still arrive: its files must be there.
-        if is_known and bytes_if_there(file) != written:
-            draft.discard()
+        with suppress(OSError):
+            if is_known and bytes_if_there(file) != written:
+                draft.discard()
         raise
     sweep(draft.folder, State(digest_of(written), named, listed), now)
 
@@ -199,7 +200,10 @@ def sweep(folder: Place, state: State, now: datetime | None = None) -> None:
     """
     now = now or datetime.now(UTC)
     named = {entry.name for entry in state.files.values()}
-    for name in file_names(folder) - named:
+    there = set[str]()
+    with suppress(Exception):
+        there = file_names(folder)
+    for name in there - named:
         if not (name.startswith(STAGING) or is_file_name(name)):
             continue
         with suppress(Exception):
@@ -237,9 +241,9 @@ def writing(place: Place, kept: str) -> Iterator[None]:
         if isinstance(error, DataError) or not is_storage_error(error):
             raise
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        file = getattr(error, "filename", None)
+        file = str(getattr(error, "filename", None))
         raise DataError(
             f"could not be written ({reason}); {kept}",
-            file=str(place) if not isinstance(file, str) else file,
+            file=file if Path(file).is_absolute() else str(place),
             allowed="room and the right to write there, then the same again",
         ) from error

@@ -69,7 +69,14 @@ def put_in_place(
             raise
         except Exception as error:
             # An answer may have been lost, and the request sent again: the storage itself tells.
-            found = bytes_if_there(file)
+            try:
+                found = bytes_if_there(file)
+            except Exception:
+                raise DataError(
+                    f"no answer ({error}), so it isn't known whether this was written",
+                    file=str(file),
+                    allowed="look at store.runs() when the storage answers again",
+                ) from error
             if found == content:
                 return
             if digest_of(found) != expected:

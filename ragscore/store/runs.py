@@ -150,7 +150,16 @@ def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
             field="run_id",
             allowed="a run.json as the store writes it",
         )
-    return StoredRun(root, name, described, digest_of(content) or "")
+    run = StoredRun(root, name, described, digest_of(content) or "")
+    if folder_of(root, run.run_id).name != name:
+        raise DataError(
+            f"found {run.run_id!r}, whose folder is {folder_of(root, run.run_id).name!r}",
+            file=file,
+            field="run_id",
+            allowed="each run in its own folder; for a copy under another name, load the run,"
+            " rename it and save it",
+        )
+    return run
 
 
 def folder_of(root: Place, run_id: str) -> Place:
