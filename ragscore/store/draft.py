@@ -79,8 +79,11 @@ class Draft:
         self.root, self.folder = root, folder
         self.entries: dict[str, FileEntry] = {}
         self._token = uuid4().hex[:12]
-        if isinstance(folder, Path):
-            disk.make_folder(folder)
+        self._make_folder()
+
+    def _make_folder(self) -> None:
+        if isinstance(self.folder, Path):
+            self.folder.mkdir(exist_ok=True)
 
     @contextmanager
     def create(self, kind: str, suffix: str = "parquet") -> Iterator[SummingWriter]:
@@ -88,8 +91,7 @@ class Draft:
         before = self.entries.get(kind)
         token = self._token if before is None else uuid4().hex[:12]
         place = self.folder / f"{kind}-{token}.{suffix}"
-        if isinstance(self.folder, Path):  # a writer that gave up may have removed it since
-            disk.make_folder(self.folder)
+        self._make_folder()  # a writer that gave up may have removed it since
         opened = disk.new_file if isinstance(place, Path) else objects.new_object
         with opened(place) as out:  # type: ignore[arg-type]
             yield out
@@ -114,18 +116,6 @@ class Draft:
         if isinstance(self.folder, Path):
             with suppress(OSError):
                 self.folder.rmdir()
-
-    def check_there(self) -> None:
-        """Raise an error if files are gone again, as after a folder was removed."""
-        lost = [
-            one.name for one in self.entries.values() if one.name not in file_names(self.folder)
-        ]
-        if lost:
-            raise DataError(
-                f"{', '.join(lost)} vanished while the run was written",
-                file=str(self.folder),
-                allowed="the folder left alone meanwhile; then save again",
-            )
 
 
 def put(
@@ -177,12 +167,13 @@ def put(
             field="config",
             allowed="finite numbers, text, true, false and null",
         ) from error
+    own_names = [entry.name for entry in draft.entries.values()]
     try:
         if isinstance(file, Path) and isinstance(draft.root, Path):
-            disk.put_in_place(draft.root, file, written, before.digest, draft.check_there)
+            disk.put_in_place(draft.root, file, written, before.digest, own_names)
         else:
             assert isinstance(file, RemotePath)
-            objects.put_in_place(file, written, before.digest, draft.check_there)
+            objects.put_in_place(file, written, before.digest, own_names)
     except BaseException as error:
         is_known = isinstance(file, Path) or isinstance(error, OvertakenError)
         # After an error of object storage the request may still arrive: its files must be there.

@@ -6,8 +6,9 @@ can at least create a file that isn't there: there a lock file stands for the ti
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -16,7 +17,7 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.store.checked import SummingWriter, digest_of
 from ragscore.store.disk import PATIENCE, OvertakenError, new_file
-from ragscore.store.places import RemotePath, bytes_if_there
+from ragscore.store.places import RemotePath, bytes_if_there, file_names
 
 # File systems in memory look whether a file is there, and then write it: not in one step.
 _IN_THIS_PROCESS = Lock()
@@ -32,17 +33,15 @@ def new_object(file: RemotePath) -> Iterator[SummingWriter]:
         file.fs.put_file(str(local), file.path)
 
 
-def put_in_place(
-    file: RemotePath, content: bytes, expected: str | None, check: Callable[[], None]
-) -> None:
+def put_in_place(file: RemotePath, content: bytes, expected: str | None, names: list[str]) -> None:
     """Put a file in place of the one of this digest (None: of none), unless that has changed.
-
-    `check` is called just before.
 
     Raises
     ------
     OvertakenError
         Somebody else was first. Nothing has changed.
+    FileNotFoundError
+        One of the files beside it that it names is not there.
     """
     fs = file.fs
     with _IN_THIS_PROCESS:
@@ -50,20 +49,20 @@ def put_in_place(
             if expected is None:
                 if bytes_if_there(file) is not None:
                     raise OvertakenError
-                check()
+                _check_there(file, names)
                 fs.pipe_file(file.path, content, mode="create")
             elif _is_s3(fs):
                 fs.invalidate_cache()
                 tag = fs.info(file.path)["ETag"]
                 if digest_of(bytes_if_there(file)) != expected:
                     raise OvertakenError
-                check()
+                _check_there(file, names)
                 fs.pipe_file(file.path, content, IfMatch=tag)
             else:
                 with _lock_file(file):
                     if digest_of(bytes_if_there(file)) != expected:
                         raise OvertakenError
-                    check()
+                    _check_there(file, names)
                     fs.pipe_file(file.path, content)
         except OvertakenError:
             raise
@@ -84,6 +83,12 @@ def put_in_place(
             raise
         finally:
             fs.invalidate_cache()
+
+
+def _check_there(file: RemotePath, names: list[str]) -> None:
+    folder = RemotePath(file.fs, file.path.rpartition("/")[0])
+    if lost := sorted(set(names) - file_names(folder)):
+        raise FileNotFoundError(ENOENT, "not there", f"{folder}/{lost[0]}")
 
 
 def _is_s3(fs: Any) -> bool:
