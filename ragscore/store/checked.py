@@ -342,11 +342,15 @@ def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
     written = written.replace(b"\r\n", b"\n")
     seal = _SEAL.search(written)
     head = written[: seal.start()] if seal is not None else b""
-    if seal is None or hashlib.sha256(head).hexdigest()[:DIGEST_LENGTH].encode() != seal[1]:
+    if seal is None:
         raise DataError(
-            "damaged since it was written, or changed by hand: it doesn't agree with its checksum"
-            if seal is not None
-            else "without its checksum, so not as a store writes it",
+            "without its checksum, so not as a store writes it",
+            file=str(file),
+            allowed="runs that a store saved; rs.load_results reads the files of other tools",
+        )
+    if hashlib.sha256(head).hexdigest()[:DIGEST_LENGTH].encode() != seal[1]:
+        raise DataError(
+            "damaged since it was written, or changed by hand: it doesn't agree with its checksum",
             file=str(file),
             allowed="a sound copy of the file, or the run saved again with overwrite=True; the"
             " tables beside it and the other runs are not affected",
