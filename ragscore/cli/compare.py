@@ -26,6 +26,7 @@ from ragscore.cli.options import (
     refuse_beside_profile,
 )
 from ragscore.frames.data import DataError
+from ragscore.io.output import write_text
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
@@ -154,8 +155,7 @@ def _compare(args: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     if args.write_report:
-        file = _folder(args, candidate) / "report.md"
-        file.write_text(cmp.to_markdown(), encoding="utf-8")
+        file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
         print(f"ragscore: wrote {file}", file=sys.stderr)
 
 

@@ -19,7 +19,8 @@ from ragscore.cli.options import (
     reading,
 )
 from ragscore.cli.score import readable
-from ragscore.collecting.run import collect, refuse_finished
+from ragscore.collecting.journal import refuse_finished
+from ragscore.collecting.run import collect
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Golden, Results, records_of
@@ -168,7 +169,8 @@ def _run(args: argparse.Namespace) -> int:
         load_golden(_golden_file(args), **reading(args, "golden_")),
         Path(args.out) if args.out else Path("runs", _folder(args)),
     )
-    refuse_finished(out, args.fresh)  # before the system is built, which may take minutes
+    if not args.fresh:
+        refuse_finished(out)  # before the system is built, which may take minutes
     sent = {
         option: getattr(args, option)
         for option in (

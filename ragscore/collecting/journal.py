@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,8 +22,8 @@ from typing import Any, BinaryIO
 
 from ragscore.analysis.harness_files import config_hash
 from ragscore.frames.config import dumped, flat
-from ragscore.frames.errors import DataError
-from ragscore.io.output import json_line
+from ragscore.frames.errors import DataError, plural
+from ragscore.io.output import json_line, sync_folder
 
 JOURNAL_NAME = ".per_query.journal"
 LIBRARIES = (
@@ -42,16 +42,48 @@ class Journal:
     done: dict[str, dict[str, Any]]
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add a record; it is on disk when this returns."""
-        write_line(self.handle, record)
+        """Add a record; it is on disk when this returns.
+
+        Raises
+        ------
+        DataError
+            The disk is full or the like, now or at an earlier record.
+        """
+        try:
+            write_line(self.handle, record)
+        except OSError as error:
+            raise _unwritable(self.file, error, len(self.done)) from error
         self.done[record["query_id"]] = record
 
 
 def write_line(handle: BinaryIO, values: dict[str, Any]) -> None:
-    """Write a line of JSON and wait until it is on disk."""
-    handle.write((json_line(values) + "\n").encode())
-    handle.flush()
-    os.fsync(handle.fileno())
+    """Write a line of JSON and wait until it is on disk.
+
+    A line that can't be written whole is taken back, and the file is closed: no other may follow.
+    """
+    line = memoryview((json_line(values) + "\n").encode())
+    size = os.fstat(handle.fileno()).st_size
+    try:
+        while line:
+            line = line[handle.write(line) :]
+        os.fsync(handle.fileno())
+    except OSError:
+        with suppress(OSError):
+            handle.truncate(size)
+        with suppress(OSError):
+            handle.close()
+        raise
+
+
+def _unwritable(file: Path, error: OSError, n_answers: int = 0) -> DataError:
+    return DataError(
+        f"can't be written ({error.strerror or error})",
+        file=file,
+        allowed=f"the {plural(n_answers, 'answer')} that it holds are kept; the same call resumes"
+        " the run once the disk can be written to"
+        if n_answers
+        else "a folder that can be written to; nothing was asked",
+    )
 
 
 @contextmanager
@@ -63,18 +95,23 @@ def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> I
     Raises
     ------
     DataError
-        The journal was begun with other settings, another process is writing it, or a line before
-        the last is not a record.
+        The journal was begun with other settings, another process is writing it, a line before
+        the last is not a record, the folder can't be written to, or it holds a finished run.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / JOURNAL_NAME
-    with file.open("a+b") as handle:
-        _lock(handle, file)
+    handle = _locked(file)
+    with handle:
         lines = [] if fresh else _complete_lines(handle, file)
         if not lines:
-            handle.truncate(0)
-            write_line(handle, header)
-            sync_folder(folder)
+            if (folder / "per_query.jsonl").exists() and not fresh:
+                file.unlink()
+                refuse_finished(folder)
+            try:
+                handle.truncate(0)
+                write_line(handle, header)
+                sync_folder(folder)
+            except OSError as error:
+                raise _unwritable(file, error) from error
             yield Journal(file, handle, header, {})
             return
         first, *records = lines
@@ -82,14 +119,37 @@ def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> I
         yield Journal(file, handle, first, {record["query_id"]: record for record in records})
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk; Windows has no such step."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
+def refuse_finished(folder: Path) -> None:
+    """Raise a DataError if the folder holds a complete run."""
+    if (folder / "per_query.jsonl").exists() and not (folder / JOURNAL_NAME).exists():
+        raise DataError(
+            "a finished run is there",
+            file=folder / "per_query.jsonl",
+            allowed="another folder, or fresh=True (--fresh), which replaces it",
+        )
+
+
+def _locked(file: Path) -> BinaryIO:
+    """Open and lock the journal that has this name when both are done.
+
+    Between the two, another collector may have ended its run and removed it. It isn't buffered, so
+    that nothing is written later than it seems.
+    """
+    while True:
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            handle = file.open("a+b", buffering=0)
+        except OSError as error:
+            raise _unwritable(file, error) from error
+        try:
+            _lock(handle, file)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle.fileno()), file.stat()):
+                    return handle
+        except BaseException:
+            handle.close()
+            raise
+        handle.close()
 
 
 def _lock(handle: BinaryIO, file: Path) -> None:

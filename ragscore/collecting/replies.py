@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.record import Tables, read_record
+from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 
 _ANSWER_FIELDS = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
@@ -37,6 +38,10 @@ _CONFIG_OF_ANSWERS = {
 _HIT_NAMES = {"path": "doc_path", "heading": "heading_path", "text": "snippet"}
 _CITATION_NAMES = {"heading": "heading_path"}
 
+MAX_DEPTH = 100  # lists and objects inside each other; what writes and reads them recurses
+MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
+_TOO_LONG = 10**MAX_DIGITS
+
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
 """A query's record, and the config that its reply reports."""
 
@@ -55,7 +60,9 @@ def record_of(
         values = _reply_fields(plain(reply))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
-    if error is None and values.get("error"):
+    if error is not None:
+        error = plain(error)
+    elif values.get("error"):
         error = _text(values["error"])
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
@@ -78,13 +85,14 @@ def record_of(
         record["request"] = carried
     if attempts > 1:
         record["attempts"] = attempts
-    if (fault_text := _fault(record)) is not None:
+    config = _reported_config(values)
+    if (fault_text := _fault(record) or _fault_of_config(config)) is not None:
         hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
         raise AskError(
             f"the reply can't be read: {fault_text}",
             reply=record["hits_top_k"] if _fault(hits) is None else None,
         )
-    return record, _reported_config(values)
+    return record, config
 
 
 def _reply_fields(reply: Any) -> dict[str, Any]:
@@ -156,6 +164,16 @@ def _fault(record: dict[str, Any]) -> str | None:
     return None
 
 
+def _fault_of_config(config: dict[str, Any]) -> str | None:
+    """Return the fault that loading would find in a `run.json` with this config, if any."""
+    k = {"k": config["k"]} if isinstance(config.get("k"), int) else {}
+    try:
+        run_record({"run_id": "reply", "config": config, **k}, "reply")
+    except DataError as error:
+        return f"config.{error.field}: {error.found}; {error.allowed}"
+    return None
+
+
 def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
     """Return a reply's `config`, and versions in its answer or the same in all its hits."""
     hits, answer, config = values.get("hits"), values.get("answer"), values.get("config")
@@ -175,7 +193,7 @@ def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
     return found | (config if isinstance(config, dict) else {})
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return a value of Python, numpy or pandas as JSON values.
 
     NaN becomes null, and half a surrogate pair a question mark.
@@ -184,19 +202,25 @@ def plain(value: Any) -> Any:
     ------
     TypeError
         The value is not data.
+    ValueError
+        It is nested too deeply, or a number has too many digits.
     """
+    if not depth:
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, pd.DataFrame):
-        return plain(value.to_dict("records"))
+        return plain(value.to_dict("records"), depth)
     if isinstance(value, Mapping):
-        return {_text(key): plain(inner) for key, inner in value.items()}
+        return {_text(key): plain(inner, depth - 1) for key, inner in value.items()}
     if isinstance(value, (set, frozenset)):
-        return [plain(item) for item in sorted(value, key=repr)]
+        return [plain(item, depth - 1) for item in sorted(value, key=repr)]
     if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
-        return [plain(item) for item in value]
+        return [plain(item, depth - 1) for item in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return plain(value.item(), depth)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
+    if isinstance(value, int) and abs(value) >= _TOO_LONG:
+        raise ValueError(f"a whole number has more than {MAX_DIGITS} digits")
     if isinstance(value, (bool, int, type(None))):
         return value
     if isinstance(value, str):

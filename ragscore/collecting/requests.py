@@ -7,7 +7,7 @@ rather than an event loop, so that a running loop (as in Jupyter) does not matte
 import json
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any, TypeVar
@@ -227,7 +227,7 @@ def ask_all(
     requests: list[Request],
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Saved],
-) -> Iterator[Saved]:
+) -> Generator[Saved, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
     A worker saves a record before its next request, so at most one record per worker can be lost.
@@ -291,8 +291,13 @@ def ask(
         if wait := limiter.delay():
             sleep(wait)
         attempts, started = attempts + 1, perf_counter()
-        reply = system.ask(request, policy.timeout)
-        return record_of(request, reply, 1000 * (perf_counter() - started), attempts=attempts)
+        try:
+            reply = system.ask(request, policy.timeout)
+            return record_of(request, reply, 1000 * (perf_counter() - started), attempts=attempts)
+        except AskError:
+            raise
+        except Exception as error:  # whatever a reply holds, it ends no more than its query
+            raise AskError(f"{type(error).__name__}: {error}") from error
 
     def wait(state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome else None
@@ -313,8 +318,10 @@ def ask(
         return retrying(attempt)
     except AskError as error:
         elapsed_ms = 1000 * (perf_counter() - started)
-        text = str(error) or type(error).__name__
-        try:
-            return record_of(request, error.reply, elapsed_ms, text, attempts)
-        except AskError as fault:
-            return record_of(request, fault.reply, elapsed_ms, text, attempts)
+        text, reply = str(error) or type(error).__name__, error.reply
+        for _ in range(2):
+            try:
+                return record_of(request, reply, elapsed_ms, text, attempts)
+            except Exception as fault:  # what of the reply a record can hold is kept
+                reply = getattr(fault, "reply", None)
+        return record_of(request, None, elapsed_ms, text, attempts)

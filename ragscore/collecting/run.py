@@ -8,20 +8,19 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ragscore.collecting.journal import (
-    JOURNAL_NAME,
     Journal,
     code_version,
     environment,
     new_run_id,
     now,
     open_journal,
+    refuse_finished,
     run_description,
-    sync_folder,
 )
 from ragscore.collecting.replies import RecordAndConfig
 from ragscore.collecting.requests import (
@@ -87,8 +86,9 @@ def collect(
     there.
 
     A query that fails is recorded with its error and does not stop the run. If only the answer
-    failed, the hits are kept. Each record is on disk before it counts: after Ctrl-C or a crash, the
-    same call resumes the run.
+    failed, the hits are kept. A reply of more than 10 MB fails, too; a mapping's `max_bytes` sets
+    another limit. Redirects of an endpoint are not followed. Each record is on disk before it
+    counts: after Ctrl-C or a crash, the same call resumes the run.
 
     Parameters
     ----------
@@ -122,10 +122,10 @@ def collect(
     limit, sample
         Only the first queries, or a random sample of this size, drawn with the seed (default 0).
     workers, timeout, retries, rate
-        Number of queries in flight; seconds per attempt; number of further attempts after
-        time-outs, lost connections, 429 and 5xx; maximal attempts per second. Retries wait for a
-        growing random time, or as long as the server asks. With `timeout=None`, a single worker is
-        the calling thread itself.
+        Number of queries in flight; seconds per attempt, from connecting to the last byte; number
+        of further attempts after time-outs, lost connections, 429 and 5xx; maximal attempts per
+        second. Retries wait for a growing random time, or as long as the server asks. With
+        `timeout=None`, a single worker is the calling thread itself.
     name
         The system's name; by default that of the function, host or program.
     run_id, suite, repeat
@@ -190,7 +190,8 @@ def collect(
     header = _journal_header(identity, snapshot, requests, collector)
     folder = Path(out)
     try:
-        refuse_finished(folder, fresh)
+        if not fresh:
+            refuse_finished(folder)
         with open_journal(folder, header, fresh) as journal:
             if described is not None:
                 journal.header["run"]["note"] = described
@@ -202,16 +203,6 @@ def collect(
     for note in notes:
         warn(note)
     return load_results(folder / "per_query.jsonl")
-
-
-def refuse_finished(folder: Path, fresh: bool) -> None:
-    """Raise a DataError if the folder holds a complete run, unless it may be replaced."""
-    if (folder / "per_query.jsonl").exists() and not (folder / JOURNAL_NAME).exists() and not fresh:
-        raise DataError(
-            "a finished run is there",
-            file=folder / "per_query.jsonl",
-            allowed="another folder, or fresh=True (--fresh), which replaces it",
-        )
 
 
 def _journal_header(
@@ -279,10 +270,11 @@ def _ask_missing(
         disable=not progress,
     ) as bar:
         try:
-            for is_failed in ask_all(system, missing, policy, save):
-                n_failed += is_failed
-                bar.set_postfix(failed=n_failed, refresh=False)
-                bar.update()
+            with closing(ask_all(system, missing, policy, save)) as answers:
+                for is_failed in answers:
+                    n_failed += is_failed
+                    bar.set_postfix(failed=n_failed, refresh=False)
+                    bar.update()
         except KeyboardInterrupt as stopped:
             stopped.add_note(
                 f"{len(journal.done)} answers are in {journal.file}; the same call resumes the run"
@@ -306,11 +298,7 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
     problems, tables = Problems(run["run_id"], strict=True), Tables()
     for line, record in enumerate(records, 2):
         read_record(Row(record, line), tables, problems)
-    file = write_per_query(results_of(dict(run), tables, problems), folder)
-    for written in (file, folder / "run.json"):
-        with written.open("rb") as handle:
-            os.fsync(handle.fileno())
-    sync_folder(folder)
+    write_per_query(results_of(dict(run), tables, problems), folder)
     journal.file.unlink()
     errors = [record["error"] for record in records if record["error"] is not None]
     if len(errors) == len(records):

@@ -21,6 +21,7 @@ from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
 from ragscore.frames.data import Golden, Results
 from ragscore.io.load import load_golden
+from ragscore.io.output import write_text
 from ragscore.store.draft import Draft, State, put, remove
 from ragscore.store.runs import RUN_FILE, stored_runs
 from ragscore.store.store import RunStore
@@ -281,8 +282,7 @@ def history_store(folder: Path) -> RunStore:
 
     They hold ids, scores and the answerer's own words, and no text of the manuals.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ".gitignore").write_text(COMMITTABLE, encoding="utf-8")
+    write_text(folder / ".gitignore", COMMITTABLE)
     return RunStore(folder)
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.demo.corpus import MAX_CHARS
+from ragscore.io.output import replacing
 
 MODEL = "all-MiniLM-L6-v2 (int8 ONNX)"
 MAX_TOKENS = 128
@@ -216,11 +217,9 @@ class Index:
             np.concatenate(tokens),
             np.cumsum([0, *map(len, tokens)]),
         )
-        self.cache.mkdir(parents=True, exist_ok=True)
         for file, array in zip(files, arrays, strict=True):
-            staging = file.with_suffix(".staging.npy")
-            np.save(staging, array)
-            staging.replace(file)
+            with replacing(file) as out:
+                np.save(out, array)
         return arrays[0], arrays[1], arrays[2]
 
     @cached_property

@@ -20,6 +20,7 @@ from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.typing import Values
 from ragscore.golden.coverage import coverage
 from ragscore.io.load import load_golden
+from ragscore.io.output import write_text
 from ragscore.io.per_query_write import write_per_query
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
@@ -68,7 +69,7 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
     _report_scores(results, golden, report)
     cmp = compare_runs(results, golden, BASELINE, CANDIDATE)
     for folder in (store.path(cmp.candidate), out):
-        (folder / "report.md").write_text(cmp.to_markdown(), encoding="utf-8")
+        write_text(folder / "report.md", cmp.to_markdown())
     report(f"\n{cmp!r}\n\nruns: {store.root}\nreport: {out / 'report.md'}")
     return cmp
 

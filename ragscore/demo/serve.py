@@ -4,13 +4,16 @@
 systems; `DemoServer` serves any system in a notebook or a test.
 """
 
+import io
 import json
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,7 +27,9 @@ from ragscore.io.source import describe, parse_json
 
 PORT = 9000  # where the chatbot framework listens
 LONGEST = 1_000_000  # bytes of a request
-PATIENCE = 60.0  # seconds to wait for the rest of a request, and on a connection that is kept open
+LONGEST_HEAD = 65_536  # bytes of a request's first line and headers
+PATIENCE = 60.0  # seconds until a request is there whole, and for the next on an open connection
+CONNECTIONS = 128  # at once
 _HIT_NAMES = {"rel_path": "doc_path", "text": "snippet", "score_final": "score"}
 _CITATION_NAMES = {"rel_path": "path"}
 _KINDS: dict[str, tuple[type, str]] = {
@@ -37,14 +42,16 @@ Object = dict[str, Any]
 
 
 class DemoServer:
-    """Serve systems on 127.0.0.1 until closed.
+    """Serve systems on 127.0.0.1 until closed, to programs of this machine.
 
     `with DemoServer({"mine": search}) as server: rs.collect(server.url, golden, out)`. A request is
     `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ..., "folders": ...}`:
     `mode` names the system and may be left out if there is only one; all else goes to the system,
     and what it can't be told is refused. Errors are `{"error": ...}`: 400 no JSON object, 404
     another address, 422 a field that can't be used, 500 the system failed; hits found all the same
-    are in the debug part.
+    are in the debug part. Web pages are refused (403), and names for this machine other than
+    127.0.0.1, localhost and [::1] (421), so that no page in a browser can ask the systems. A
+    request has at most a minute and 1 MB; more than 128 connections at once are told 503.
 
     Parameters
     ----------
@@ -75,7 +82,8 @@ class DemoServer:
         self.systems = {mode: as_system(system, mode) for mode, system in systems.items()}
         self.coverage: Object = plain(dict(coverage or {}))
         self._http = _bound(port, _handler(self))
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self.port = int(self._http.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(
             target=self._http.serve_forever,
             kwargs={"poll_interval": 0.05},
@@ -310,17 +318,126 @@ class _Http(ThreadingHTTPServer):
     # Connections that may wait; with the default of five, further clients wait a second.
     request_queue_size = 128
 
+    def __init__(self, *given: Any) -> None:
+        self.places = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(*given)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self.places.acquire(blocking=False):
+            super().process_request(request, client_address)
+            return
+        with suppress(OSError):
+            request.settimeout(0)  # a new connection has room for these few bytes
+            request.sendall(_BUSY)
+        self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: clients may leave, and errors of systems are replies."""
+
+
+_TOLD = b'{"error": "too many are served"}'
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_TOLD), _TOLD)
+)
+
+
+class _TooLong(Exception):
+    """A request has more bytes than it may have."""
+
+
+class _Request(io.RawIOBase):
+    """The bytes of one request after the other, each with a deadline and a greatest number.
+
+    The time limit of a socket holds for each wait, and begins anew with each byte of a client that
+    drips.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection, self.deadline, self.n_left = connection, 0.0, 0
+
+    def expect(self, n_bytes: int) -> None:
+        """Give what follows so many bytes more, and the whole time."""
+        self.n_left = n_bytes
+        self.restart()
+
+    def restart(self) -> None:
+        """Give what follows the whole time."""
+        self.deadline = monotonic() + PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self.n_left <= 0:
+            raise _TooLong
+        self.connection.settimeout(max(self.deadline - monotonic(), 0.001))
+        n = self.connection.recv_into(memoryview(buffer)[: self.n_left])
+        self.n_left -= n
+        return n
+
+
+def _refusal(headers: Message, target: str, port: int) -> tuple[int, str] | None:
+    """Return status and reason if a request is not from a program that means this server.
+
+    A page in a browser may send requests to this machine: under a name of its own that leads here,
+    which the host shows, or from its own origin, which browsers name.
+    """
+    hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    hosts += [host.removesuffix(":80") for host in hosts if port == 80]
+    given = [*headers.get_all("Host", []), *filter(None, [urlsplit(target).netloc])]
+    if not given or any(host.strip().lower() not in hosts for host in given):
+        return 421, f"the host is {given[0] if given else 'missing'}; {hosts[0]}"
+    origins = headers.get_all("Origin", [])
+    own = [f"http://{host}" for host in hosts]
+    if any(origin.strip().lower() not in own for origin in origins):
+        return 403, "web pages of other origins are not answered"
+    sites = headers.get_all("Sec-Fetch-Site", [])
+    if any(site.strip().lower() not in ("same-origin", "none") for site in sites):
+        return 403, "web pages of other origins are not answered"
+    return None
 
 
 def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = PATIENCE
         # Headers and body are sent one after the other; with Nagle's algorithm the body would wait
         # 40 ms.
         disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile.close()
+            self.received = _Request(self.connection)
+            self.rfile = self.buffered = io.BufferedReader(self.received)
+
+        def handle_one_request(self) -> None:
+            self.received.expect(LONGEST_HEAD)
+            with suppress(TimeoutError, _TooLong):
+                if self.buffered.peek(1):
+                    self.received.restart()  # waiting for a request took none of its time
+                    super().handle_one_request()
+                    return
+            self.close_connection = True
+
+        def parse_request(self) -> bool:
+            try:
+                if not super().parse_request():
+                    return False
+                refused = _refusal(self.headers, self.path, server.port)
+            except _TooLong:
+                refused = 431, f"the headers have more than {LONGEST_HEAD} bytes"
+            except ValueError as error:
+                refused = 400, f"the address can't be read ({error})"
+            if refused is not None:
+                self.send_error(*refused)
+            return refused is None
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
@@ -329,7 +446,12 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
                     400, f"Content-Length is {length or 'missing'}; at most {LONGEST} bytes"
                 )
                 return
-            self._send(*server.answer(self.path, self.rfile.read(int(length))))
+            self.received.expect(int(length) + 1)
+            content = self.rfile.read(int(length))
+            if len(content) < int(length):
+                self.close_connection = True  # the client has left
+                return
+            self._send(*server.answer(self.path, content))
 
         def do_GET(self) -> None:
             known = urlsplit(self.path).path == ASK
@@ -348,6 +470,7 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode(
                 "utf-8", "replace"
             )
+            self.connection.settimeout(PATIENCE)  # for all of the reply
             self.send_response(status)
             headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | (
                 {"Connection": "close"} if self.close_connection else {}

@@ -1,10 +1,19 @@
-"""Parts of all writers: whole files, JSON lines, and warnings of what a format can't hold."""
+"""Parts of all writers: whole files, JSON lines, and warnings of what a format can't hold.
 
+Every file outside of a store is written through `replacing`, `write_bytes` or `write_text`.
+"""
+
+import errno
 import gzip
+import hashlib
 import json
-from collections.abc import Iterable
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -23,18 +32,152 @@ def check_one_run(results: Results) -> None:
         )
 
 
-def write_text(path: str | Path, text: str) -> Path:
-    """Write a file, gzip if it ends in .gz; its folder is created.
+STAGED = ".staging"  # how the names of files end that are still being written
 
-    It is written beside and renamed, so that a crash leaves the old file or the new one.
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a file in UTF-8, gzip if it ends in .gz; see `replacing`."""
+    try:
+        data = text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{text[error.start]!r} is half a character", file=path, allowed="text as UTF-8 has it"
+        ) from error
+    return write_bytes(path, gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> Path:
+    """Write a file; see `replacing`."""
+    with replacing(path) as out:
+        out.write(data)
+    return Path(path)
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of an old one when it is complete.
+
+    It is written beside under a name of its own, and put in place by one rename once it is on
+    disk. Readers, and crashes at any moment, leave the old file or the new one. The folder is
+    created. A link stays one: the file that it leads to is replaced. What killed writers of this
+    file left beside it is removed.
+
+    Raises
+    ------
+    DataError
+        The disk is full, the folder can't be written to or is gone, and the like. It says what is
+        there now; nothing else is left beside.
     """
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    staging = file.with_name(f".{file.name}.staging")
-    data = text.encode()
-    staging.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
-    staging.replace(file)
-    return file
+    name, is_placed = Path(path), False
+    try:
+        file = Path(os.path.realpath(name))
+        if file.exists() and not file.is_file():
+            with file.open("wb") as opened:  # a pipe has no old content; a folder can't be opened
+                yield opened
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(file)
+        staging, out = _staged(file)
+        try:
+            with out:
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+                if file.exists():
+                    shutil.copymode(file, staging)
+                if os.name == "nt":  # which renames no file that is open
+                    out.close()
+                staging.replace(file)
+        except BaseException:
+            with suppress(OSError):
+                staging.unlink(missing_ok=True)
+            raise
+        is_placed = True
+        sync_folder(file.parent)
+    except OSError as error:
+        kept = "the file there is as it was" if name.exists() else "nothing was written"
+        raise DataError(
+            f"can't be written ({error.strerror or error})",
+            file=name,
+            allowed="the new file is there, but may not survive a power failure"
+            if is_placed
+            else kept,
+        ) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on disk, where a system has such a step."""
+    if os.name != "posix":
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder may be open for writing only
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems have no such step
+            raise
+    finally:
+        os.close(handle)
+
+
+def _staged(file: Path) -> tuple[Path, BinaryIO]:
+    """Create a file beside another, under a name that nobody else has, and lock it."""
+    while True:
+        staging = file.with_name(f"{_stem(file)}{secrets.token_hex(8)}{STAGED}")
+        out = staging.open("xb")
+        try:
+            _lock(out)
+            # Between its creation and its lock the file may have passed for an abandoned one.
+            if os.fstat(out.fileno()).st_nlink or os.name != "posix":
+                return staging, out
+        except BaseException:
+            out.close()
+            with suppress(OSError):
+                staging.unlink(missing_ok=True)
+            raise
+        out.close()
+
+
+def _remove_abandoned(file: Path) -> None:
+    """Remove what writers of this file left that were killed: what no process holds a lock on."""
+    stem = _stem(file)
+    with suppress(OSError):
+        with os.scandir(file.parent) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name.startswith(stem) and entry.name.endswith(STAGED)
+            ]
+        for name in names:
+            staging = file.with_name(name)
+            with suppress(OSError), staging.open("rb") as opened:
+                if _lock(opened):
+                    staging.unlink()
+
+
+def _stem(file: Path) -> str:
+    """Return how the names of a file's staged versions begin; no name may have over 255 bytes."""
+    own = file.name.encode("utf-8", "surrogateescape")
+    return f".{file.name if len(own) <= 200 else hashlib.sha256(own).hexdigest()[:32]}."
+
+
+def _lock(opened: BinaryIO) -> bool:
+    """Lock an open file for as long as it is open; False if another process has, or none can.
+
+    The lock ends with its process, however that ends. Windows has no such lock: there abandoned
+    files stay.
+    """
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:

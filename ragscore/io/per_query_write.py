@@ -5,7 +5,9 @@ is an error, never a silent change.
 """
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,14 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.io.citations import citation_and_span, heading_parts
-from ragscore.io.output import by_query, check_one_run, write_lines, write_text
+from ragscore.io.output import (
+    by_query,
+    check_one_run,
+    json_line,
+    replacing,
+    write_bytes,
+    write_lines,
+)
 from ragscore.io.record import (
     ANSWER_COLUMNS,
     ANSWER_FIELDS,
@@ -62,11 +71,38 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     """
     check_one_run(results)
     description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
-    file = write_lines(
-        path if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl", _records(results)
-    )
-    if file.name == "per_query.jsonl":
-        write_text(file.parent / "run.json", description + "\n")
+    file = path if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl"
+    if Path(file).name != "per_query.jsonl":
+        return write_lines(file, _records(results))
+    records = "".join(f"{json_line(record)}\n" for record in _records(results))
+    return _write_both(Path(file), records.encode(), f"{description}\n".encode())
+
+
+def _write_both(file: Path, records: bytes, description: bytes) -> Path:
+    """Write `per_query.jsonl` and `run.json`, never one run's records with another's description.
+
+    No file system puts two files in place in one step. So both are on disk before either is put in
+    place, and an older description goes before the records change: a kill in between leaves
+    records without a description.
+    """
+    beside = Path(os.path.realpath(file.parent / "run.json"))
+    removed: bytes | None = None
+    try:
+        with replacing(beside) as described, replacing(file) as out:
+            described.write(description)
+            out.write(records)
+            for part in (described, out):
+                part.flush()
+                os.fsync(part.fileno())
+            if file.exists() and beside.is_file() and beside.read_bytes() != description:
+                old = beside.read_bytes()
+                beside.unlink()
+                removed = old
+    except BaseException:
+        if removed is not None and not beside.exists():
+            with suppress(DataError):
+                write_bytes(beside, removed)
+        raise
     return file
 
 

@@ -9,6 +9,7 @@ import gzip
 import json
 import zlib
 from codecs import getincrementaldecoder
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -269,8 +270,8 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the members of a JSON object; a key that appears twice is a ValueError."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        twice = sorted({key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1})
-        raise ValueError(f"key {twice[0]!r} appears twice")
+        twice = min(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+        raise ValueError(f"key {twice!r} appears twice")
     return values
 
 

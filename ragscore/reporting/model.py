@@ -10,6 +10,7 @@ from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
 from ragscore.frames.render import dump, reload
+from ragscore.io.output import write_text
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
 from ragscore.reporting.sections import sections
@@ -109,7 +110,7 @@ class Report(ReportFrames):
         Raises
         ------
         DataError
-            Another ending.
+            Another ending, or the file can't be written; an older one is then as it was.
         """
         file = Path(path)
         forms = {
@@ -125,8 +126,7 @@ class Report(ReportFrames):
                 field="path",
                 allowed="a name that ends in .html, .md or .json",
             )
-        file.write_text(forms[file.suffix.lower()](), encoding="utf-8", newline="\n")
-        return file
+        return write_text(file, forms[file.suffix.lower()]())
 
     def __repr__(self) -> str:
         return (

@@ -431,7 +431,7 @@ def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
 
 
 def test_a_server_that_drips_is_a_time_out(plain_golden, out):
-    endless = Reply(text="", headers={"Content-Length": "1000000000"}, drips=True)
+    endless = Reply(text="", headers={"Content-Length": "1000000"}, drips=True)
     with Server(in_turn([endless], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.5, k=1)
     assert results.responses["error"].iloc[0] == "timed out after 0.5 s" and pd.isna(

@@ -10,9 +10,11 @@ import os
 import re
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from ragscore.collecting.secrets import hidden, secrets_in
@@ -25,6 +27,8 @@ CARRIED = ("filters", "vaults", "folders", "product", "tool")
 
 Request = dict[str, Any]
 """One query: `query`, `query_id`, and all known `SETTINGS`, `CARRIED` fields and other settings."""
+MAX_REPLY_BYTES = 10_000_000
+"""Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""
 SHOWN = 500  # characters of a failed command's output in its error
 
 
@@ -89,6 +93,11 @@ def timed_out(seconds: float | None) -> AskError:
     )
 
 
+def too_large(limit: int) -> AskError:
+    """Return the error of a query whose reply is larger than it may be."""
+    return AskError(f"the reply has more than {limit:,} bytes")
+
+
 def command_system(command: list[str], name: str | None = None) -> System:
     """Return a system that runs a command per query.
 
@@ -126,19 +135,15 @@ def _run(command: list[str], request: Request, seconds: float | None) -> Any:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            bufsize=0,
         )
     except OSError as error:
         raise AskError(f"can't be started: {error}") from error
     with process:
         try:
-            output, messages = (
-                stream.decode("utf-8", "replace")
-                for stream in process.communicate(sent, timeout=seconds)
-            )
-        except BaseException as error:
+            output, messages = _communicate(process, sent, seconds)
+        except BaseException:
             _kill(process)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise timed_out(seconds) from error
             raise
     try:
         reply, fault = parse_json(output), None
@@ -152,6 +157,53 @@ def _run(command: list[str], request: Request, seconds: float | None) -> Any:
     return reply
 
 
+def _communicate(
+    process: "subprocess.Popen[bytes]", sent: bytes, seconds: float | None
+) -> tuple[str, str]:
+    """Return what a command prints, and the end of its messages.
+
+    `Popen.communicate` would hold any amount of both.
+    """
+    deadline = None if seconds is None else monotonic() + seconds
+    printed, messages = bytearray(), bytearray()
+
+    def write() -> None:
+        assert process.stdin is not None
+        with contextlib.suppress(OSError), process.stdin:
+            rest = memoryview(sent)
+            while rest:
+                rest = rest[process.stdin.write(rest) :]
+
+    def read() -> None:
+        assert process.stdout is not None
+        while len(printed) <= MAX_REPLY_BYTES and (part := process.stdout.read(65_536)):
+            printed.extend(part)
+
+    def read_messages() -> None:
+        assert process.stderr is not None
+        while part := process.stderr.read(65_536):
+            messages.extend(part)
+            del messages[: -4 * SHOWN]
+
+    threads = [
+        threading.Thread(target=step, name="ragscore-command", daemon=True)
+        for step in (read, read_messages, write)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(None if deadline is None else max(deadline - monotonic(), 0))
+        if thread.is_alive():
+            raise timed_out(seconds)
+        if len(printed) > MAX_REPLY_BYTES:
+            raise too_large(MAX_REPLY_BYTES)
+    try:
+        process.wait(None if deadline is None else max(deadline - monotonic(), 0))
+    except subprocess.TimeoutExpired as error:
+        raise timed_out(seconds) from error
+    return printed.decode("utf-8", "replace"), messages.decode("utf-8", "replace")
+
+
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     """Kill the command and its children: they are a session, and thus a process group."""
     if hasattr(os, "killpg"):
@@ -159,4 +211,4 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
-    process.communicate()
+    process.wait()

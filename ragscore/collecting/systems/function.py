@@ -5,72 +5,18 @@ functions share one event loop in its own thread. They can therefore share a cli
 in Jupyter, whose own loop is already running.
 """
 
-import asyncio
-import contextlib
 import inspect
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
 from ragscore.collecting.systems.base import AskError, Request, System, timed_out
+from ragscore.collecting.systems.event_loop import EventLoop
 from ragscore.frames.errors import DataError
 
 QUERY_NAMES = ("query", "question")
-CANCEL_SECONDS = 5.0  # time for cancelled calls to end
-
-
-@dataclass
-class _EventLoop:
-    """An event loop in its own thread, started at first use."""
-
-    loop: asyncio.AbstractEventLoop | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def run(self, awaitable: Any, seconds: float | None) -> Any:
-        """Return the result of an awaitable, which is cancelled after so many seconds."""
-        with self.lock:
-            if self.loop is None:
-                self.loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True
-                ).start()
-        future = asyncio.run_coroutine_threadsafe(_limited(awaitable, seconds), self.loop)
-        return future.result()
-
-    def close(self) -> None:
-        """Cancel running calls and stop the thread; a call that resists is abandoned."""
-        if self.loop is not None:
-            with contextlib.suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(CANCEL_SECONDS)
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self.loop = None
-
-
-def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
-
-async def _limited(awaitable: Any, seconds: float | None) -> Any:
-    started = perf_counter()
-    try:
-        return await asyncio.wait_for(awaitable, seconds)
-    except TimeoutError as error:
-        if seconds is not None and perf_counter() - started >= seconds:
-            raise timed_out(seconds) from error
-        raise  # a time-out of its own, whose message tells more
-
-
-async def _cancel_others() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
@@ -80,7 +26,7 @@ def function_system(function: Callable[..., Any], name: str | None = None) -> Sy
     name.
     """
     call, takes, needs = _signature(function)
-    loop = _EventLoop()
+    loop = EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
         return _result(lambda: call(request), loop, seconds)
@@ -98,7 +44,7 @@ def two_step_system(
     """
     call_search, search_takes, search_needs = _signature(search)
     call_answer, answer_takes, answer_needs = _signature(answer, n_given=2)
-    loop = _EventLoop()
+    loop = EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
         started = perf_counter()
@@ -175,7 +121,7 @@ def _signature(
     return call, None if takes_any else takes, needs
 
 
-def _result(call: Callable[[], Any], loop: _EventLoop, seconds: float | None) -> Any:
+def _result(call: Callable[[], Any], loop: EventLoop, seconds: float | None) -> Any:
     """Return the result of a call within a time limit; its exceptions become an `AskError`."""
     try:
         found = call() if seconds is None else _in_thread(call, seconds)

@@ -1,21 +1,24 @@
 """An HTTP endpoint as a system, over httpx.
 
-All workers share one client. The time limit covers the whole exchange. Errors say if another
-attempt may help.
+All workers share one client. One deadline covers the whole exchange: connecting, sending, the
+headers and the body of the reply. A reply is counted while it is read and unpacked, and ends at a
+limit. Redirects are not followed, since headers may hold keys. Errors say if another attempt may
+help.
 """
 
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from ragscore.collecting.secrets import HIDDEN, hidden, hidden_url, is_secret, secrets_in
-from ragscore.collecting.systems.base import AskError, Request, System, timed_out
+from ragscore.collecting.systems.base import AskError, Request, System, too_large
+from ragscore.collecting.systems.event_loop import EventLoop
 from ragscore.collecting.systems.mapping import Mapping, body_of, reply_of
 from ragscore.frames.errors import DataError
 from ragscore.io.source import parse_json
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 OPEN_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 RETRY_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 SHOWN = 300  # characters of an error page in a message
+UNPACKED = 65_536  # bytes that are unpacked at a time: what a reply may pass its limit by
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -60,17 +65,20 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     secrets += secrets_in(mapping.fixed)
     if auth:
         secrets += [auth[1], ":".join(auth)]
-    # No limit on connections: the number of workers is one already.
-    client = httpx.Client(
-        headers=headers,
+    # No limit on connections: the number of workers is one already. Nor on single waits, which a
+    # server that drips would begin anew with each byte: the deadline is the loop's.
+    client = httpx.AsyncClient(
+        headers={"accept-encoding": "gzip, deflate", **headers},
         auth=auth,
         limits=httpx.Limits(max_connections=None),
+        timeout=None,
         follow_redirects=False,
     )
+    loop = EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
-        status, text, wait = _exchange(client, mapping, url, params, request, seconds)
-        return _reply(mapping, request, status, text, wait)
+        exchanged = loop.run(_exchange(client, mapping, url, params, request), seconds)
+        return _reply(mapping, request, *exchanged)
 
     return System(
         name or str(urlsplit(url).hostname),
@@ -78,19 +86,18 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
         _description(mapping),
         mapping.takes,
         secrets=tuple(secret for secret in secrets if secret),
-        close=client.close,
+        close=lambda: loop.close(client.aclose),
     )
 
 
-def _exchange(
-    client: "httpx.Client",
+async def _exchange(
+    client: "httpx.AsyncClient",
     mapping: Mapping,
     url: str,
     params: list[tuple[str, str]],
     request: Request,
-    seconds: float | None,
-) -> tuple[int, str, float | None]:
-    """Return status, text and requested wait of one exchange, or raise if it takes too long."""
+) -> tuple[int, bytes, str | None, float | None]:
+    """Return status, content, the address of a redirect and the requested wait of an exchange."""
     import httpx
 
     body = body_of(mapping, request)
@@ -99,28 +106,98 @@ def _exchange(
         if mapping.method == "GET"
         else {"params": params, "json": body}
     )
-    deadline = None if seconds is None else monotonic() + seconds
     try:
-        with client.stream(mapping.method, url, timeout=seconds, **sent) as response:
-            parts = []
-            for part in response.iter_bytes():
-                parts.append(part)
-                # httpx limits the wait for each part, so a server that drips would never end.
-                if deadline is not None and monotonic() > deadline:
-                    raise timed_out(seconds)
+        async with client.stream(mapping.method, url, **sent) as response:
+            content = _Content(response.headers, mapping.max_bytes)
+            # httpx would unpack each part whole, which may make a thousand bytes of one.
+            async for part in response.aiter_raw():
+                content.add(part)
             wait = _retry_after(response.headers.get("retry-after"))
-            return response.status_code, b"".join(parts).decode("utf-8", "replace"), wait
-    except httpx.TimeoutException as error:
-        raise timed_out(seconds) from error
-    except httpx.HTTPError as error:
+            location = response.headers.get("location") if response.has_redirect_location else None
+            return response.status_code, content.whole(), location, wait
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise AskError(f"{type(error).__name__}: {error}", again=True) from error
 
 
+class _Content:
+    """The content of a reply, unpacked as it comes, up to a number of bytes (None: any)."""
+
+    def __init__(self, headers: "httpx.Headers", limit: int | None) -> None:
+        self.parts: list[bytes] = []
+        self.limit, self.n_received, self.n_unpacked = limit, 0, 0
+        encoding = headers.get("content-encoding", "").strip().lower()
+        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise AskError(f"the reply is encoded as {encoding[:SHOWN]!r}; gzip or deflate")
+        self.packed = (
+            zlib.decompressobj(_GZIP_OR_ZLIB) if encoding not in ("", "identity") else None
+        )
+        declared = headers.get("content-length", "")
+        if limit is not None and declared.isdecimal() and float(declared) > limit:
+            raise too_large(limit)
+
+    def add(self, part: bytes) -> None:
+        """Take the next part of the reply as it was sent."""
+        self.n_received += len(part)
+        self._check(self.n_received)
+        if self.packed is None:
+            self._keep(part)
+            return
+        try:
+            while part:
+                part = self._unpack(part)
+        except zlib.error as error:
+            raise AskError(f"the reply can't be unpacked: {error}", again=True) from error
+
+    def _unpack(self, part: bytes) -> bytes:
+        """Unpack some of the reply and return what is left to be unpacked."""
+        assert self.packed is not None
+        if self.packed.eof:  # a gzip file may hold several, one after the other
+            self.packed = zlib.decompressobj(_GZIP_OR_ZLIB)
+        try:
+            found = self.packed.decompress(part, UNPACKED)
+        except zlib.error:
+            if self.n_received > len(part):
+                raise
+            self.packed = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without zlib's header
+            found = self.packed.decompress(part, UNPACKED)
+        self._keep(found)
+        return self.packed.unused_data or self.packed.unconsumed_tail
+
+    def _keep(self, unpacked: bytes) -> None:
+        self.n_unpacked += len(unpacked)
+        self._check(self.n_unpacked)
+        self.parts.append(unpacked)
+
+    def _check(self, n_bytes: int) -> None:
+        if self.limit is not None and n_bytes > self.limit:
+            self.parts.clear()
+            raise too_large(self.limit)
+
+    def whole(self) -> bytes:
+        """Return the content after its last part."""
+        if self.packed is not None and self.n_received:
+            self._keep(self.packed.flush())
+            if not self.packed.eof:
+                raise AskError("the reply can't be unpacked: it ends too early", again=True)
+        return b"".join(self.parts)
+
+
 def _reply(
-    mapping: Mapping, request: Request, status: int, text: str, wait: float | None
+    mapping: Mapping,
+    request: Request,
+    status: int,
+    content: bytes,
+    location: str | None,
+    wait: float | None,
 ) -> dict[str, Any]:
+    text = content.decode("utf-8", "replace")
+    if location is not None:
+        raise AskError(f"HTTP {status}: a redirect to {location[:SHOWN]}, which is not followed")
     try:
-        values, fault = parse_json(text), None
+        values, fault = parse_json(content.decode()), None
+    except UnicodeDecodeError as error:
+        place = f"byte {content[error.start]:#x} at {error.start}"
+        values, fault = None, f"not UTF-8 ({place}): {text[:SHOWN]!r}"
     except (ValueError, RecursionError) as error:
         values, fault = None, f"not valid JSON ({error}): {text[:SHOWN]!r}"
     if not 200 <= status < 300:

@@ -7,7 +7,13 @@ A path names a field of nested objects, with dots between names; a number is a p
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request
+from ragscore.collecting.systems.base import (
+    CARRIED,
+    MAX_REPLY_BYTES,
+    SETTINGS,
+    AskError,
+    Request,
+)
 from ragscore.frames.errors import DataError, nearest
 from ragscore.io.source import describe
 
@@ -55,6 +61,8 @@ class Mapping:
         Our name -> path in the reply. `hit`, `citation`, `scope`, `latency`, `config` and `extra`
         are mappings themselves. Paths of a hit or citation start at each item of `hits` or
         `citations`; its other fields keep their own names.
+    max_bytes
+        A larger reply, after unpacking, is its query's error; None means any size.
     """
 
     url: str
@@ -65,6 +73,7 @@ class Mapping:
     others: str | None = None
     fixed: dict[str, Any] = field(default_factory=dict)
     response: dict[str, Any] = field(default_factory=dict)
+    max_bytes: int | None = MAX_REPLY_BYTES
 
     @property
     def takes(self) -> frozenset[str] | None:
@@ -126,6 +135,14 @@ def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
             raise DataError(
                 f"found {describe(values[name])}", file=file, field=name, allowed="a mapping"
             )
+    limit = values.get("max_bytes")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise DataError(
+            f"found {describe(limit)}",
+            file=file,
+            field="max_bytes",
+            allowed="a whole number from 1, or null for any size",
+        )
     _check_paths(values.get("request", {}), "request", file)
     if "query" not in values.get("request", {"query": ""}):
         raise DataError(

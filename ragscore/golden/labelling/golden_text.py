@@ -21,6 +21,7 @@ import yaml
 from ragscore.frames.data import DataError
 from ragscore.golden.labelling.minimal_diff import Span, json_lines, with_field, with_row, yaml_list
 from ragscore.io.golden_file import file_rows, split_header
+from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 
 BOM = "\ufeff"
@@ -281,22 +282,16 @@ class GoldenFile:
         return self.now
 
     def write(self, content: GoldenText) -> None:
-        """Replace the file's content atomically; it is on the disk before this returns."""
+        """Replace the file's content atomically; it is on the disk before this returns.
+
+        Raises
+        ------
+        DataError
+            The file can't be written; it is as it was.
+        """
         if self.backup is None:
             self.backup = _back_up(self.path)
-        staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.staging")
-        try:
-            with staging.open("wb") as file:
-                file.write(content.data())
-                file.flush()
-                os.fsync(file.fileno())
-            shutil.copymode(self.path, staging)
-            staging.replace(self.path)
-        finally:
-            staging.unlink(missing_ok=True)
-        with _folder(self.path) as folder:
-            if folder is not None:
-                os.fsync(folder)
+        write_bytes(self.path, content.data())
         self.now = content
 
     @contextmanager
@@ -344,12 +339,14 @@ def _back_up(path: Path) -> Path:
     No backup is ever overwritten; an identical backup is used again.
     """
     number = 1
+    content = path.read_bytes()
     while True:
         copy = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
         if not copy.exists():
-            shutil.copy2(path, copy)
+            write_bytes(copy, content)
+            shutil.copystat(path, copy)
             return copy
-        if copy.read_bytes() == path.read_bytes():
+        if copy.read_bytes() == content:
             return copy
         number += 1
 

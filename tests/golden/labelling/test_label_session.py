@@ -338,7 +338,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(
     session, golden_file, monkeypatch
 ):
     monkeypatch.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(rs.DataError, match=r"can't be written \(disk full\)"):
         session.toggle(1)
     assert golden_file.read_text() == GOLDEN and not list(golden_file.parent.glob(".golden*"))
 
