@@ -39,7 +39,11 @@ def new_file(file: Path) -> Iterator[SummingWriter]:
 
     After an error it is gone.
     """
-    descriptor = os.open(file, _NEW, 0o666)
+    try:
+        descriptor = os.open(file, _NEW, 0o666)
+    except FileNotFoundError:  # a writer that gave up may have removed the empty folder just now
+        file.parent.mkdir(exist_ok=True)
+        descriptor = os.open(file, _NEW, 0o666)
     try:
         with os.fdopen(descriptor, "wb", buffering=2**18) as out:
             yield SummingWriter(out)

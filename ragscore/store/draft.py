@@ -79,11 +79,8 @@ class Draft:
         self.root, self.folder = root, folder
         self.entries: dict[str, FileEntry] = {}
         self._token = uuid4().hex[:12]
-        self._make_folder()
-
-    def _make_folder(self) -> None:
-        if isinstance(self.folder, Path):
-            self.folder.mkdir(exist_ok=True)
+        if isinstance(folder, Path):
+            folder.mkdir(exist_ok=True)
 
     @contextmanager
     def create(self, kind: str, suffix: str = "parquet") -> Iterator[SummingWriter]:
@@ -91,7 +88,6 @@ class Draft:
         before = self.entries.get(kind)
         token = self._token if before is None else uuid4().hex[:12]
         place = self.folder / f"{kind}-{token}.{suffix}"
-        self._make_folder()  # a writer that gave up may have removed it since
         opened = disk.new_file if isinstance(place, Path) else objects.new_object
         with opened(place) as out:  # type: ignore[arg-type]
             yield out
