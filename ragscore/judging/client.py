@@ -7,15 +7,27 @@ cannot pose as an instruction, whatever it contains.
 
 import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ragscore.judging.cache import Cache, CachedReply, digest
 from ragscore.judging.cases import Case
-from ragscore.judging.endpoint import CallFailed, CostTracker, EndpointClient, Usage
+from ragscore.judging.endpoint import (
+    CallFailed,
+    CallsStopped,
+    CostTracker,
+    Endpoint,
+    EndpointClient,
+    EndpointUnusable,
+    Reply,
+    Reserved,
+    Usage,
+    valid_text,
+)
 from ragscore.judging.judges import (
     N_QUESTIONS,
     Judge,
@@ -28,6 +40,7 @@ from ragscore.judging.judges import (
 from ragscore.scoring.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.stats import cosine
 
+_QUOTED = 20_000  # characters of an unusable reply that its model is shown
 FORMAT = 1  # version of the messages, part of every cache key: other messages get other replies
 _NAMES = {
     "answer": "answer",
@@ -89,24 +102,39 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
 
     A failed judgment gets the value NaN, its state and its reason.
     """
-    each, shown = judgment.judge.each, _shown(judgment)
     try:
-        if each == "":
-            verdicts = client.ask(judgment, shown)
-        elif each == "facts":
-            facts = list(judgment.case.key_facts)
-            verdicts = client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
-        else:
-            steps = {"claims": _claims, "chunks": _chunks, "questions": _questions}
-            verdicts = steps[each](judgment, client)
+        verdicts = _verdicts(judgment, client)
     except JudgeFailed as error:
-        verdicts = [{"item": "", "value": math.nan, "state": FAILED, "reason": str(error)}]
+        verdicts = [_failed(str(error))]
+    except (CallsStopped, EndpointUnusable):
+        raise
+    # A judge's own function, an embedding or a fault of ours ends one judgment, not all of them.
+    except Exception as error:
+        verdicts = [_failed(f"{type(error).__name__} in judging: {error}")]
     states = [verdict.setdefault("state", "scored") for verdict in verdicts]
-    judgment.verdicts, judgment.state = verdicts, "scored"
-    for state in (FAILED, NOT_MEASURABLE):  # the worst state of any verdict
-        if state in states:
-            judgment.state, judgment.reason = state, verdicts[states.index(state)]["reason"]
+    state, reason = "scored", None
+    for worst in (FAILED, NOT_MEASURABLE):  # the worst state of any verdict
+        if worst in states:
+            state, reason = worst, verdicts[states.index(worst)]["reason"]
             break
+    # The state comes last: who stops to look at what there is finds judgments whole.
+    judgment.verdicts, judgment.reason = verdicts, reason
+    judgment.state = state
+
+
+def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
+    each, shown = judgment.judge.each, _shown(judgment)
+    if each == "":
+        return client.ask(judgment, shown)
+    if each == "facts":
+        facts = list(judgment.case.key_facts)
+        return client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
+    steps = {"claims": _claims, "chunks": _chunks, "questions": _questions}
+    return steps[each](judgment, client)
+
+
+def _failed(reason: str) -> Verdict:
+    return {"item": "", "value": math.nan, "state": FAILED, "reason": valid_text(reason[:1000])}
 
 
 def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
@@ -141,8 +169,8 @@ def _chunks(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
         try:
             verdicts = client.ask(judgment, _shown(judgment) | {"passage": passage.text})
         except JudgeFailed as error:
-            verdicts = [{"value": math.nan, "state": FAILED, "reason": str(error)}]
-        rows += [item | verdict for verdict in verdicts]
+            verdicts = [_failed(str(error))]
+        rows += [verdict | item for verdict in verdicts]
     return rows
 
 
@@ -153,9 +181,10 @@ def _questions(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     asked, *generated = client.embed(
         judgment, [judgment.case.question, *(row["item_text"] for row in rows)]
     )
-    return [
-        row | {"value": cosine(asked, vector)} for row, vector in zip(rows, generated, strict=True)
-    ]
+    values = [cosine(asked, vector) for vector in generated]
+    if not np.isfinite(values).all():
+        raise JudgeFailed("the embeddings are too large to be compared")
+    return [row | {"value": value} for row, value in zip(rows, values, strict=True)]
 
 
 def _shown(judgment: Judgment) -> Payload:
@@ -189,7 +218,7 @@ class JudgeClient:
     """An endpoint with a cache of replies and a cost limit.
 
     `ask` and `embed` add to the usage of the judgment. They raise `JudgeFailed` if the call failed
-    or the reply is unusable, and `BudgetExceeded` if the cost limit is reached.
+    or the reply is unusable, and `CallsStopped` if no further call is to be made.
     """
 
     connection: EndpointClient
@@ -227,17 +256,13 @@ class JudgeClient:
             return parse(value, items or []), is_repaired
 
         cached, is_free = self.cache.get_or_ask(
-            key, lambda: self._usable_reply(judgment, prompt, payload, read)
+            key,
+            lambda: self._usable_reply(judgment, prompt, payload, read),
+            lambda reply: _can_be_read(read, reply),
         )
         judgment.usage.n_cached += is_free
         judgment.reply_usage.add(self._usage(endpoint.model, cached))
-        try:
-            return read(cached.text)[0]
-        except ReplyError as error:  # cached by a version of the library with other rules
-            self.cache.delete(key)
-            raise JudgeFailed(
-                f"the reply kept in the cache can't be used any more: {error}"
-            ) from error
+        return read(cached.text)[0]
 
     def embed(self, judgment: Judgment, texts: list[str]) -> Vectors:
         """Return a matrix with one row per text."""
@@ -246,22 +271,27 @@ class JudgeClient:
             return _matrix(endpoint.embedding(texts), len(texts))
         model = str(endpoint.embedding)
 
+        def read(text: str) -> Vectors:
+            return _matrix(json.loads(text), len(texts))
+
         def request() -> CachedReply:
-            self.costs.check()
-            try:
-                vectors, tokens = self.connection.embed(texts)
-            except CallFailed as error:
-                raise JudgeFailed(str(error)) from error
-            reply = CachedReply(json.dumps(vectors), tokens, None if tokens is None else 0)
-            self._pay(judgment, model, reply)
-            _matrix(vectors, len(texts))
-            return reply
+            n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+            with self.costs.reserve(model, n_bytes, is_chat=False) as reserved:
+                reply = self._paid(judgment, model, reserved, partial(self._embedded, texts))
+            if reply.fault:
+                raise JudgeFailed(reply.fault)
+            _matrix(reply.content, len(texts))
+            return CachedReply(
+                json.dumps(reply.content), reply.prompt_tokens, reply.completion_tokens
+            )
 
         key = digest([FORMAT, "embedding", endpoint.address, endpoint.embedding, texts])
-        cached, is_free = self.cache.get_or_ask(key, request)
+        cached, is_free = self.cache.get_or_ask(
+            key, request, lambda reply: _can_be_read(read, reply)
+        )
         judgment.usage.n_cached += is_free
         judgment.reply_usage.add(self._usage(model, cached))
-        return _matrix(json.loads(cached.text), len(texts))
+        return read(cached.text)
 
     def _usable_reply(
         self,
@@ -283,37 +313,36 @@ class JudgeClient:
         tokens: list[tuple[int | None, int | None]] = []
         fault = ""
         for attempt in (1, 2):
-            self.costs.check()
-            usage.n_repairs += attempt == 2
-            try:
-                reply = self.connection.chat(messages, prompt.name, prompt.schema, seed)
-            except CallFailed as error:
-                # An answer that is no chat completion is worth a second request.
-                if "not valid JSON" not in str(error) and "no choice" not in str(error):
-                    raise JudgeFailed(str(error)) from error
-                fault = str(error)
-                continue
-            usage.n_retries += reply.n_retries
+            n_bytes = _n_bytes(messages, prompt.schema, endpoint.options)
+            with self.costs.reserve(endpoint.model, n_bytes, limit=_limit(endpoint)) as reserved:
+                usage.n_repairs += attempt == 2
+                reply = self._paid(
+                    judgment,
+                    endpoint.model,
+                    reserved,
+                    partial(self.connection.chat, messages, prompt.name, prompt.schema, seed),
+                )
             tokens.append((reply.prompt_tokens, reply.completion_tokens))
-            self._pay(judgment, endpoint.model, CachedReply(reply.text, *tokens[-1]))
             try:
-                if reply.finish == "length":
-                    raise ReplyError("the reply was cut off at the limit of tokens")
-                usage.n_repairs += read(reply.text)[1]
+                if reply.fault:
+                    raise ReplyError(reply.fault)
+                usage.n_repairs += read(reply.content)[1]
                 totals = (
                     None if None in counts else sum(count or 0 for count in counts)
                     for counts in zip(*tokens, strict=True)
                 )
-                return CachedReply(reply.text, *totals)
+                return CachedReply(reply.content, *totals)
             except ReplyError as error:
                 fault = str(error)
+                if reply.content is None:  # no completion: there is nothing to mend
+                    continue
                 repair = (
                     f"Your reply can't be used: {fault}. Reply again, with one JSON object of the"
                     " shape asked for and nothing else."
                 )
                 messages = [
                     *first_messages,
-                    {"role": "assistant", "content": reply.text or "(nothing)"},
+                    {"role": "assistant", "content": reply.content[:_QUOTED] or "(nothing)"},
                     {"role": "user", "content": repair},
                 ]
         raise JudgeFailed(fault)
@@ -325,21 +354,68 @@ class JudgeClient:
             cost_usd=self.costs.cost(model, *counts),
         )
 
-    def _pay(self, judgment: Judgment, model: str, reply: CachedReply) -> None:
-        usage = self._usage(model, reply)
-        usage.n_calls = 1
-        self.costs.add(usage.cost_usd)
+    def _embedded(self, texts: list[str]) -> Reply:
+        return replace(self.connection.embed(texts), completion_tokens=0)
+
+    def _paid(
+        self,
+        judgment: Judgment,
+        model: str,
+        reserved: Reserved,
+        call: Callable[[], Reply],
+    ) -> Reply:
+        """Make a call and account for it. The reply's token counts are those that can be true."""
+        try:
+            reply = call()
+        except CallFailed as error:
+            if error.is_free:
+                reserved.cost_usd = 0.0
+            raise JudgeFailed(str(error)) from error
+        prompt, completion = self.costs.believe(reserved, reply)
+        reply = replace(reply, prompt_tokens=prompt, completion_tokens=completion)
+        usage = self._usage(model, CachedReply("", prompt, completion))
+        if not math.isnan(usage.cost_usd):
+            reserved.cost_usd = usage.cost_usd
+        usage.n_calls, usage.n_retries = 1, reply.n_retries
         judgment.usage.add(usage)
+        return reply
 
 
-def _matrix(vectors: Sequence[Sequence[float]], n: int) -> Vectors:
+def _can_be_read(read: Callable[[str], Any], reply: CachedReply) -> bool:
+    """Return True if a cached reply is of use: other rules may have let it in."""
     try:
-        matrix = np.asarray(vectors, dtype="float64")
-    except (TypeError, ValueError):
-        matrix = np.zeros(0)
-    if matrix.ndim != 2 or len(matrix) != n or not np.isfinite(matrix).all():
+        read(reply.text)
+    except (ReplyError, JudgeFailed, ValueError, RecursionError):
+        return False
+    return all(
+        count is None or (type(count) is int and count >= 0)
+        for count in (reply.prompt_tokens, reply.completion_tokens)
+    )
+
+
+def _limit(endpoint: Endpoint) -> int | None:
+    """Return the limit of a reply's tokens that is sent, if one is."""
+    named = (endpoint.options.get(name) for name in ("max_tokens", "max_completion_tokens"))
+    limits = [value for value in named if type(value) is int and value > 0]
+    return min(limits) if limits else None
+
+
+def _n_bytes(*sent: Any) -> int:
+    """Return the bytes of what is sent, as JSON."""
+    text = json.dumps(sent, ensure_ascii=False, default=str)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _matrix(vectors: Any, n: int) -> Vectors:
+    """Return vectors as a matrix; numbers written as text are none."""
+    try:
+        matrix = np.asarray(vectors)
+        is_numeric = matrix.dtype.kind in "iuf"
+    except (TypeError, ValueError, OverflowError):
+        is_numeric = False
+    if not is_numeric or matrix.ndim != 2 or len(matrix) != n or not np.isfinite(matrix).all():
         raise JudgeFailed(f"the embeddings are not {n} vectors of one length, all finite")
-    return matrix
+    return matrix.astype("float64")
 
 
 def _texts(value: Any) -> list[str]:

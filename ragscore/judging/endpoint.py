@@ -4,10 +4,12 @@ A local llama.cpp, vLLM or Ollama server is a `base_url`. No other module of the
 to a model. Costs are reported tokens times a price table; a cost that is unknown is NaN, never 0.
 """
 
+import json
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -24,15 +26,19 @@ Prices = Mapping[str, Price]
 
 
 class CallFailed(Exception):
-    """A call without a usable answer, after all retries."""
+    """A call without a reply, after all retries; `is_free` if the endpoint surely made none."""
+
+    def __init__(self, reason: str, *, is_free: bool = False) -> None:
+        super().__init__(reason)
+        self.is_free = is_free
 
 
 class EndpointUnusable(Exception):
-    """The endpoint refuses the key, the model or the address, so further calls are pointless."""
+    """The endpoint refuses the key, the model or the address from the first call on."""
 
 
-class BudgetExceeded(Exception):
-    """The cost limit is reached; no further call is made."""
+class CallsStopped(Exception):
+    """No further call is made: the cost limit is reached, or the run was stopped."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +67,8 @@ class Endpoint:
     options
         Further fields of every chat request, such as {"max_tokens": 1000}.
     timeout, retries
-        Seconds per call, and number of retries after 429, 5xx or a lost connection. Retries wait
-        with growing pauses and jitter, or as long as the server asks.
+        Seconds per attempt, headers and content together, and number of retries after 429, 5xx or a
+        lost connection. Retries wait with growing pauses and jitter, or as long as the server asks.
 
     Raises
     ------
@@ -121,29 +127,45 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Reply:
-    """A chat completion; tokens are None if the server does not report them."""
+    """What came of one call.
 
-    text: str
-    finish: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    n_retries: int
+    Attributes
+    ----------
+    content
+        The text of a completion, or the vectors of an embeddings call.
+    prompt_tokens, completion_tokens
+        As the endpoint reports them, whatever it reports: `Reserved.believe` decides.
+    fault
+        Why the content can't be used, or "".
+    """
+
+    content: Any
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    n_retries: int = 0
+    fault: str = ""
 
 
 class EndpointClient:
-    """Calls to an endpoint, over a connection that threads can share.
+    """Calls to an endpoint, which threads can share.
 
-    `chat` and `embed` raise `CallFailed` if no usable answer came after all retries, and
-    `EndpointUnusable` if the endpoint refuses the key, the model or the address.
+    `chat` and `embed` raise `CallFailed` if no reply came after all retries, and `EndpointUnusable`
+    if the endpoint refuses the key, the model or the address and has answered no call so far. Once
+    it has answered, such a refusal is the failure of one call, as by a filter of contents.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
+        from ragscore.judging.exchange import bounded_client
+
         self.endpoint = endpoint
-        self._client = _openai().OpenAI(
+        self._has_answered = False
+        openai = _openai()
+        self._client = openai.OpenAI(
             api_key=endpoint.key(),
             base_url=endpoint.base_url,
             timeout=endpoint.timeout,
             max_retries=endpoint.retries,
+            http_client=bounded_client(openai, endpoint.timeout),
         )
 
     def __enter__(self) -> "EndpointClient":
@@ -167,57 +189,122 @@ class EndpointClient:
             settings["response_format"] = {"type": "json_schema", "json_schema": named}
         elif endpoint.structured == "json_object":
             settings["response_format"] = {"type": "json_object"}
-        completion, n_retries = self._call(
+        return self._call(
             lambda: self._client.chat.completions.with_raw_response.create(
                 **settings, extra_body=endpoint.options or None
-            )
-        )
-        choices = getattr(completion, "choices", None)
-        if not choices or choices[0].message is None:
-            raise CallFailed("the endpoint's answer holds no choice")
-        usage = getattr(completion, "usage", None)
-        return Reply(
-            choices[0].message.content or "",
-            choices[0].finish_reason or "",
-            getattr(usage, "prompt_tokens", None),
-            getattr(usage, "completion_tokens", None),
-            n_retries,
+            ),
+            _completion,
         )
 
-    def embed(self, texts: list[str]) -> tuple[list[list[float]], int | None]:
-        """Return one vector per text, and the tokens used."""
-        response, _ = self._call(
+    def embed(self, texts: list[str]) -> Reply:
+        """Return one vector per text."""
+        return self._call(
             lambda: self._client.embeddings.with_raw_response.create(
                 model=str(self.endpoint.embedding), input=texts, encoding_format="float"
-            )
+            ),
+            lambda body: _vectors(body, len(texts)),
         )
-        vectors = sorted(getattr(response, "data", None) or [], key=lambda vector: vector.index)
-        if [vector.index for vector in vectors] != list(range(len(texts))):
-            raise CallFailed(f"the endpoint gave {len(vectors)} vectors for {len(texts)} texts")
-        tokens = getattr(getattr(response, "usage", None), "prompt_tokens", None)
-        return [list(vector.embedding) for vector in vectors], tokens
 
-    def _call(self, send: Callable[[], Any]) -> tuple[Any, int]:
-        """Return the parsed answer and the number of retries; errors do not show the key."""
+    def _call(self, send: Callable[[], Any], read: Callable[[dict[str, Any]], Any]) -> Reply:
+        """Return what was replied; errors do not show the key."""
+        from ragscore.judging.exchange import FAULT
+
         openai = _openai()
         try:
             raw = send()
-        except (
-            openai.AuthenticationError,
-            openai.PermissionDeniedError,
-            openai.NotFoundError,
-        ) as error:
-            raise EndpointUnusable(self._without_key(str(error))) from None
-        except openai.APIError as error:
-            raise CallFailed(self._without_key(f"{type(error).__name__}: {error}")[:300]) from None
-        try:
-            return raw.parse(), raw.retries_taken
-        except ValueError as error:
-            raise CallFailed(f"the endpoint's answer is not valid JSON: {error}"[:300]) from None
+        except openai.APIStatusError as error:
+            reason = self._shown(str(error))
+            if error.status_code in (401, 403, 404) and not self._has_answered:
+                raise EndpointUnusable(reason) from None
+            raise CallFailed(reason, is_free=True) from None
+        # The client, its HTTP library and TLS each have their own errors: none may end the run.
+        except Exception as error:
+            cause = error.__cause__ or error
+            raise CallFailed(
+                self._shown(
+                    f"{type(error).__name__}: {error}" + f" ({cause})" * (cause is not error)
+                )
+            ) from None
+        response = raw.http_response
+        if fault := response.extensions.get(FAULT):
+            raise CallFailed(self._shown(fault))
+        self._has_answered = True
+        return read_reply_body(response.content, read, raw.retries_taken)
 
-    def _without_key(self, text: str) -> str:
+    def _shown(self, text: str) -> str:
+        """Return a reason without the key, short and valid as text."""
         key = self.endpoint.key()
-        return text if key == "none" else text.replace(key, "***")
+        shown = text if key == "none" else text.replace(key, "***")
+        return valid_text(shown[:300])
+
+
+class OddReply(Exception):
+    """The endpoint's answer can't be used, but for what `content` holds of it."""
+
+    def __init__(self, reason: str, content: Any = None) -> None:
+        super().__init__(reason)
+        self.content = content
+
+
+def read_reply_body(
+    content: bytes, read: Callable[[dict[str, Any]], Any], n_retries: int = 0
+) -> Reply:
+    """Return the reply in any bytes that an endpoint may send.
+
+    Token counts are taken over even if nothing else can be used, as the call was paid for.
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return Reply(None, n_retries=n_retries, fault="the endpoint's answer is not valid JSON")
+    if not isinstance(body, dict):
+        return Reply(None, n_retries=n_retries, fault="the endpoint's answer is not a JSON object")
+    usage = body.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    reported = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    try:
+        return Reply(read(body), *reported, n_retries=n_retries)
+    except OddReply as error:
+        return Reply(error.content, *reported, n_retries=n_retries, fault=str(error))
+
+
+def _completion(body: dict[str, Any]) -> str:
+    """Return the text of a chat completion."""
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices:
+        raise OddReply("the endpoint's answer holds no choice")
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict):
+        raise OddReply("the endpoint's answer holds no message")
+    text = message.get("content")
+    if text is not None and not isinstance(text, str):
+        raise OddReply("the content of the endpoint's answer is not a text")
+    text = valid_text(text or "")
+    if choice.get("finish_reason") == "length":
+        raise OddReply("the reply was cut off at the limit of tokens", text)
+    return text
+
+
+def _vectors(body: dict[str, Any], n: int) -> list[list[float]]:
+    """Return the vectors of an embeddings reply, in the order of the texts."""
+    data = body.get("data")
+    rows = data if isinstance(data, list) else []
+    found = {
+        row["index"]: row["embedding"]
+        for row in rows
+        if isinstance(row, dict)
+        and type(row.get("index")) is int
+        and isinstance(row.get("embedding"), list)
+    }
+    if len(rows) != n or sorted(found) != list(range(n)):
+        raise OddReply(f"the endpoint gave {len(found)} usable vectors for {n} texts")
+    return [found[index] for index in range(n)]
+
+
+def valid_text(text: str) -> str:
+    """Return a text that every file takes: half a surrogate pair becomes "\ufffd"."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _openai() -> Any:
@@ -247,6 +334,49 @@ class Usage:
             setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
 
+TOKENS_ADDED = 1_000  # tokens of the prompt that the endpoint may add to what was sent
+REPLY_TOKENS = 4_096  # assumed length of a reply without a limit, until a longer one was seen
+_ABSURD = 10  # times the worst case: no count above it is believed
+_LONGEST = 1_000_000  # tokens of a reply without a limit that are believed
+
+
+@dataclass
+class Reserved:
+    """The worst case of one call, which counts as spent until the call's cost is known.
+
+    Attributes
+    ----------
+    prompt_tokens, completion_tokens
+        The worst case. No token is shorter than a byte, so the bytes sent bound the prompt.
+    limit
+        The reply's limit of tokens, or None.
+    cost_usd
+        Worst case at first; set the real cost once it is known.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    limit: int | None
+    cost_usd: float
+
+    def believe(self, prompt: Any, completion: Any) -> tuple[int | None, int | None, bool]:
+        """Return the token counts that can be true, else None, and True if one can't be."""
+        longest = _LONGEST if self.limit is None else _ABSURD * max(self.limit, 1)
+        prompt_tokens = _count(prompt, _ABSURD * self.prompt_tokens)
+        completion_tokens = _count(completion, longest)
+        is_untrue = any(
+            given is not None and count is None
+            for given, count in ((prompt, prompt_tokens), (completion, completion_tokens))
+        )
+        return prompt_tokens, completion_tokens, is_untrue
+
+
+def _count(value: Any, most: int) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= most else None
+
+
 class CostTracker:
     """Money spent by all threads together, with a limit.
 
@@ -256,27 +386,36 @@ class CostTracker:
         US dollars per million tokens by model: (prompt, completion), or one number for both, as for
         embeddings.
     max_cost
-        No call starts once this much is spent; running calls are finished.
+        No call starts once what was spent and what running calls may cost reach this sum. So it is
+        passed by one call at most.
     models
         The models to be called. With `max_cost`, each of them needs a price.
 
     Raises
     ------
     DataError
-        A price that is not one or two numbers from 0, or `max_cost` without a price.
+        A price that is not one or two numbers from 0, a limit that is no number from 0, or
+        `max_cost` without a price.
     """
 
     def __init__(self, prices: Prices | None, max_cost: float | None, models: list[str]) -> None:
         self.prices = {model: _price_pair(model, price) for model, price in (prices or {}).items()}
         unpriced = [model for model in models if model not in self.prices]
-        if max_cost is not None and unpriced:
-            raise DataError(
-                f"no price of {', '.join(unpriced)}",
-                field="max_cost",
-                allowed="prices={model: (prompt, completion)}, in US dollars per million tokens",
-            )
-        self.max_cost, self.spent = max_cost, 0.0
-        self._lock = threading.Lock()
+        if max_cost is not None:
+            if not _is_amount(max_cost):
+                raise DataError(
+                    f"found {max_cost!r}", field="max_cost", allowed="US dollars, from 0"
+                )
+            if unpriced:
+                raise DataError(
+                    f"no price of {', '.join(unpriced)}",
+                    field="max_cost",
+                    allowed="prices={model: (prompt, completion)}, in dollars per million tokens",
+                )
+        self.max_cost, self.spent, self.n_untrue = max_cost, 0.0, 0
+        self._running, self._n_running, self._longest = 0.0, 0, REPLY_TOKENS
+        self._stopped = ""
+        self._turn = threading.Condition()
 
     def cost(self, model: str, prompt_tokens: int | None, completion_tokens: int | None) -> float:
         """Return the price of so many tokens; NaN if price or tokens are unknown."""
@@ -285,26 +424,68 @@ class CostTracker:
         prompt, completion = self.prices[model]
         return (prompt * prompt_tokens + completion * completion_tokens) / 1e6
 
-    def add(self, cost: float) -> None:
-        """Add a cost to the total."""
-        with self._lock:
-            self.spent += cost
+    def stop(self, reason: str) -> None:
+        """Let no further call start."""
+        with self._turn:
+            self._stopped = self._stopped or reason
+            self._turn.notify_all()
 
-    def check(self) -> None:
-        """Raise `BudgetExceeded` if the limit is reached, or if the total is unknown."""
-        if self.max_cost is None:
-            return
-        if math.isnan(self.spent):
-            raise BudgetExceeded(
-                "the endpoint doesn't report its tokens, so max_cost can't be enforced"
-            )
-        if self.spent >= self.max_cost:
-            raise BudgetExceeded(f"max_cost {self.max_cost:g} is reached")
+    @contextmanager
+    def reserve(
+        self, model: str, n_bytes: int, *, limit: int | None = None, is_chat: bool = True
+    ) -> Iterator[Reserved]:
+        """Hold back what a call may cost at worst while it runs.
+
+        Waits for running calls if only their reserves stand in the way.
+
+        Raises
+        ------
+        CallsStopped
+            The limit is reached, or the run was stopped.
+        """
+        with self._turn:
+            completion = (self._longest if limit is None else limit) if is_chat else 0
+            prompt = n_bytes + TOKENS_ADDED
+            worst = self.cost(model, prompt, completion)
+            reserved = Reserved(prompt, completion, limit, worst)
+            self._turn.wait_for(lambda: self._stopped or not self._is_full() or not self._n_running)
+            if self._stopped:
+                raise CallsStopped(self._stopped)
+            if self._is_full():
+                raise CallsStopped(f"max_cost {self.max_cost:g} is reached")
+            self._running += worst
+            self._n_running += 1
+        try:
+            yield reserved
+        finally:
+            with self._turn:
+                self._n_running -= 1
+                # Of no running call the sum is 0, not what rounding left of it.
+                self._running = self._running - worst if self._n_running else 0.0
+                self.spent += reserved.cost_usd
+                self._turn.notify_all()
+
+    def believe(self, reserved: Reserved, reply: Reply) -> tuple[int | None, int | None]:
+        """Return the token counts of a reply that can be true, and count those that can't."""
+        prompt, completion, is_untrue = reserved.believe(
+            reply.prompt_tokens, reply.completion_tokens
+        )
+        with self._turn:
+            self.n_untrue += is_untrue
+            self._longest = max(self._longest, completion or 0)
+        return prompt, completion
+
+    def _is_full(self) -> bool:
+        return self.max_cost is not None and self.spent + self._running >= self.max_cost
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e12
 
 
 def _price_pair(model: str, price: Price) -> tuple[float, float]:
-    pair = (price, price) if isinstance(price, (int, float)) else tuple(price)
-    if len(pair) != 2 or not all(isinstance(part, (int, float)) and part >= 0 for part in pair):
+    pair = tuple(price) if isinstance(price, (tuple, list)) else (price, price)
+    if len(pair) != 2 or not all(map(_is_amount, pair)):
         raise DataError(
             f"found {price!r} for {model}",
             field="prices",

@@ -23,6 +23,7 @@ N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _FENCED = re.compile(r"```(?:json|JSON)?\s*\n((?:(?!```).)*)\n\s*```", re.DOTALL)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _NO_OBJECT = "the reply is not a JSON object"
+_LONGEST_PROSE = 100_000  # characters that are looked through for an object
 
 Verdict = dict[str, Any]
 """A row of the judgments frame without its keys: item, value, verdict, reason, item_text."""
@@ -37,8 +38,9 @@ class ReplyError(Exception):
 def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str, Any], bool]:
     """Return the JSON object in a reply, and True if text around it had to be removed.
 
-    A reply is accepted as pure JSON or as one code block of JSON. JSON within prose is accepted
-    only if it is the only object and does not occur in what the model was shown: it may be a quote.
+    A reply is accepted as pure JSON, as one code block of JSON, or as prose with one JSON object.
+    However it stands there, an object that occurs in what the model was shown is not accepted: it
+    may be a quote.
 
     Parameters
     ----------
@@ -53,25 +55,49 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
         The reply has no object, several, a possible quote, a duplicate key, or does not match the
         schema.
     """
-    from jsonschema import Draft202012Validator
-
     bare = _THOUGHTS.sub("", text, count=1).strip()
     if not bare:
         raise ReplyError("the reply is empty")
     fenced = _FENCED.fullmatch(bare)
+    written = fenced[1] if fenced else bare
     try:
-        value = _strict_json(fenced[1] if fenced else bare)
         is_repaired = fenced is not None
-    except ValueError:
-        value, is_repaired = _object_in_prose(bare, shown), True
-    if not isinstance(value, dict):
-        raise ReplyError(_NO_OBJECT)
+        try:
+            value = _strict_json(written)
+        except ValueError:
+            written, is_repaired = _object_in_prose(bare), True
+            value = _prose_json(written)
+        if not isinstance(value, dict):
+            raise ReplyError(_NO_OBJECT)
+        _refuse_quote(written, value, shown)
+        _refuse_misfit(value, schema)
+    except RecursionError:
+        raise ReplyError("the reply is nested too deeply") from None
+    return value, is_repaired
+
+
+def _refuse_quote(written: str, value: dict[str, Any], shown: str) -> None:
+    """Raise if an object occurs in what was shown, as written or written otherwise."""
+    material = "".join(shown.split())
+    for form in (written, json.dumps(value, ensure_ascii=False)):
+        if "".join(form.split()) in material:
+            raise ReplyError(
+                "the reply quotes a JSON object of the material instead of giving its own"
+            )
+
+
+def _refuse_misfit(value: dict[str, Any], schema: dict[str, Any]) -> None:
+    from jsonschema import Draft202012Validator
+
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ReplyError("a text of the reply holds half a character") from None
     for error in Draft202012Validator(schema).iter_errors(value):
         raise ReplyError(
-            f"the reply doesn't fit its schema at {error.json_path}: {error.validator}"
+            f"the reply doesn't fit its schema at {error.json_path[:200]}: {error.validator}"
             f" {json.dumps(error.validator_value)[:200]}"
         )
-    return value, is_repaired
 
 
 def _strict_json(text: str) -> Any:
@@ -88,22 +114,26 @@ def _strict_json(text: str) -> Any:
     return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
 
 
-def _object_in_prose(text: str, shown: str) -> Any:
-    """Return the only JSON object in a text, unless it may be a quote of what was shown."""
+def _object_in_prose(text: str) -> str:
+    """Return the only JSON object in a text, as it is written there."""
+    if len(text) > _LONGEST_PROSE:
+        raise ReplyError(_NO_OBJECT)
     objects, start, decode = [], text.find("{"), json.JSONDecoder().raw_decode
     while start >= 0:
         try:
             end = decode(text, start)[1]
             objects.append(text[start:end])
-        except (ValueError, RecursionError):
+        except ValueError:
             end = start + 1
         start = text.find("{", end)
     if len(objects) != 1:
         raise ReplyError(f"the reply holds {len(objects)} JSON objects" if objects else _NO_OBJECT)
-    if "".join(objects[0].split()) in "".join(shown.split()):
-        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
+    return objects[0]
+
+
+def _prose_json(text: str) -> Any:
     try:
-        return _strict_json(objects[0])
+        return _strict_json(text)
     except ValueError as error:
         raise ReplyError(f"the reply's JSON is not valid: {error}") from None
 

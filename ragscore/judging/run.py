@@ -5,7 +5,6 @@ one row per judgment. `Judged.save` writes both beside the runs.
 """
 
 import math
-import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
-from ragscore.frames.errors import check_choice
+from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.verbs import Verb
 from ragscore.io.output import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
@@ -24,7 +23,7 @@ from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of, write_judge_inputs
 from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason
 from ragscore.judging.endpoint import (
-    BudgetExceeded,
+    CallsStopped,
     CostTracker,
     Endpoint,
     EndpointClient,
@@ -200,7 +199,8 @@ def judge(
     The rubric is the system message and the judged texts are one JSON object in the user message,
     so no judged text can pose as an instruction. A reply that does not match its schema is
     requested once more. If that fails too, the value is NaN with state "judge_failed" and a reason,
-    never 0.
+    never 0; the other judgments go on. What ends the whole run, such as Ctrl-C, raises with the
+    judgments made so far in the error's attribute `judged`.
 
     Parameters
     ----------
@@ -215,12 +215,14 @@ def judge(
     workers
         Maximal number of concurrent requests.
     cache
-        SQLite file for usable replies. A judgment with the same model, prompt, temperature, seed,
-        repeat, question, answer, context and reference is not requested again. None stores nothing.
+        File of JSON lines for usable replies, which processes can share. A judgment with the same
+        model, prompt, temperature, seed, repeat, question, answer, context and reference is not
+        requested again. Damaged or changed lines are, with a warning. None stores nothing.
     prices, max_cost
-        US dollars per million tokens by model, as (prompt, completion) or one number. Once
-        `max_cost` is spent, no further request is made, and the finished judgments are returned.
-        Without a price the cost is NaN.
+        US dollars per million tokens by model, as (prompt, completion) or one number. Running
+        requests count as the most they can cost. Once this sum reaches `max_cost`, none is added,
+        so that one request at most passes it; the finished judgments are returned. Without a price
+        the cost is NaN.
     k
         Number of hits in the context of a response; by default the run's own k, or all hits if it
         states none.
@@ -288,16 +290,43 @@ def judge(
     models = [endpoint.model]
     if needs_embedding and isinstance(endpoint.embedding, str):
         models.append(endpoint.embedding)
+    costs = CostTracker(prices, max_cost, models)
+
+    def judged() -> Judged:
+        done = [_settled(judgment) for judgment in judgments]
+        return Judged(
+            _with_judgments(results, done, endpoint, order),
+            pd.DataFrame(map(_log_row, done), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
+            golden,
+            tuple(judges),
+        )
+
     with Cache(cache) as replies, EndpointClient(endpoint) as connection:
-        client = JudgeClient(connection, replies, CostTracker(prices, max_cost, models))
+        client = JudgeClient(connection, replies, costs)
         due = [judgment for judgment in judgments if judgment.state != "skipped"]
-        _run_all(due, client, workers, progress)
-    return Judged(
-        _with_judgments(results, judgments, endpoint, order),
-        pd.DataFrame(map(_log_row, judgments), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
-        golden,
-        tuple(judges),
-    )
+        try:
+            _run_all(due, client, workers, progress)
+        except BaseException as error:
+            # Whatever ended the run, Ctrl-C too: what was judged is paid for.
+            error.judged = judged()  # type: ignore[attr-defined]
+            n = sum(judgment.state not in ("", "skipped") for judgment in due)
+            error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
+            raise
+        finally:
+            replies.warn()
+            if costs.n_untrue:
+                warn(
+                    f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens"
+                    " and cost are unknown there, and max_cost counts the most they can cost"
+                )
+    return judged()
+
+
+def _settled(judgment: Judgment) -> Judgment:
+    """Return a judgment as it is; one that the end of the run left open was not asked."""
+    if judgment.state:
+        return judgment
+    return replace(judgment, state="not_asked", reason="the run was stopped", verdicts=[])
 
 
 def _run_all(
@@ -306,17 +335,15 @@ def _run_all(
     """Run judgments in threads; an interrupt or an unusable endpoint stops the remaining ones."""
     from tqdm import tqdm
 
-    stop = threading.Event()
+    costs = client.costs
 
     def run(judgment: Judgment) -> None:
-        if stop.is_set():
-            return
         try:
             run_judgment(judgment, client)
-        except BudgetExceeded as error:
-            judgment.state, judgment.reason, judgment.verdicts = "not_asked", str(error), []
-        except EndpointUnusable:
-            stop.set()
+        except CallsStopped as error:
+            judgment.reason, judgment.state = str(error), "not_asked"
+        except EndpointUnusable as error:
+            costs.stop(f"the endpoint can't be used: {error}")
             raise
 
     hide_bar = None if progress is None else not progress  # None: hidden unless on a terminal
@@ -329,8 +356,7 @@ def _run_all(
             for future in as_completed(futures):
                 future.result()
                 bar.update()
-                spent = client.costs.spent
-                bar.set_postfix_str("" if math.isnan(spent) else f"${spent:.4f}")
+                bar.set_postfix_str("" if math.isnan(costs.spent) else f"${costs.spent:.4f}")
         except EndpointUnusable as error:
             raise DataError(
                 str(error),
@@ -340,7 +366,7 @@ def _run_all(
                 ),
             ) from None
         finally:
-            stop.set()
+            costs.stop("the run was stopped")
 
 
 def _with_judgments(
