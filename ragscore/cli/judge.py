@@ -210,22 +210,25 @@ def _judge(args: argparse.Namespace) -> int:
         "k": args.k,
     }
     options |= {"refused": args.refused, "cut_text": args.cut_text}
-    judged = judge(
-        results,
-        golden,
-        names,
-        endpoint,
-        repeats=args.repeats,
-        max_cost=args.max_cost,
-        keep_inputs=args.keep_inputs,
-        **options,
-    )
+    try:
+        judged = judge(
+            results,
+            golden,
+            names,
+            endpoint,
+            repeats=args.repeats,
+            max_cost=args.max_cost,
+            keep_inputs=args.keep_inputs,
+            **options,
+        )
+    except (DataError, KeyboardInterrupt) as error:
+        # A part of the judgments takes the place of none, not of all that there were.
+        if not _judged_before(results, names):
+            _save(getattr(error, "judged", None), where)
+        raise
     if (status := _failure(judged)) == ALL_FAILED:
         return status
-    for run_id, place in where.items():
-        Judged(
-            judged.results.select(run_id), judged.ledger[judged.ledger["run_id"] == run_id]
-        ).save(place, overwrite=True)
+    _save(judged, where)
     metrics = [get_judge(name).criterion for name in names]
     table = evaluate(judged.results, golden, metrics).summary()[
         ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
@@ -239,6 +242,15 @@ def _judge(args: argparse.Namespace) -> int:
         else _text(judged, table.round(3).to_string(index=False), found.get("agreement"))
     )
     return status
+
+
+def _save(judged: Judged | None, where: dict[str, RunStore | Path]) -> None:
+    if judged is None or judged.results.judgments is None or not len(judged.judgments):
+        return
+    for run_id, place in where.items():
+        Judged(
+            judged.results.select(run_id), judged.ledger[judged.ledger["run_id"] == run_id]
+        ).save(place, overwrite=True)
 
 
 def _places(args: argparse.Namespace, run_ids: list[str]) -> dict[str, RunStore | Path]:
@@ -268,17 +280,22 @@ def _places(args: argparse.Namespace, run_ids: list[str]) -> dict[str, RunStore 
 
 def _refuse_judged(results: Results, names: list[str]) -> None:
     """Before anything is paid for."""
-    if results.judgments is None:
-        return
-    criteria = [get_judge(name).criterion for name in names]
-    there = results.judgments[results.judgments["criterion"].isin(criteria)]
-    if len(there):
-        judged = ", ".join(there["run_id"].astype("str").unique())
+    if there := _judged_before(results, names):
+        runs, criteria = (", ".join(dict.fromkeys(part)) for part in zip(*there, strict=True))
         raise DataError(
-            f"{judged} judged by {', '.join(there['criterion'].unique())} already",
+            f"{runs} judged by {criteria} already",
             field="run",
             allowed="--overwrite, or other judges",
         )
+
+
+def _judged_before(results: Results, names: list[str]) -> list[tuple[str, str]]:
+    """Run and criterion of every judgment that is there already."""
+    if results.judgments is None:
+        return []
+    criteria = [get_judge(name).criterion for name in names]
+    there = results.judgments[results.judgments["criterion"].isin(criteria)]
+    return list(zip(there["run_id"].astype("str"), there["criterion"], strict=True))
 
 
 def _prices(file: str | None) -> dict[str, Any] | None:

@@ -1,0 +1,278 @@
+"""A judge server at the level of bytes: its replies may break any rule of HTTP or of the API."""
+
+import gzip
+import json
+import random
+import socket
+import threading
+import time
+import zlib
+from contextlib import suppress
+from functools import cache
+
+from ragscore.demo.judge_server import completed, judged
+
+
+class WireServer:
+    """Serve on a free port; `reply(number, body)` gives parts to send: bytes, or seconds to wait.
+
+    Attributes
+    ----------
+    requests
+        The body of every request.
+    n_sent
+        Bytes that went out.
+    """
+
+    def __init__(self, reply):
+        self.reply, self.requests, self.n_sent = reply, [], 0
+        self.lock = threading.Lock()
+        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self._listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._listening.close()
+
+    def _listen(self):
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listening.accept()
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, suppress(OSError, ValueError):
+            incoming, length = connection.makefile("rb"), 0
+            while (line := incoming.readline()) and line.strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            body = json.loads(incoming.read(length))
+            with self.lock:
+                number = len(self.requests)
+                self.requests.append(body)
+            for part in self.reply(number, body):
+                if isinstance(part, bytes):
+                    connection.sendall(part)
+                    self.n_sent += len(part)
+                else:
+                    time.sleep(part)
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+
+
+def verdict(body):
+    """Return the sound completion of a request."""
+    return completed(body, json.dumps(judged(body), ensure_ascii=False))
+
+
+def sent(content, *headers, status=b"200 OK", length=None):
+    """Return one response as bytes."""
+    given = [b"Content-Type: application/json", *headers]
+    size = len(content) if length is None else length
+    if size is not ...:
+        given.append(b"Content-Length: %s" % str(size).encode())
+    return b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, b"\r\n".join(given), content)
+
+
+def sound(body):
+    return [sent(json.dumps(verdict(body)).encode())]
+
+
+# Envelopes: JSON that is no chat completion, or one with odd parts.
+
+FAILED, SCORED, EITHER = "judge_failed", "scored", "either"
+
+
+def with_choices(value):
+    return lambda body: verdict(body) | {"choices": value}
+
+
+def with_content(value):
+    return with_choices([{"message": {"role": "assistant", "content": value}}])
+
+
+def with_text(text):
+    return lambda body: completed(body, text(json.dumps(judged(body))))
+
+
+def with_usage(value):
+    return lambda body: verdict(body) | {"usage": value}
+
+
+def with_counts(prompt, completion):
+    return with_usage({"prompt_tokens": prompt, "completion_tokens": completion})
+
+
+DEEP = b"[" * 100_000
+ENVELOPES = {
+    **{f"choices {value!r}": (FAILED, with_choices(value)) for value in (
+        "abc", 5, None, {}, [], [[]], [None], [{}], [{"message": "x"}], [{"message": [1]}],
+        [{"message": None}], {"0": {"message": {"content": "x"}}}, True, 1e308,
+    )},
+    **{f"content {value!r}": (FAILED, with_content(value)) for value in (
+        5, [], [{"type": "text", "text": "{}"}], {}, True, None, "", "{}", "[]", "null", "5",
+        '{"score": 5}', "\ud800", "\x00", '{"score": NaN}', "{" * 50_000, "[" * 50_000,
+        '{"a":' * 50_000, '{"score": ' + "9" * 5_000 + "}", "<think>" * 1_000, "``" * 5_000,
+        "```json\n{}\n```",
+    )},
+    **{f"usage {value!r}"[:60]: (SCORED, with_usage(value)) for value in (
+        "abc", 5, None, [], {}, True, {"prompt_tokens": {}}, [{"prompt_tokens": 1}],
+    )},
+    **{f"counts {value!r}"[:60]: (SCORED, with_counts(*value)) for value in (
+        ("twelve", "one"), (-5, 10), (5, -10), (10**400, 1), (1, 10**400), (1.5, 2), (True, False),
+        (None, 3), ([], {}), (1e308, 1e308), (-(10**18), -(10**18)), (float("nan"), 1),
+        (float("inf"), 1), (10**18, 1),
+    )},
+    "10**5000 tokens": (FAILED, None),
+    "a surrogate in the reason": (FAILED, with_text(
+        lambda text: text.replace('sentences"', 'sentences \\ud83d"'))),
+    "score 10**400": (FAILED, with_text(
+        lambda text: text.replace('"score": ', '"score": 1' + "0" * 400))),
+    "score twice": (FAILED, with_text(lambda text: text.replace("{", '{"score": 0, ', 1))),
+    "score true": (FAILED, with_text(lambda text: text[: text.rindex(":")] + ": true}")),
+    "score -1": (FAILED, with_text(lambda text: text[: text.rindex(":")] + ": -1}")),
+    "another field, deep": (FAILED, with_text(
+        lambda text: text.replace("{", '{"x": ' + "[" * 900 + "]" * 900 + ", ", 1))),
+    "a long reason": (SCORED, with_text(
+        lambda text: text.replace('sentences"', "sentences" + "!" * 1_000_000 + '"'))),
+    "no usage": (SCORED, lambda body: {
+        key: value for key, value in verdict(body).items() if key != "usage"}),
+}  # fmt: skip
+
+
+def in_json(name, body):
+    """Return the bytes of an odd envelope."""
+    if name == "10**5000 tokens":
+        return (
+            json.dumps(verdict(body))
+            .replace('"prompt_tokens": ', '"prompt_tokens": ' + "9" * 5000)
+            .encode()
+        )
+    return json.dumps(ENVELOPES[name][1](body)).encode()
+
+
+BODIES = {
+    "deep": DEEP,
+    "deep objects": b'{"choices":' * 100_000,
+    "deep and whole": b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "nothing": b"",
+    "not JSON": b"<html>busy</html>",
+    "cut off": b'{"choices": [{"mess',
+    "null": b"null", "a number": b"5", "a text": b'"abc"', "a list": b"[1, 2]", "a word": b"NaN",
+    "zeros": b"\x00" * 1000,
+    "bytes": bytes(range(256)) * 10,
+    "half a character": b'{"choices": "\xff\xfe"}',
+    "utf-16": '{"choices": 5}'.encode("utf-16"),
+    "events": b'data: {"choices": [{"delta": {"content": "x"}}]}\n\ndata: [DONE]\n\n',
+}  # fmt: skip
+
+
+@cache
+def bomb(n_megabytes=300):
+    """Return gzip content that unpacks to zeros."""
+    pack = zlib.compressobj(9, wbits=31)
+    zeros = bytes(1_000_000)
+    return b"".join(pack.compress(zeros) for _ in range(n_megabytes)) + pack.flush()
+
+
+def endless(start, part, seconds, n=10**6):
+    yield start
+    for _ in range(n):
+        yield part
+        yield seconds
+
+
+def wire_faults(port):
+    """Return faults below the API, by name: expected state and the parts to send."""
+    head = b"HTTP/1.1 200 OK\r\n"
+
+    def redirect(status, to):
+        return FAILED, lambda body: [sent(b"", b"Location: " + to, status=status)]
+
+    def packed(encoding, content):
+        return lambda body: [sent(content(body), b"Content-Encoding: " + encoding)]
+
+    def plain(body):
+        return json.dumps(verdict(body)).encode()
+
+    other = b"http://localhost:%d/v1/chat/completions" % port
+    return {
+        "dropped": (FAILED, lambda body: []),
+        "dropped in the headers": (FAILED, lambda body: [head + b"Content-Ty"]),
+        "dropped in the content": (FAILED, lambda body: [sent(plain(body)[:50], length=5000)]),
+        "no status": (FAILED, lambda body: [b"hello\r\n\r\n"]),
+        "status abc": (FAILED, lambda body: [sent(plain(body), status=b"abc OK")]),
+        "status 999": (FAILED, lambda body: [sent(plain(body), status=b"999 no")]),
+        "status 204": (FAILED, lambda body: [b"HTTP/1.1 204 No Content\r\n\r\n"]),
+        "status 304": (FAILED, lambda body: [b"HTTP/1.1 304 Not Modified\r\n\r\n"]),
+        "status 500": (FAILED, lambda body: [sent(DEEP, status=b"500 oh")]),
+        "status 400": (FAILED, lambda body: [
+            sent(b'{"error": {"message": "\\ud800 no"}}', status=b"400 no")]),
+        "status 403": (FAILED, lambda body: [sent(b"[" * 5000, status=b"403 no")]),
+        "status 404": (FAILED, lambda body: [sent(b"", status=b"404 no")]),
+        "length too long": (FAILED, lambda body: [sent(plain(body), length=10**6)]),
+        "length too short": (FAILED, lambda body: [sent(plain(body), length=20)]),
+        "length of words": (FAILED, lambda body: [sent(plain(body), length="ten")]),
+        "length -1": (FAILED, lambda body: [sent(plain(body), length=-1)]),
+        "no length": (SCORED, lambda body: [sent(plain(body), length=...)]),
+        "bad chunks": (FAILED, lambda body: [
+            sent(b"zz\r\nabc", b"Transfer-Encoding: chunked", length=...)]),
+        "huge headers": (FAILED, lambda body: [head, *[b"X: " + b"y" * 10_000 + b"\r\n"] * 500]),
+        "gzip": (SCORED, packed(b"gzip", lambda body: gzip.compress(plain(body)))),
+        "deflate": (SCORED, packed(b"deflate", lambda body: zlib.compress(plain(body)))),
+        "gzip that is none": (FAILED, packed(b"gzip", plain)),
+        "gzip cut off": (FAILED, packed(b"gzip", lambda body: gzip.compress(plain(body))[:-12])),
+        "gzip bomb": (FAILED, packed(b"gzip", lambda body: bomb())),
+        "br": (FAILED, packed(b"br", plain)),
+        "gzip twice": (FAILED, packed(b"gzip, gzip", plain)),
+        "50 MB": (FAILED, lambda body: [
+            sent(b"", length=50_000_000), *[b" " * 1_000_000] * 50]),
+        "endless": (FAILED, lambda body: endless(sent(b"", length=...), b" " * 100_000, 0)),
+        "redirect 307 elsewhere": redirect(b"307 x", other),
+        "redirect 308 elsewhere": redirect(b"308 x", other),
+        "redirect 302 elsewhere": redirect(b"302 x", other),
+        "redirect 301 here": redirect(b"301 x", b"/v1/other"),
+        "redirect in a circle": redirect(b"307 x", b"/v1/chat/completions"),
+        "redirect to a file": redirect(b"307 x", b"file:///etc/passwd"),
+        "redirect to https": redirect(b"307 x", b"https://127.0.0.1:%d/v1" % port),
+        "redirect to no address": redirect(b"307 x", b"http://[::1"),
+        "redirect nowhere": (FAILED, lambda body: [sent(b"", status=b"307 x")]),
+    }  # fmt: skip
+
+
+def slow_faults():
+    """Return replies that never end by themselves."""
+    return [
+        lambda body: [60],
+        lambda body: endless(b"HTTP/1.1 200 OK\r\n", b"X", 0.05),
+        lambda body: endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 0.05),
+        lambda body: endless(sent(b"", length=10_000), b" ", 0.05),
+        lambda body: endless(
+            sent(b"", b"Transfer-Encoding: chunked", length=...), b"1\r\n \r\n", 0.05
+        ),
+        lambda body: endless(b"", b"HTTP/1.1 103 Hints\r\n\r\n", 0.05),
+    ]
+
+
+def damaged(seed, content):
+    """Return content with some of its bytes changed, taken out or put in."""
+    chance = random.Random(seed)
+    content = bytearray(content)
+    for _ in range(chance.randint(1, 3)):
+        at = chance.randrange(len(content) + 1)
+        kind = chance.choice(["flip", "flip", "cut", "out", "in", "twice"])
+        if kind == "flip" and at < len(content):
+            content[at] ^= 1 << chance.randrange(8)
+        elif kind == "cut":
+            del content[at:]
+        elif kind == "out":
+            del content[at : at + chance.randint(1, 40)]
+        elif kind == "in":
+            content[at:at] = chance.randbytes(chance.randint(1, 40))
+        elif kind == "twice":
+            content[at:at] = content[at : at + 500]
+    return bytes(content)
