@@ -41,7 +41,7 @@ def command(files, server, tmp_path):
             "--model",
             "words",
             "--cache",
-            str(tmp_path / "c.sqlite"),
+            str(tmp_path / "c.jsonl"),
             *more,
         ]
     )
@@ -73,6 +73,33 @@ def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, ser
         "judge_refused",
     }
     assert set(rs.judging.load_ledger(files[1].parent)["judge"]) == {"groundedness", "abstention"}
+
+
+def interrupted(self):
+    raise KeyboardInterrupt
+
+
+def test_what_was_judged_before_ctrl_c_lies_beside_the_run(command, files, monkeypatch, capsys):
+    from tqdm import tqdm
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tqdm, "update", interrupted)
+        assert command("--cache", "none", "--workers", "1") == 130
+    assert "stopped" in capsys.readouterr().err
+    judged = rs.load_results(files[1]).judgments["query_id"].nunique()
+    states = rs.judging.load_ledger(files[1].parent)["state"].tolist()
+    assert judged >= 1 and states == ["scored"] * judged + ["not_asked"] * (2 - judged)
+
+
+def test_a_part_of_new_judgments_takes_the_place_of_no_earlier_ones(command, files, monkeypatch):
+    from tqdm import tqdm
+
+    assert command("--cache", "none") == 0
+    before = (files[1].parent / "judgments.jsonl").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(tqdm, "update", interrupted)
+        assert command("--cache", "none", "--workers", "1", "--overwrite") == 130
+    assert (files[1].parent / "judgments.jsonl").read_bytes() == before
 
 
 def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(

@@ -194,7 +194,7 @@ def judged(write_golden, write_run, tmp_path):
                 golden,
                 ["groundedness", "abstention"],
                 endpoint,
-                cache=tmp_path / "c.sqlite",
+                cache=tmp_path / "c.jsonl",
             ),
             golden,
             server,
