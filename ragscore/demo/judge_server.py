@@ -9,8 +9,10 @@ import json
 import re
 import threading
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from ragscore.demo.serve import LocalHttp, refusal
 
 SUPPORTED_FROM = 0.75  # share of a claim's words that the source must hold
 _REFUSALS = re.compile(
@@ -19,12 +21,13 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 _DIMENSIONS = 256
+LONGEST = 50_000_000  # bytes of a request
 
 Object = dict[str, Any]
 
 
 class JudgeServer:
-    """Serve on a free port of 127.0.0.1 until closed.
+    """Serve on a free port of 127.0.0.1 until closed, to programs of this machine.
 
     `with JudgeServer() as server: rs.judging.Endpoint("words", base_url=server.url)`.
 
@@ -39,9 +42,9 @@ class JudgeServer:
     def __init__(self) -> None:
         self.requests: list[Object] = []
         self.lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+        self._http = LocalHttp(("127.0.0.1", 0), _handler(self))
+        self.port = int(self._http.server_address[1])
+        self.url = f"http://127.0.0.1:{self.port}/v1"
         threading.Thread(
             target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         ).start()
@@ -191,16 +194,17 @@ def sentences(text: str) -> list[str]:
     return [one.strip() for one in re.split(r"(?<=[.!?])\s+", text) if words(one)]
 
 
+def _wrong(status: int, text: str) -> tuple[int, dict[str, str], bytes]:
+    return status, {}, json.dumps({"error": {"message": text}}).encode()
+
+
 def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # headers and body go out at once, not 40 ms apart
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, headers, content = server.answer(
-                self.path, body, {name.lower(): value for name, value in self.headers.items()}
-            )
+            status, headers, content = self._answered()
             if not status:  # a lost connection
                 self.close_connection = True
                 return
@@ -211,6 +215,22 @@ def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
+
+        def _answered(self) -> tuple[int, dict[str, str], bytes]:
+            """Return the answer, or what is wrong with the request."""
+            if refused := refusal(self.headers, self.path, server.port):
+                self.close_connection = True
+                return _wrong(*refused)
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdecimal()) or int(length) > LONGEST:
+                self.close_connection = True
+                return _wrong(400, f"Content-Length is at most {LONGEST}")
+            try:
+                body = json.loads(self.rfile.read(int(length)))
+                given = {name.lower(): value for name, value in self.headers.items()}
+                return server.answer(self.path, body, given)
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+                return _wrong(400, f"no request of a judge ({type(error).__name__})")
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: notebooks and tests print their own lines."""

@@ -303,17 +303,19 @@ def _error(status: int, text: str) -> tuple[int, Object]:
     return status, {"error": text}
 
 
-def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "_Http":
+def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "LocalHttp":
     """Return a server that has its port."""
     try:
-        return _Http(("127.0.0.1", port), handler)
+        return LocalHttp(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
         raise DataError(
             f"{port} can't be had ({error})", field="port", allowed="a free port, or 0 for any"
         ) from error
 
 
-class _Http(ThreadingHTTPServer):
+class LocalHttp(ThreadingHTTPServer):
+    """An HTTP server of a limited number of connections, each in a thread of its own."""
+
     daemon_threads = True
     # Connections that may wait; with the default of five, further clients wait a second.
     request_queue_size = 128
@@ -323,6 +325,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__(*given)
 
     def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection if there is a place for it."""
         if self.places.acquire(blocking=False):
             super().process_request(request, client_address)
             return
@@ -332,6 +335,7 @@ class _Http(ThreadingHTTPServer):
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, then free its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -383,7 +387,7 @@ class _Request(io.RawIOBase):
         return n
 
 
-def _refusal(headers: Message, target: str, port: int) -> tuple[int, str] | None:
+def refusal(headers: Message, target: str, port: int) -> tuple[int, str] | None:
     """Return status and reason if a request is not from a program that means this server.
 
     A page in a browser may send requests to this machine: under a name of its own that leads here,
@@ -430,7 +434,7 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
             try:
                 if not super().parse_request():
                     return False
-                refused = _refusal(self.headers, self.path, server.port)
+                refused = refusal(self.headers, self.path, server.port)
             except _TooLong:
                 refused = 431, f"the headers have more than {LONGEST_HEAD} bytes"
             except ValueError as error:

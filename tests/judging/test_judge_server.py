@@ -1,0 +1,56 @@
+"""The judge without a model: what it refuses."""
+
+import http.client
+import json
+
+import pytest
+
+from ragscore.demo.judge_server import JudgeServer
+
+OWN = {"Content-Type": "application/json"}
+SOUND = {"model": "words", "input": ["Paris is in France."]}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with JudgeServer() as running:
+        yield running
+
+
+def asked(server, content, headers=OWN):
+    """Return status and error of one request."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("POST", "/v1/embeddings", content, headers)
+    reply = connection.getresponse()
+    content = json.loads(reply.read())
+    connection.close()
+    return reply.status, content.get("error", {}).get("message")
+
+
+def test_a_program_of_this_machine_is_answered(server):
+    assert asked(server, json.dumps(SOUND)) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Length": "-1"}, 400),
+        ({"Content-Length": "ten"}, 400),
+        ({"Content-Length": "999999999999"}, 400),
+    ],
+)
+def test_pages_of_others_and_odd_lengths_are_refused(server, headers, status):
+    n = len(server.requests)
+    assert asked(server, json.dumps(SOUND), OWN | headers)[0] == status
+    assert len(server.requests) == n
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"5", b"{}", b"[" * 100_000, b'{"input": 5}', b"\xff\xfe"]
+)
+def test_what_is_no_request_is_told_so(server, content):
+    status, error = asked(server, content)
+    assert status == 400 and error.startswith("no request of a judge")
