@@ -11,6 +11,7 @@ runs are taken in one piece.
 import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -74,7 +75,8 @@ def compact_tables(catalogue: Catalogue) -> pd.DataFrame:
                 file=str(root / COMPACT_FILE),
                 allowed="nothing more to be done, or compact() again",
             ) from error
-    _sweep_runs(catalogue)
+    with suppress(DataError, OSError):  # what can't be swept now goes later
+        _sweep_runs(catalogue)
     files = {kind: str(root / entry.name) for kind, entry in draft.entries.items()}
     return copied.assign(file=copied["table"].map(files).astype("str"))
 

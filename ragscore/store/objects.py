@@ -7,7 +7,7 @@ can at least create a file that isn't there: there a lock file stands for the ti
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,45 +44,51 @@ def put_in_place(file: RemotePath, content: bytes, expected: str | None, names: 
         One of the files beside it that it names is not there.
     """
     fs = file.fs
-    with _IN_THIS_PROCESS:
-        try:
-            if expected is None:
-                if bytes_if_there(file) is not None:
-                    raise OvertakenError
-                _check_there(file, names)
-                fs.pipe_file(file.path, content, mode="create")
-            elif _is_s3(fs):
-                fs.invalidate_cache()
-                tag = fs.info(file.path)["ETag"]
-                if digest_of(bytes_if_there(file)) != expected:
-                    raise OvertakenError
-                _check_there(file, names)
-                fs.pipe_file(file.path, content, IfMatch=tag)
-            else:
-                with _lock_file(file):
-                    if digest_of(bytes_if_there(file)) != expected:
-                        raise OvertakenError
-                    _check_there(file, names)
-                    fs.pipe_file(file.path, content)
-        except OvertakenError:
-            raise
-        except Exception as error:
-            # An answer may have been lost, and the request sent again: the storage itself tells.
+    with _IN_THIS_PROCESS, ExitStack() as stack:
+        tag: dict[str, Any] = {"mode": "create"}
+        if expected is not None and _is_s3(fs):
+            fs.invalidate_cache()
             try:
-                found = bytes_if_there(file)
-            except Exception:
-                raise DataError(
-                    f"no answer ({error}), so it isn't known whether this was written",
-                    file=str(file),
-                    allowed="look at store.runs() when the storage answers again",
-                ) from error
-            if found == content:
-                return
-            if digest_of(found) != expected:
-                raise OvertakenError from error
-            raise
+                tag = {"IfMatch": fs.info(file.path)["ETag"]}
+            except FileNotFoundError:
+                raise OvertakenError from None
+        elif expected is not None:
+            stack.enter_context(_lock_file(file))
+            tag = {}
+        if digest_of(bytes_if_there(file)) != expected:
+            raise OvertakenError
+        _check_there(file, names)
+        try:
+            fs.pipe_file(file.path, content, **tag)
+        except Exception as error:
+            _look_again(file, content, expected, error)
         finally:
             fs.invalidate_cache()
+
+
+def _look_again(file: RemotePath, content: bytes, expected: str | None, error: Exception) -> None:
+    """Ask the storage what became of a write that failed: its answer alone may have been lost.
+
+    Raises
+    ------
+    OvertakenError
+        Somebody else was first.
+    DataError
+        That isn't known, and what was sent may still arrive.
+    """
+    with suppress(DataError):
+        found = bytes_if_there(file)
+        if found == content:
+            return
+        if digest_of(found) != expected:
+            raise OvertakenError from error
+        if isinstance(error, PermissionError):
+            raise error
+    raise DataError(
+        f"no clear answer ({error}): what was there still is, and this may yet arrive",
+        file=str(file),
+        allowed="look at store.runs() when the storage answers again",
+    ) from error
 
 
 def _check_there(file: RemotePath, names: list[str]) -> None:

@@ -6,6 +6,8 @@ both.
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,11 +40,13 @@ class RemotePath:
     def exists(self) -> bool:
         """Return whether it exists now, whatever fsspec has cached."""
         self.fs.invalidate_cache()
-        return bool(self.fs.exists(self.path))
+        with answering(self):
+            return bool(self.fs.exists(self.path))
 
     def read_bytes(self) -> bytes:
         """Return the content of the file."""
-        return bytes(self.fs.cat_file(self.path))
+        with answering(self):
+            return bytes(self.fs.cat_file(self.path))
 
 
 Place = Path | RemotePath
@@ -91,7 +95,8 @@ def file_names(folder: Place) -> set[str]:
         return set(os.listdir(folder)) if folder.is_dir() else set()  # noqa: PTH208
     folder.fs.invalidate_cache()
     try:
-        listed = folder.fs.ls(folder.path, detail=False)
+        with answering(folder):
+            listed = folder.fs.ls(folder.path, detail=False)
     except FileNotFoundError:
         return set()
     return {str(name).rstrip("/").rpartition("/")[2] for name in listed}
@@ -105,6 +110,23 @@ def bytes_if_there(file: Place) -> bytes | None:
         return file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def answering(place: RemotePath) -> Iterator[None]:
+    """Turn the error of a storage that doesn't answer into one that says so."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        if not is_storage_error(error):
+            raise
+        raise DataError(
+            f"could not be read ({error})",
+            file=str(place),
+            allowed="a storage that answers; nothing was changed",
+        ) from error
 
 
 def modified_at(file: Place) -> datetime:
@@ -134,7 +156,8 @@ def stamps(root: Place, files: list[str]) -> list[str | None]:
         # Plain texts: making a Path of each takes longer than asking for thousands of files.
         return [_stamp_of(f"{root}/{file}") for file in files]
     root.fs.invalidate_cache()
-    listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # all in one request
+    with answering(root):
+        listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # in one request
     known = {
         str(name).lstrip("/"): (
             f"{info['size']} {next((info[key] for key in _VERSION_KEYS if info.get(key)), None)}"

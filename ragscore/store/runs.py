@@ -17,7 +17,7 @@ from ragscore.io.sidecars import run_record
 from ragscore.store.checked import FileEntry, StoredFile, digest_of, entries_of, unsealed
 from ragscore.store.disk import OvertakenError
 from ragscore.store.draft import Draft, State, put, state_in, state_of, writing
-from ragscore.store.places import Place, file_names, settled_stamp, stamps
+from ragscore.store.places import Place, answering, file_names, settled_stamp, stamps
 from ragscore.store.run_cache import load_cache
 
 # File systems take 255 characters for a name.
@@ -115,12 +115,16 @@ def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun
         return [run for run in found if run is not None]
     files = [root / name / RUN_FILE for name in sorted(file_names(root))]
     # All at once: on object storage each request takes its time.
-    contents = root.fs.cat([file.path for file in files], on_error="omit") if files else {}
-    return [
-        _parse_run(root, file.path.split("/")[-2], content)
-        for file in files
-        if (content := contents.get(file.path)) is not None
-    ]
+    contents = root.fs.cat([file.path for file in files], on_error="return") if files else {}
+    there: list[StoredRun] = []
+    for file in files:
+        with answering(file):
+            content = contents.get(file.path)
+            if isinstance(content, Exception) and not isinstance(content, FileNotFoundError):
+                raise content
+        if isinstance(content, bytes):
+            there.append(_parse_run(root, file.path.split("/")[-2], content))
+    return there
 
 
 def _run_files(root: Path) -> list[tuple[str, str]]:
