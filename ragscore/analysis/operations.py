@@ -105,6 +105,9 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
     observed = (
         len(keys) > 1
     )  # a run without a time has a row, a kind of step that it lacks has none
+    # sorted, so that sums don't depend on the order of rows
+    order = np.argsort(values.to_numpy(), kind="stable")
+    values, keys = values.iloc[order], [key.iloc[order] for key in keys]
     grouped = values.groupby(keys, observed=observed)
     n = grouped.count()
     table = pd.DataFrame(
