@@ -169,7 +169,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
     word = np.select(list(tests.values()), list(tests), "tells apart")
     columns = {
         "n_runs": n,
-        "mean": values[sorted(values)].mean(axis=1),  # of runs in one order
+        "mean": values.sort_index(axis=1).mean(axis=1),  # of runs in one order
         "min": low,
         "max": high,
         "discriminates": categorical(
