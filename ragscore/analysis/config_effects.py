@@ -4,6 +4,7 @@ In: scores, and the runs with their configs. Out: `ConfigEffects`: runs × keys 
 pairs of runs that differ in one key only.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -322,9 +323,15 @@ def _by_value(values: pd.DataFrame, means: pd.DataFrame, keys: list[str]) -> pd.
             id_vars="value", var_name="metric", value_name="mean"
         )
         grouped = long.groupby(["value", "metric"], sort=False)["mean"]
-        part = grouped.agg(n_runs="size", mean="mean", min="min", max="max").reset_index()
+        part = grouped.agg(n_runs="size", mean=_mean, min="min", max="max").reset_index()
         parts.append(part.assign(key=key)[list(BY_VALUE)])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(BY_VALUE))
+
+
+def _mean(values: pd.Series) -> float:
+    """Return the mean of the runs that have one; an exact sum doesn't depend on their order."""
+    known = values.dropna()
+    return math.fsum(known) / len(known) if len(known) else math.nan
 
 
 def _tied_keys(codes: Codes, keys: list[str], pairs: pd.DataFrame) -> dict[str, list[str]]:

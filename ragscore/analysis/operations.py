@@ -105,6 +105,9 @@ def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.Da
     observed = (
         len(keys) > 1
     )  # a run without a time has a row, a kind of step that it lacks has none
+    # sorted, so that sums don't depend on the order of rows
+    order = np.argsort(values.to_numpy(), kind="stable")
+    values, keys = values.iloc[order], [key.iloc[order] for key in keys]
     grouped = values.groupby(keys, observed=observed)
     n = grouped.count()
     table = pd.DataFrame(
@@ -191,7 +194,8 @@ def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
 
 def _total(frame: pd.DataFrame, column: str) -> pd.Series:
     values = frame.get(column, pd.Series(np.nan, index=frame.index)).astype("float64")
-    return values.groupby(frame["run_id"], observed=False).sum(min_count=1)
+    order = np.argsort(values.to_numpy(), kind="stable")  # sums don't depend on the order of rows
+    return values.iloc[order].groupby(frame["run_id"].iloc[order], observed=False).sum(min_count=1)
 
 
 def indexing(results: Results) -> pd.DataFrame:
@@ -422,6 +426,7 @@ def verification(results: Results) -> pd.DataFrame:
     passed = responses.get(PASSED, unknown).astype("boolean").astype("Float64").astype("float64")
     score = responses.get(SCORE, unknown).astype("float64")
     rows = pd.DataFrame({"run_id": responses["run_id"], "passed": passed, "score": score})
+    rows = rows.sort_values("score")  # sums don't depend on the order of rows
     grouped = rows.groupby("run_id", observed=False)
     table = pd.DataFrame(
         {

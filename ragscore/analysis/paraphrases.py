@@ -116,7 +116,7 @@ class Paraphrases(FramesResult):
     @cached_property
     def kinds(self) -> pd.DataFrame:
         """How each run copes with each kind of paraphrase."""
-        rows = self.per_query
+        rows = self.per_query.sort_values("query_id", kind="stable")  # one order for sums
         best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
         labels = dict(
             zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True)

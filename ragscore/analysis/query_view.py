@@ -294,7 +294,7 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
     shown = responses[["run_id", *(name for name in names if name in responses)]]
     shown = shown.astype({"run_id": "str"}).reset_index(drop=True)
     if len(citations):
-        cited = citations.reset_index(drop=True)
+        cited = citations.sort_values("position", ignore_index=True)
         ids = [cited[name] for name in ("chunk_id", "path", "doc_id", "marker") if name in cited]
         locators = _first_known(ids, len(cited)).groupby(cited["run_id"].astype("str").to_numpy())
         shown["cites"] = shown["run_id"].map(locators.agg(", ".join))

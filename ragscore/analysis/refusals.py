@@ -247,7 +247,9 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
             "failed": applies & answerable & decision.isin(["failed", "missing"]).to_numpy(),
         }
     )
-    by_run = columns.groupby(rows["run_id"], observed=False)
+    # by value: sums don't depend on the order of queries
+    order = np.argsort(values, kind="stable")
+    by_run = columns.iloc[order].groupby(rows["run_id"].iloc[order], observed=False)
     n = by_run[["answered", "overall"]].count()
     sums = by_run[["refused", "unmeasured", "failed"]].sum().astype("int64")
     n_given = n["answered"].to_numpy() + sums["unmeasured"].to_numpy()

@@ -52,10 +52,15 @@ class Repeats(FramesResult):
     def summary(self) -> pd.DataFrame:
         """The means of the measures over queries."""
         measures = [name for name in self.per_query.columns if name.startswith("pass")]
-        grouped = self.per_query.groupby("system", sort=False)[measures]
+        rows = self.per_query.sort_values("query_id", kind="stable")  # one order for sums
+        grouped = rows.groupby("system", sort=False)[measures]
         statistics = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
+        systems = pd.Index(self.per_query["system"].unique(), name="system")
         table = pd.DataFrame(
-            {name: part.rename_axis(columns="measure").stack() for name, part in statistics.items()}
+            {
+                name: part.loc[systems].rename_axis(columns="measure").stack()
+                for name, part in statistics.items()
+            }
         ).reset_index()
         mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
         low, high = mean_interval(mean, std, n, "bounded")

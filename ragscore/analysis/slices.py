@@ -312,8 +312,11 @@ def _slice_rows(
     is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
     is_tested = (n >= min_n) & (n_rest >= min_n) & is_testable
     p, by_limit = np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
-    p[is_tested], by_limit[is_tested] = two_sample_test(
-        values[:, is_tested], inside, groups=groups, seed=seed
+    # by the names of runs: draws are shared by all columns, and depend on which comes first
+    by_name = np.argsort(np.repeat(aligned.run_ids, len(aligned.metrics)), kind="stable")
+    tested = by_name[is_tested[by_name]]
+    p[tested], by_limit[tested] = two_sample_test(
+        values[:, tested], inside, groups=groups, seed=seed
     )
     test = pd.Series(np.where(by_limit, WELCH, PERMUTATION), dtype="str").where(is_tested)
     table = pd.DataFrame(

@@ -2,6 +2,17 @@
 
 Every reader and the store pass their frames through `conform`, which checks and casts a frame to
 its kind. Functions further down the pipe trust what they get. NA means unknown, never zero or "".
+
+What an order of rows means: which rows are shown first, and nothing else. No number depends on it,
+to the last bit: sums run in the order of query ids, or of the values themselves, or are exact. Only
+these are read from an order:
+
+- of hits without a stored rank: their rank (`rank_hits`); stored ranks otherwise, in any order.
+  `coverage` counts lists whose stored ranks don't ascend in the file (`n_rank_order`)
+- of several supports of a query, of which not all have a date: the newest is the last one
+- of `golden.queries` without a `position`: their position
+- of `runs`: which side of a pair of runs is the baseline, and what `query` compares ranks with
+- of a single column given to `stats.bootstrap_mean`: which values its draws hit, as other tools do
 """
 
 from collections.abc import Callable
@@ -33,6 +44,7 @@ class Kind:
     `open_prefixes` names families of columns that users bring along (`x_reviewer`,
     `latency_rerank_ms`); `lowest` is the smallest value that a column may hold, `choices` are all
     that it may hold. `made` tells how a required column is made of the others where it is absent.
+    `infinite` are the columns of numbers that may be infinite; all other numbers are finite.
     """
 
     key: tuple[str, ...]
@@ -42,6 +54,7 @@ class Kind:
     lowest: dict[str, int] = field(default_factory=dict)
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     made: dict[str, Callable[[pd.DataFrame], Any]] = field(default_factory=dict)
+    infinite: tuple[str, ...] = ()
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -132,6 +145,7 @@ KINDS: dict[str, Kind] = {
             "source_key": "str", "chunker_version": "str", "stale": "boolean",
         },
         ("x_",),
+        infinite=("score", "score_lexical", "score_vector"),  # the logarithm of 0 ranks, too
     ),
     # One row per hit and metadata key; value is a JSON scalar.
     "hit_meta": Kind(
@@ -198,6 +212,7 @@ KINDS: dict[str, Kind] = {
         {**_CELL, "metric": "str", "value": "float64"},
         {"statistic": "str", "label": "str"},
         ("x_",),
+        infinite=("value",),  # the rank of a first match where there is none
     ),
     # One row per thing that loading with strict=False could not take.
     "problems": Kind(
@@ -281,8 +296,23 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
     for name, choices in spec.choices.items():
         is_other = ~is_among(columns[name], choices)
         refuse_rows(columns[name], is_other, kind, f"one of {', '.join(choices)}")
+    for name, column in columns.items():
+        if spec.dtypes[name] == "float64" and name not in spec.infinite:
+            is_infinite = np.isinf(column.to_numpy())
+            refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
+    for name in extra:
+        if str(name).startswith("latency_") and is_float_dtype(frame[name].dtype):
+            is_infinite = np.isinf(frame[name].to_numpy("float64", na_value=np.nan))
+            refuse_rows(frame[name], is_infinite, kind, "finite numbers; NaN where unknown")
+        elif frame[name].dtype == object:
+            is_large = frame[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
+            refuse_rows(frame[name], is_large, kind, "whole numbers of 64 bits, or text")
     columns |= {name: frame[name] for name in extra}
     return pd.DataFrame(columns, index=frame.index)
+
+
+def _is_beyond_64_bits(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def empty(kind: str) -> pd.DataFrame:
@@ -379,6 +409,8 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
                 field=f"{kind}.{column.name}",
                 allowed="times (pandas Timestamps), not numbers",
             )
+        if dtype == "float64" and not is_numeric_dtype(column):
+            return _as_floats(column, kind)
         return column.astype(dtype)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DataError):
@@ -471,14 +503,21 @@ def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     return numbers.astype(dtype)  # type: ignore[call-overload]
 
 
+def _as_floats(column: pd.Series, kind: str) -> pd.Series:
+    """Return texts or objects as numbers, none of which overflows to infinity."""
+    numbers = column.astype("float64")
+    is_written = column.map(lambda value: isinstance(value, float) or "inf" in str(value).lower())
+    is_over = np.isinf(numbers.to_numpy()) & ~is_written.to_numpy(dtype=bool)
+    refuse_rows(column, is_over, kind, "numbers that 64 bits can hold")
+    return numbers
+
+
 def _as_numbers(column: pd.Series) -> pd.Series:
     """Return objects or texts as numbers; NA where there is none, and for booleans."""
     if column.dtype != object:
         return pd.to_numeric(column, errors="coerce")
     if infer_dtype(column, skipna=True) == "integer":
         # None among whole numbers: a detour over floats would round the large ones.
-        return column.mask(
-            column.map(lambda value: isinstance(value, int) and not -(2**63) <= value < 2**63)
-        ).astype("Int64")
+        return column.mask(column.map(_is_beyond_64_bits)).astype("Int64")
     is_bool = column.map(lambda value: isinstance(value, (bool, np.bool_)))
     return pd.to_numeric(column.mask(is_bool), errors="coerce")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult, JsonResult
-from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
@@ -113,6 +113,9 @@ def golden_health(
     values = _matrix(rows, golden, metric)
     queries, duplicates = _queries(values), near_duplicates(golden, similarity)
     targets, n_targets = _unreturned(results, golden) if results is not None else (_NO_TARGETS, 0)
+    # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
+    by_id = values.sort_index()
+    ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
     return GoldenHealth(
         metric=metric,
@@ -130,8 +133,8 @@ def golden_health(
             if results is not None
             else pd.DataFrame(columns=list(TIE_COLUMNS))
         ),
-        effective=_effective(values, golden),
-        needed=_needed(values, golden, metric, differences),
+        effective=_effective(by_id, ordered),
+        needed=_needed(by_id, ordered, metric, differences),
     )
 
 
@@ -166,7 +169,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
     word = np.select(list(tests.values()), list(tests), "tells apart")
     columns = {
         "n_runs": n,
-        "mean": values.mean(axis=1),
+        "mean": values.sort_index(axis=1).mean(axis=1),  # of runs in one order
         "min": low,
         "max": high,
         "discriminates": categorical(

@@ -46,6 +46,8 @@ def tie_sensitivity(
 def _table(
     scores: dict[str, pd.DataFrame], results: Results, tie: Integers, labels: list[str]
 ) -> pd.DataFrame:
+    # by id: means don't depend on the order of queries
+    scores = {name: frame.sort_index(kind="stable") for name, frame in scores.items()}
     run = scores["mean"]["run_id"].to_numpy()
     means = {
         name: frame[labels].groupby(run, observed=False).mean() for name, frame in scores.items()

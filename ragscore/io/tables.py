@@ -827,7 +827,10 @@ def _numbers(
     if is_number and dtype == "float64":
         return pd.Series(floats, name=column.name)
     wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
-    if dtype != "float64":
+    if dtype == "float64":  # 1e999 and 10**400 overflow: they are no infinity
+        is_written = column.astype("str").str.contains("inf", case=False).fillna(False)
+        wrong = wrong | np.isinf(floats) & ~is_written.to_numpy(dtype=bool)
+    else:
         is_whole = np.isfinite(floats) & (floats % 1 == 0) & (np.abs(floats) < 2**31)
         wrong = wrong | ~is_whole & (column.notna().to_numpy() | (dtype == "int32"))
     _report(table, column, wrong, keep, problems, allowed)

@@ -61,7 +61,10 @@ def query_clusters(
             field="cluster",
             allowed=nearest(cluster, known, "a column of golden.queries:"),
         )
-    of_golden = np.append(pd.factorize(golden.queries[cluster])[0], -1)
+    codes, names = pd.factorize(golden.queries[cluster])
+    # numbered by name: sums over clusters don't depend on the order of queries
+    number = np.append(np.argsort(np.argsort(names.astype("str"), kind="stable")), -1)
+    of_golden = np.append(number[codes], -1)
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
@@ -103,6 +106,8 @@ def intervals(
     groups
         From `query_clusters`.
     """
+    if groups is None:  # each column by itself: neither sums nor draws see the order of queries
+        values = np.sort(values, axis=0)
     low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
     families: dict[tuple[str, tuple[float, float]], list[int]] = {}
     for place, name in enumerate(names):
@@ -147,7 +152,8 @@ def intervals_by_group(
     """Return `intervals` of every group: one row per group, one column per metric.
 
     All groups are computed at once from their statistics, as far as these are enough; only means
-    that may need a bootstrap, and groups whose queries depend on each other, read the values.
+    that may need a bootstrap, and groups whose queries depend on each other, read the values. With
+    `groups`, the members of `grouping` come in the order of their ids.
     """
     low, high, needs_values = _from_moments(found, names, confidence)
     for group in range(len(grouping.sizes)):

@@ -55,6 +55,8 @@ def score_judgments(
         return columns
     judged = _judged(results, no_claims).assign(place=place)
     judged = judged[judged["place"] >= 0]
+    # by value: means of repeats and of claims don't depend on the order of rows
+    judged = judged.iloc[np.argsort(judged["value"].to_numpy(), kind="stable")]
     n_judged = np.bincount(judged["place"], np.ones(len(judged)), n_responses)
     n_failed = np.bincount(judged["place"], judged["failed"].astype("float64"), n_responses)
     columns[FAILED] = np.where(n_judged > 0, (n_failed > 0).astype("float64"), np.nan)
@@ -168,7 +170,7 @@ def _of_passes(parts: pd.DataFrame, results: Results) -> pd.Series:
     is_chunk = (usable["criterion"] == "context_precision").to_numpy()
     means = usable[~is_chunk].groupby(_PASS, dropna=False)["value"].mean()
     chunks = usable[is_chunk]
-    chunks = chunks.assign(rank=_ranks(chunks, results)).sort_values("rank", kind="stable")
+    chunks = chunks.assign(rank=_ranks(chunks, results)).sort_values(["rank", "item", "value"])
     return pd.concat([means, _average_precision(chunks)])
 
 
@@ -188,7 +190,8 @@ def _average_precision(chunks: pd.DataFrame) -> pd.Series:
 def _ranks(chunks: pd.DataFrame, results: Results) -> Values:
     """Return the rank of each judged chunk.
 
-    That of the hit whose chunk id its item is, else the number that it is; others come last.
+    That of the hit whose chunk id its item is, else the number that it is; others come last, by
+    their items.
     """
     number = pd.to_numeric(chunks["item"], errors="coerce").to_numpy("float64", na_value=np.nan)
     hits, keys = results.hits, ["run_id", "query_id", "chunk_id"]

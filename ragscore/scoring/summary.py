@@ -115,7 +115,10 @@ def _measured(
     columns = [rows[name].to_numpy() for name in chosen]
     found = statistics(columns, grouping)
     parts = {field.name: getattr(found, field.name) for field in fields(found)}
-    parts["low"], parts["high"] = intervals_by_group(found, columns, grouping, chosen, clusters)
+    by_id = grouping
+    if clusters is not None:
+        by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
+    parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, chosen, clusters)
     is_timed = np.array([describe(name).kind in BY_QUANTILES for name in chosen], dtype=bool)
     carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
     parts["caution"] = carried & is_timed

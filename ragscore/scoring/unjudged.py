@@ -8,6 +8,7 @@ score over every labelling of the list's unjudged hits (`label_bounds`).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -421,7 +422,7 @@ def _average_precision(shape: _Shape) -> tuple[Values, Values]:
     before = shape.sum(row, (place_in_group(row) + 1) / rank)
     n_above = _count_up_to(row, rank, free_row, free_rank)
     # sums of 1 / rank over gaining hits below each free item, then over free items as well
-    below = _sum_after(row, rank, 1.0 / rank, free_row, free_rank, shape.n)
+    below = _sum_after(row, rank, 1.0 / rank, free_row, free_rank)
     later = _later(free_row, 1.0 / free_rank, shape.n)
     place = place_in_group(free_row) + 1
     first = _so_far((n_above + place) / free_rank + below, free_row)
@@ -608,11 +609,18 @@ _BOUNDS: dict[str, Callable[[_Shape], tuple[Values, Values]]] = {
 
 
 def _so_far(values: Values, row: Codes) -> Values:
-    """Return the sum of values up to each element of its row."""
-    total = np.cumsum(values)
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
-    before = total[begins] - values[begins]
-    return total - np.repeat(before, np.diff(begins, append=len(row)))
+    """Return the sum of values up to each element of its row.
+
+    Rows are added up apart: a sum that runs on through all rows would depend on their order.
+    """
+    place = place_in_group(row)
+    by_place = np.argsort(place, kind="stable")
+    begins = np.searchsorted(place[by_place], np.arange(1, int(place.max(initial=-1)) + 2))
+    total = values.astype("float64")
+    for first, last in pairwise(begins.tolist()):
+        at = by_place[first:last]
+        total[at] += total[at - 1]
+    return total
 
 
 def _from_end(values: Values, row: Codes) -> Values:
@@ -635,14 +643,11 @@ def _count_up_to(
     return ends - np.searchsorted(keys, of_row * depth, "left")
 
 
-def _sum_after(
-    row: Codes, rank: Codes, values: Values, of_row: Codes, after: Codes, n_rows: int
-) -> Values:
+def _sum_after(row: Codes, rank: Codes, values: Values, of_row: Codes, after: Codes) -> Values:
     """Add up the values of a row's elements after a rank, for each pair of row and rank."""
-    total = np.bincount(row, values, n_rows)
-    sums = np.concatenate([[0.0], np.cumsum(values)])
+    to_end = np.append(_from_end(values, row), 0.0)
     depth = int(max(rank.max(initial=0), after.max(initial=0))) + 2
     keys = row * depth + rank
-    ends = np.searchsorted(keys, of_row * depth + after, "right")
-    starts = np.searchsorted(keys, of_row * depth, "left")
-    return total[of_row] - (sums[ends] - sums[starts])
+    begins = np.searchsorted(keys, of_row * depth + after, "right")
+    ends = np.searchsorted(keys, (of_row + 1) * depth, "left")
+    return np.where(begins < ends, to_end[begins], 0.0)

@@ -2,11 +2,11 @@
 
 In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out:
 `Statistics`, one cell per group and column. Each column is read and sorted once for all statistics;
-groupby sorts it once for each.
+groupby sorts it once for each. Sums run over the sorted values: the order of rows doesn't matter.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -38,6 +38,12 @@ class Grouping:
             return cls(None, starts, sizes)
         order = np.argsort(codes, kind="stable")[np.count_nonzero(codes < 0) :]
         return cls(order if rows is None else rows[order], starts, sizes)
+
+    def ordered(self, place: Codes) -> Self:
+        """Return the same groups with their rows in the order of `place`, one number per row."""
+        rows = np.arange(self.sizes.sum()) if self.order is None else self.order
+        group = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return replace(self, order=rows[np.lexsort((place[rows], group))])
 
     def members(self, group: int) -> Codes | slice:
         """Return the rows of one group."""
@@ -110,13 +116,15 @@ def _of_values(values: Values, n: Codes) -> Values:
     The values are sorted in place.
     """
     starts = np.cumsum(n) - n
+    # Sorted before they are added up: it costs nothing, quantiles need it anyhow, and makes sums
+    # the same to the last bit in any order of rows.
+    for first, size in zip(starts.tolist(), n.tolist(), strict=True):
+        values[first : first + size].sort()
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
         total = np.add.reduceat(values, starts)
         mean = total / n
         squares = (values - (mean if len(n) == 1 else mean.repeat(n))) ** 2
         std = np.sqrt(np.add.reduceat(squares, starts) / np.where(n > 1, n - 1, np.nan))
-    for first, size in zip(starts.tolist(), n.tolist(), strict=True):
-        values[first : first + size].sort()
     least, largest = values[starts], values[starts + n - 1]
     # Fifty times .7 add up to a little less than 35: equal values are their own mean, and have no
     # spread.

@@ -2,7 +2,7 @@
 
 Started afresh, it times stages by the wall and by CPU and tells its own peak memory.
 
-`python -m tests.benchmarks.process MODULE FUNCTION ARGUMENTS` calls
+`python -m tests.benchmarks.process MODULE FUNCTION ARGUMENTS [SOURCE]` calls
 `tests.benchmarks.MODULE.FUNCTION(clock, **ARGUMENTS)` and prints what it measured.
 """
 
@@ -51,9 +51,18 @@ def peak_mib() -> float:
 
 
 def run_fresh(
-    module: str, function: str, python: str = sys.executable, **arguments: Any
+    module: str,
+    function: str,
+    python: str = sys.executable,
+    source: Path | None = None,
+    **arguments: Any,
 ) -> Measured:
     """Call a job in a process of its own and give what it measured.
+
+    Parameters
+    ----------
+    source
+        The checkout whose ragscore is imported; by default this one's. The job is this one's.
 
     Raises
     ------
@@ -61,6 +70,7 @@ def run_fresh(
         The process failed, with what it said.
     """
     command = [python, "-m", "tests.benchmarks.process", module, function, json.dumps(arguments)]
+    command += [] if source is None else [str(source)]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -101,6 +111,7 @@ def median(values: list[float]) -> float:
 def main() -> None:
     """Do the job of the command line."""
     clock = Clock()
+    sys.path[:0] = sys.argv[4:]  # the jobs' own package is imported already
     job = getattr(importlib.import_module(f"tests.benchmarks.{sys.argv[1]}"), sys.argv[2])
     found = job(clock, **json.loads(sys.argv[3])) or {}
     print(json.dumps({"wall": clock.wall, "cpu": clock.cpu, "rss": peak_mib(), **found}))

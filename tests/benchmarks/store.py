@@ -9,7 +9,6 @@ list of files for nothing.
 """
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,22 +34,24 @@ WHOLE_CALLS = 2
 
 
 def write(clock: Clock, root: str, n_runs: int, n_queries: int, n_hits: int) -> Measured:
-    """Save a run, and make the others of it.
-
-    The same tables under their own names, systems, dates and configs.
-    """
-    store, golden = rs.RunStore(Path(root) / "store"), _golden(n_queries)
+    """Save the same answers again and again, under their own names, systems, dates and configs."""
+    store, golden = rs.RunStore(Path(root) / "store"), golden_of(n_queries)
     for name in ("queries", "targets"):
         getattr(golden, name).to_parquet(Path(root) / f"{name}.parquet")
-    store.save(_run(golden, n_hits), golden=golden)
-    first = Path(str(store.root)) / "r0000"
-    described = json.loads((first / "run.json").read_text(encoding="utf-8"))
-    for other in range(1, n_runs):
-        _copy(first, described, other)
-    return {"bytes": sum(file.stat().st_size for file in first.parent.rglob("*") if file.is_file())}
+    run = run_of(golden, n_hits)
+    for number_of_run in range(n_runs):
+        runs = pd.DataFrame([described_run(number_of_run)])
+        own = {
+            name: getattr(run, name).assign(run_id=runs["run_id"][0])
+            for name in ("responses", "hits")
+        }
+        store.save(rs.Results(runs=runs, **own), golden=golden)
+    files = (file for file in (Path(root) / "store").rglob("*") if file.is_file())
+    return {"bytes": sum(file.stat().st_size for file in files)}
 
 
-def _golden(n_queries: int) -> rs.Golden:
+def golden_of(n_queries: int) -> rs.Golden:
+    """Return a golden set of so many queries, with one document each."""
     rng = np.random.default_rng(0)
     ids = [f"q{n:04}" for n in range(n_queries)]
     targets = [f"d{n}" for n in rng.integers(0, 300, n_queries)]
@@ -71,7 +72,8 @@ def _golden(n_queries: int) -> rs.Golden:
     return rs.Golden(queries=queries, targets=frame)
 
 
-def _run(golden: rs.Golden, n_hits: int) -> rs.Results:
+def run_of(golden: rs.Golden, n_hits: int) -> rs.Results:
+    """Return a run that returns so many of 300 documents for each query."""
     rng = np.random.default_rng(1)
     ids = golden.queries["query_id"]
     docs = [f"d{n}" for _ in ids for n in rng.permutation(300)[:n_hits]]
@@ -91,10 +93,11 @@ def _run(golden: rs.Golden, n_hits: int) -> rs.Results:
             "error": pd.Series(pd.NA, index=ids.index, dtype="str"),
         }
     )
-    return rs.Results(runs=pd.DataFrame([_described(0)]), responses=responses, hits=hits)
+    return rs.Results(runs=pd.DataFrame([described_run(0)]), responses=responses, hits=hits)
 
 
-def _described(of: int) -> dict[str, Any]:
+def described_run(of: int) -> dict[str, Any]:
+    """Return what is known of the run of this number."""
     made = pd.Timestamp("2026-01-01", tz="UTC") + pd.Timedelta(hours=of)
     return {
         "run_id": f"r{of:04}",
@@ -102,33 +105,6 @@ def _described(of: int) -> dict[str, Any]:
         "created_at": made,
         "config": json.dumps({"bm25": {"k1": of % N_SYSTEMS / 10}}),
     }
-
-
-def _copy(first: Path, described: dict[str, Any], of: int) -> None:
-    """The same answers by another name.
-
-    Scores say still which run they are of, and nothing looks at it.
-    """
-    about = _described(of)
-    home = first.with_name(about["run_id"])
-    shutil.copytree(first, home)
-    for name in ("hits", "responses", "matches"):
-        table = pq.read_table(first / f"{name}.parquet")
-        run_id = pa.DictionaryArray.from_arrays(
-            np.zeros(len(table), np.int8), pa.array([about["run_id"]], pa.large_string())
-        )
-        pq.write_table(
-            table.set_column(table.schema.get_field_index("run_id"), "run_id", run_id),
-            home / f"{name}.parquet",
-            compression="zstd",
-        )
-    own = {
-        "run_id": about["run_id"],
-        "system": about["system"],
-        "created_at": about["created_at"].isoformat(),
-        "config": json.loads(about["config"]),
-    }
-    (home / "run.json").write_text(json.dumps(described | own), encoding="utf-8")
 
 
 def ours(clock: Clock, root: str, reading: str) -> Measured:
@@ -173,13 +149,11 @@ def whole_theirs(clock: Clock, root: str, reading: str) -> Measured:
         else {"hits": None, "responses": None, "matches": None}
     )
 
+    store = rs.RunStore(Path(root) / "store")
+    files = {name: store.files(name) for name in columns}
+
     def read() -> pa.Table:
-        tables = [
-            ds.dataset(
-                [str(file) for file in sorted(Path(root).glob(f"store/*/{name}.parquet"))]
-            ).to_table(columns=columns[name])
-            for name in columns
-        ]
+        tables = [ds.dataset(files[name]).to_table(columns=columns[name]) for name in columns]
         return tables[0]
 
     return _measured(clock, read, WHOLE_CALLS)
@@ -194,7 +168,7 @@ def theirs(clock: Clock, root: str, reading: str, is_compact: bool) -> Measured:
 
     category = _category(root)
     folder = Path(root) / "store"
-    files = [str(file) for file in sorted(folder.glob("*/scores.parquet"))]
+    files = rs.RunStore(folder).files("scores")
     files = files[int(SYSTEM[1:]) :: N_SYSTEMS] if reading == "one system" else files
     chosen = {
         "one slice": [("query_id", "in", category)],

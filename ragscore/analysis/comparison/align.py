@@ -20,7 +20,7 @@ from ragscore.scoring.value_states import ValueStates, chosen_columns, score_row
 class AlignedScores:
     """Values of queries (first axis), runs (second) and metrics (third).
 
-    NaN where a metric doesn't apply or a run has no row.
+    Queries come in the order of their ids. NaN where a metric doesn't apply or a run has no row.
     """
 
     query_ids: pd.Index
@@ -63,11 +63,14 @@ class AlignedScores:
 def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = None) -> pd.DataFrame:
     """Return one row per query and one column per run of a metric; see `Evaluation.pivot`."""
     aligned = align(scores, [metric], runs)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         aligned.of(metric),
         index=aligned.query_ids,
         columns=pd.Index(aligned.run_ids, name="run_id"),
     )
+    query_ids = scores.get("query_id", scores.index)
+    shown = pd.Index(query_ids.unique(), name="query_id")  # as the scores have them
+    return table.reindex(shown[shown.isin(table.index)])
 
 
 def align(
@@ -99,7 +102,8 @@ def align(
         raise DataError(
             "a query stands twice in one run", field="scores", allowed="one row per run and query"
         )
-    query, query_ids = pd.factorize(rows["query_id"])
+    # in the order of ids, so that no sum and no draw depends on the order of rows
+    query, query_ids = pd.factorize(rows["query_id"], sort=True)
     run = pd.Index(chosen, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)

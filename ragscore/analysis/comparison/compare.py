@@ -474,6 +474,7 @@ def _deltas(
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
         check_margins({} if given is None else given, field, names)
     first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
+    first = first.sort_index()  # no sum and no draw depends on the order of rows
     second = second.reindex(first.index)
     states = [side["state"].astype("str").to_numpy() for side in (first, second)]
     in_both = (states[0] != "missing") & (states[1] != "missing")

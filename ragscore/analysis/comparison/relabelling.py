@@ -148,7 +148,9 @@ def _deltas(
     `paired_deltas` doesn't apply: new labels add queries and take queries away.
     """
     a_old, a_new, b_new = (
-        scores.loc[(scores["run_id"] == run_id).to_numpy(dtype=bool), metric_columns(scores)]
+        scores.loc[
+            (scores["run_id"] == run_id).to_numpy(dtype=bool), metric_columns(scores)
+        ].sort_index()  # by id: means don't depend on the order of queries
         for scores, run_id in ((by_old, a), (by_new, a), (by_new, b))
     )
     a_same, b_same = (

@@ -58,7 +58,7 @@ class ScoreDiff(FramesResult):
         side's own queries.
     largest_changes
         One row per metric and query that both have: `baseline`, `candidate`, `delta`; the largest
-        |delta| first, equal ones in the candidate's order.
+        |delta| first, equal ones by id.
     """
 
     FRAMES = ("metrics", "largest_changes")
@@ -238,9 +238,9 @@ def _sides(
     """Return `ScoreDiff.metrics`, and both runs' values of the queries that both have."""
     names = metric_columns(scores)
     of_a, of_b = (
-        scores.loc[(scores["run_id"] == run_id).to_numpy(), names].astype("float64")
+        scores.loc[(scores["run_id"] == run_id).to_numpy(), names].astype("float64").sort_index()
         for run_id in (a, b)
-    )
+    )  # by id: neither means nor ties depend on the order of rows
     first, second = of_a, of_b
     if not of_a.index.equals(of_b.index):
         both = of_b.index[is_among(of_b.index, of_a.index)]
@@ -312,7 +312,7 @@ def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     query = np.tile(np.arange(n_queries), n_metrics)
     before, after = (side.to_numpy().ravel(order="F") for side in (first, second))
     delta = after - before
-    # Sizes that differ in their last bits only are ties: they keep the candidate's order.
+    # Sizes that differ in their last bits only are ties: they keep the order of ids.
     order = np.lexsort((query, -np.round(np.abs(delta), 12), metric))
     order = order[~np.isnan(delta[order])]
     return pd.DataFrame(

@@ -1,0 +1,224 @@
+"""Attack: rows, runs and queries in another order. Every number stays the same to the last bit.
+
+What an order may mean is written in `ragscore/frames/kinds.py`.
+"""
+
+import dataclasses
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from faults.size import tally, times
+
+SYSTEMS = ("a", "b", "c")
+DOCUMENTS = [f"d{n:02}" for n in range(14)]
+METRICS = [
+    "hit@3", "recall@5", "precision@5", "mrr", "map", "ndcg@5", "ndcg", "judged@5", "rbp", "bpref",
+    "rprec", "err@5", "set_f1", "11pt_avg", "latency_ms", "cost_usd", "faithfulness",
+    "context_precision", "citation_precision", "citation_coverage", "refusal_correct", "failed",
+    "recall@3:doc", "passed", "judge_correctness", "answer_checks",
+]  # fmt: skip
+
+
+def golden_of(rng, n_queries):
+    ids = [f"q{n:03}" for n in rng.permutation(n_queries)]
+    targets = [
+        {"query_id": one, "level": "doc", "target_id": f"t{place}", "doc_id": document,
+         "grade": int(rng.integers(0, 4)), "alternative": 0}
+        for one in ids[: -n_queries // 6]
+        for place, document in enumerate(rng.choice(DOCUMENTS, rng.integers(1, 5), replace=False))
+    ]  # fmt: skip
+    queries = pd.DataFrame({
+        "query_id": ids, "query": "?",
+        "answerable": pd.array([True] * (n_queries - n_queries // 6) + [False] * (n_queries // 6)),
+        "difficulty": rng.choice(["easy", "hard"], n_queries),
+        "group": [f"g{n}" for n in rng.integers(0, n_queries // 2, n_queries)],
+        "reference_answer": "the answer is here",
+    })  # fmt: skip
+    tags = pd.DataFrame(
+        {
+            "query_id": ids * 2,
+            "kind": "tag",
+            "value": ["x"] * n_queries + list(rng.choice(["y", "z"], n_queries)),
+        }
+    )
+    checks = pd.DataFrame({"query_id": ids, "kind": "must_contain", "text": "answer"})
+    return rs.Golden(queries=queries, targets=pd.DataFrame(targets), tags=tags, checks=checks)
+
+
+def results_of(rng, golden):
+    asked = [*golden.queries["query_id"], "not golden 1", "not golden 2"]
+    cells = [(run, one) for run in SYSTEMS for one in asked]
+    n = len(cells)
+    responses = pd.DataFrame(cells, columns=["run_id", "query_id"]).assign(
+        query="?", error=pd.array(rng.choice([None, None, None, "boom"], n), dtype="str"),
+        answer=rng.choice(["the answer", "no idea"], n), refused=rng.random(n) < 0.2,
+        elapsed_ms=rng.lognormal(4, 1, n), latency_search_ms=rng.lognormal(3, 1, n),
+        cost_usd=rng.random(n) / 100,
+    )  # fmt: skip
+    hits, meta, citations, judgments = [], [], [], []
+    for run, one in cells:
+        for rank, document in enumerate(rng.choice(DOCUMENTS, rng.integers(0, 13)), 1):
+            key = {"run_id": run, "query_id": one, "rank": rank}
+            hits.append(key | {"doc_id": document, "score": float(rng.choice([0.3, 0.7, 0.1]))})
+            meta.append(key | {"key": "lang", "value": '"de"'})
+        for place, document in enumerate(rng.choice(DOCUMENTS, rng.integers(0, 4))):
+            citations.append({"run_id": run, "query_id": one, "position": place,
+                              "marker": f"[{place}]", "doc_id": document})  # fmt: skip
+        for criterion, n_items in (("faithfulness", 5), ("judge_correctness", 1)):
+            for item in range(n_items):
+                for judge in ("j1", "j2"):
+                    for repeat in range(3):
+                        judgments.append({
+                            "run_id": run, "query_id": one, "criterion": criterion, "judge": judge,
+                            "item": "" if n_items == 1 else f"claim {item}", "repeat": repeat,
+                            "value": round(float(rng.random()), 1),
+                        })  # fmt: skip
+    runs = pd.DataFrame({
+        "run_id": SYSTEMS, "system": SYSTEMS, "k": 10,
+        "config": [json.dumps({"depth": n // 2, "kind": n % 2}) for n in range(3)],
+        "created_at": pd.date_range("2026-01-01", periods=3, tz="UTC"),
+    })  # fmt: skip
+    return rs.Results(
+        runs=runs, responses=responses, hits=pd.DataFrame(hits), hit_meta=pd.DataFrame(meta),
+        citations=pd.DataFrame(citations), judgments=pd.DataFrame(judgments),
+        chunks=pd.DataFrame({"chunk_id": DOCUMENTS, "doc_id": DOCUMENTS}),
+        reported=responses[["run_id", "query_id"]].assign(metric="theirs", value=rng.random(n)),
+    )  # fmt: skip
+
+
+def shuffled(holder, rng, kept=()):
+    """Return the same frames with their rows in another order."""
+    frames = {}
+    for item in dataclasses.fields(holder):
+        frame = getattr(holder, item.name)
+        if frame is not None and item.name not in kept:
+            frame = frame.iloc[rng.permutation(len(frame))]
+        frames[item.name] = frame
+    return type(holder)(**frames)
+
+
+def frames_in(value, name=""):
+    """Yield the frames of a result by name, whatever it is made of."""
+    if isinstance(value, pd.DataFrame):
+        yield name, value
+    elif dataclasses.is_dataclass(value):
+        for item in dataclasses.fields(value):
+            if item.name not in ("golden", "results", "scores", "aligned"):
+                yield from frames_in(getattr(value, item.name), f"{name}.{item.name}")
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from frames_in(one, f"{name}[{key}]")
+    elif value is not None and not callable(value):
+        yield name, pd.DataFrame({"value": [repr(value)]})
+
+
+def rows_of(frame):
+    """Return rows as sorted texts, floats by all their bits."""
+    named = frame if frame.index.name is None else frame.reset_index()
+    columns = sorted(str(name) for name in named.columns if name != "position")
+    return sorted(
+        tuple(
+            f"{name}={value.hex() if isinstance(value, float) else value!r}"
+            for name, value in zip(columns, row, strict=True)
+        )
+        for row in named[columns].astype(object).itertuples(index=False, name=None)
+    )
+
+
+def assert_same(before, after, name):
+    first, second = dict(frames_in(before, name)), dict(frames_in(after, name))
+    assert first.keys() == second.keys()
+    for key, frame in first.items():
+        differing = sorted(set(rows_of(frame)) ^ set(rows_of(second[key])))
+        assert not differing, f"{key}: {differing[:2]}"
+        assert len(frame) == len(second[key]), key
+
+
+def quietly(call):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call()
+
+
+QUESTIONS = {
+    "scores": lambda ev: ev.scores,
+    "summary": lambda ev: ev.summary(METRICS, bounds=True),
+    "summary by difficulty": lambda ev: ev.summary(["mrr", "latency_ms", "ndcg@5"], "difficulty"),
+    "summary by tag": lambda ev: ev.summary(["mrr", "cost_usd"], ["tag", "difficulty"]),
+    "summary without clusters": lambda ev: ev.summary(["mrr", "latency_ms"], cluster=None),
+    "explained": lambda ev: ev.explain(["mrr", "faithfulness"]),
+    "pivot": lambda ev: ev.pivot("mrr"),
+    "compared": lambda ev: ev.compare("a", "b", ["mrr", "ndcg@5", "latency_ms", "faithfulness"]),
+    "compared by slice": lambda ev: ev.compare("a", "c", ["mrr"]).slices("difficulty", min_n=3),
+    "leaderboard": lambda ev: ev.leaderboard(["mrr", "hit@3", "latency_ms"], baseline="a"),
+    "slices": lambda ev: ev.slices("difficulty", ["mrr", "hit@3"], min_n=3),
+    "trend": lambda ev: ev.trend("mrr"),
+    "unjudged": lambda ev: ev.unjudged(["ndcg@5", "map", "recall@5", "rbp", "bpref", "err@5"]),
+    "refusals": lambda ev: ev.refusals(right="judge_correctness", threshold=0.5),
+    "failures": lambda ev: ev.failures(right="judge_correctness", threshold=0.5),
+    "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
+    "health": lambda ev: ev.golden_health("mrr"),
+    "ties": lambda ev: ev.tie_sensitivity(["mrr", "ndcg@5"]),
+    "config": lambda ev: ev.config_effects(["mrr"]),
+    "score diff": lambda ev: ev.score_diff("a", "b"),
+    "one query": lambda ev: ev.query("q001"),
+    "overlap": lambda ev: ev.results.rank_overlap("a", "b"),
+    "latency": lambda ev: ev.results.latency(),
+    "errors": lambda ev: ev.results.errors(),
+    "reported": lambda ev: ev.results.reported_summary(),
+    "judgments": lambda ev: ev.results.judgment_counts(),
+    "another harness's": lambda ev: ev.to_profile("kebab"),
+    "hash": lambda ev: ev.golden.query_hashes.rename_axis("query_id").reset_index(),
+}  # fmt: skip
+# What is said of pairs or changes of runs goes by the order of the runs, which is the user's.
+ANY_ORDER_OF_RUNS = (
+    "scores", "summary", "summary by difficulty", "summary without clusters", "compared", "slices",
+    "trend", "unjudged", "refusals", "latency", "overlap", "another harness's", "score diff",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(times(2)))
+def test_shuffled_rows_change_no_bit_of_any_answer(seed):
+    rng = np.random.default_rng(seed)
+    golden = golden_of(rng, int(rng.integers(30, 60)))
+    results = results_of(rng, golden)
+    before = quietly(lambda: rs.evaluate(results, golden, METRICS))
+    rows = shuffled(results, rng, kept=("runs",)), shuffled(golden, rng)
+    after = quietly(lambda: rs.evaluate(*rows, METRICS))
+    runs = shuffled(rows[0], rng), rows[1]
+    by_run = quietly(lambda: rs.evaluate(*runs, METRICS))
+    for name, ask in QUESTIONS.items():
+        asked = quietly(lambda ask=ask: ask(before))
+        assert_same(asked, quietly(lambda ask=ask: ask(after)), name)
+        if name in ANY_ORDER_OF_RUNS:
+            assert_same(asked, quietly(lambda ask=ask: ask(by_run)), f"{name}, other runs first")
+        tally("shuffled rows", "same bits")
+
+
+@pytest.mark.parametrize("seed", range(times(1)))
+def test_a_store_of_shuffled_rows_holds_the_same_values(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    golden = golden_of(rng, 30)
+    results = results_of(rng, golden)
+    stores = rs.RunStore(tmp_path / "before"), rs.RunStore(tmp_path / "after")
+    rows = shuffled(results, rng), shuffled(golden, rng)
+    quietly(lambda: stores[0].save(results, golden=golden))
+    quietly(lambda: stores[1].save(rows[0], golden=rows[1]))
+    assert_same(stores[0].scores(), stores[1].scores(), "scores")
+    assert_same(stores[0].load(list(SYSTEMS)).matches, stores[1].load(list(SYSTEMS)).matches, "met")
+    for run in SYSTEMS:
+        first, second = (json.loads((one.path(run) / name).read_text()) for one in stores
+                         for name in (metrics_file(one, run),))  # fmt: skip
+        assert first == second
+    tally("shuffled rows", "stored the same")
+
+
+def metrics_file(store, run):
+    """Return the name of a run's metrics, whatever an update calls the file."""
+    (found,) = {file.name for file in store.path(run).glob("metrics*.json")}
+    return found
