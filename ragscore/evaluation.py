@@ -25,6 +25,7 @@ from ragscore.frames.data import (
     runs_without_hits,
 )
 from ragscore.frames.errors import name_list, names_of
+from ragscore.frames.escaping import html_text, visible
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
@@ -1573,11 +1574,11 @@ class Evaluation(Tables):
 
     def __repr__(self) -> str:
         title = next(iter(self._tables()))
-        return f"{title}\n{super().__repr__()}"
+        return visible(f"{title}\n{super().__repr__()}")
 
     def _repr_html_(self) -> str:
         title = next(iter(self._tables()))
-        return f"<p><b>{title}</b></p>{super()._repr_html_()}"
+        return f"<p><b>{html_text(title)}</b></p>{super()._repr_html_()}"
 
     # Scores of metrics that are asked for later
 

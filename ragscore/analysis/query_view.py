@@ -5,7 +5,6 @@ moves between lists and the answers. Its notebook form is HTML without scripts.
 """
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.escaping import html_lines, html_text, visible
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
@@ -72,7 +72,7 @@ class QueryView(JsonResult):
         parts += [
             f"{row['run_id']}: {_answer_text(row)}" for row in self.answers.to_dict("records")
         ]
-        return "\n\n".join(parts)
+        return visible("\n\n".join(parts))
 
     def to_html(self) -> str:
         """Return the same as HTML: no scripts, nothing loaded, every text escaped."""
@@ -81,12 +81,12 @@ class QueryView(JsonResult):
             lists += self._moves(self.run_ids[place - 1], run_id) if place else ""
             lists += self._list(run_id)
         answers = "".join(
-            f"<p><b>{escape(str(row['run_id']))}</b>: {_with_breaks(_answer_text(row))}</p>"
+            f"<p><b>{html_text(str(row['run_id']))}</b>: {html_lines(_answer_text(row))}</p>"
             for row in self.answers.to_dict("records")
         )
         return (
-            f"<div><p><b>{escape(f'{self.query_id}: {self.query}')}</b></p>"
-            f"<p>{_with_breaks(self._expected_text())}</p>"
+            f"<div><p><b>{html_text(f'{self.query_id}: {self.query}')}</b></p>"
+            f"<p>{html_lines(self._expected_text())}</p>"
             f'<div style="display:flex;align-items:flex-start;overflow-x:auto">{lists}</div>'
             f"{answers}</div>"
         )
@@ -132,7 +132,7 @@ class QueryView(JsonResult):
         hits = hits or '<div style="color:#666">no hits</div>'
         return (
             '<div style="flex:1 1 0;min-width:260px">'
-            f'<div style="height:{ROW}px"><b>{escape(run_id)}</b></div>'
+            f'<div style="height:{ROW}px"><b>{html_text(run_id)}</b></div>'
             f"{hits}</div>"
         )
 
@@ -311,8 +311,8 @@ def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
     weight = "bold" if row["target"] else "normal"
     mark = (
         f'<span style="min-width:{min(cut, 2)}em;overflow:hidden;text-overflow:ellipsis;'
-        f'font-weight:{weight}">{escape(name[:cut])}</span>'
-        f'<span style="flex:none;font-weight:{weight}">{escape(name[cut:])}</span>'
+        f'font-weight:{weight}">{html_text(name[:cut])}</span>'
+        f'<span style="flex:none;font-weight:{weight}">{html_text(name[cut:])}</span>'
     )
     move = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
     number, text = row.get("score"), row.get("text")
@@ -322,7 +322,7 @@ def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
     tip = f"{name}{met} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
     background = ";background:rgba(0,158,115,.18)" if row["target"] else ""
     return (
-        f'<div style="{HIT_STYLE}{background}" title="{escape(tip, quote=True)}">'
+        f'<div style="{HIT_STYLE}{background}" title="{html_text(tip)}">'
         f'<span style="flex:none">{row["rank"]}. {"✔ " if row["target"] else ""}</span>{mark}'
         f'<span style="flex:none">{move}{score}</span></div>'
     )
@@ -347,7 +347,3 @@ def _answer_text(row: dict[Any, Any]) -> str:
         parts.append(answer[:MAX_CHARS])
     text = " ".join(parts or ["no answer"])
     return f"{text}\ncites {cites}" if isinstance(cites, str) else text
-
-
-def _with_breaks(text: str) -> str:
-    return escape(text).replace("\n", "<br>")

@@ -4,11 +4,17 @@ In: an object whose fields are frames and plain values. Out: text. Computes noth
 """
 
 from abc import ABC, abstractmethod
-from html import escape
 from typing import Self
 
 import pandas as pd
 
+from ragscore.frames.escaping import (
+    html_table,
+    html_text,
+    markdown_line,
+    markdown_paragraph,
+    visible,
+)
 from ragscore.frames.render import dump, markdown_table, reload
 
 NO_ROWS = "(no rows)"
@@ -42,24 +48,24 @@ class Tables(ABC):
         """Return the tables and the notes as Markdown."""
         parts = []
         for place, (heading, table) in enumerate(self._tables().items()):
-            parts += [f"{'##' if place else '#'} {heading}", markdown_table(table)]
-        return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"
+            parts += [f"{'##' if place else '#'} {markdown_line(heading)}", markdown_table(table)]
+        notes = "\n".join(f"- {markdown_paragraph(note)}" for note in self.notes())
+        return "\n\n".join([*parts, notes]) + "\n"
 
     def _repr_html_(self) -> str:
         text = ""
         for place, (heading, table) in enumerate(self._tables().items()):
-            text += f"<p><b>{escape(heading)}</b></p>" if place else ""
-            text += table.to_html(index=False, border=0)
-        return (
-            text + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in self.notes()) + "</ul>"
-        )
+            text += f"<p><b>{html_text(heading)}</b></p>" if place else ""
+            text += html_table(table)
+        notes = "".join(f"<li>{html_text(note)}</li>" for note in self.notes())
+        return f"{text}<ul>{notes}</ul>"
 
     def __repr__(self) -> str:
         parts = [
             (f"{heading}\n" if place else "") + table.to_string(index=False)
             for place, (heading, table) in enumerate(self._tables().items())
         ]
-        return "\n\n".join([*parts, "\n".join(self.notes())])
+        return visible("\n\n".join([*parts, "\n".join(self.notes())]))
 
 
 class TableResult(JsonResult, Tables):
@@ -94,12 +100,12 @@ class FramesResult(ABC):
     def __repr__(self) -> str:
         shown = self._shown()
         table = shown.to_string(index=False) if len(shown) else NO_ROWS
-        return f"{self._heading()}\n{table}\n{self._frames_line()}"
+        return visible(f"{self._heading()}\n{table}\n{self._frames_line()}")
 
     def _repr_html_(self) -> str:
         shown = self._shown()
-        table = shown.to_html(index=False, border=0) if len(shown) else f"<p>{NO_ROWS}</p>"
-        return f"<p>{escape(self._heading())}</p>{table}<p>{escape(self._frames_line())}</p>"
+        table = html_table(shown) if len(shown) else f"<p>{NO_ROWS}</p>"
+        return f"<p>{html_text(self._heading())}</p>{table}<p>{html_text(self._frames_line())}</p>"
 
 
 def counted(n: int, noun: str) -> str:

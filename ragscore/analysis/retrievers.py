@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, counted
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.escaping import markdown_code, markdown_line
 from ragscore.frames.render import markdown_table
 from ragscore.scoring.predicates import by_predicate
 from ragscore.scoring.rules import RANKLESS, targets_at
@@ -176,9 +177,8 @@ def _product_filter(results: Results, golden: Golden) -> list[str]:
         return [f"{text}; their hits were not filtered (`rs.match.filter_hits`)."]
     by_run = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)
     n_dropped = by_run["x_n_filtered"].sum()
-    return [
-        f"{text}; hits dropped: {', '.join(f'{run_id} {n}' for run_id, n in n_dropped.items())}."
-    ]
+    dropped = ", ".join(f"{run_id} {n}" for run_id, n in n_dropped.items())
+    return [f"{text}; hits dropped: {markdown_line(dropped)}."]
 
 
 def _refuse_summaries(results: Results) -> None:
@@ -300,9 +300,9 @@ def _shown_summary(table: pd.DataFrame) -> pd.DataFrame:
 
 def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     queries = golden.queries["query"].str.slice(0, QUERY_WIDTH)
-    queries = queries.str.replace("`", "'").str.replace("\n", " ")
+    queries = queries.str.replace("`", "'")
     shown = matrix.reset_index(drop=True)
-    shown.insert(0, "query", ("`" + queries.reset_index(drop=True) + "`").astype(object))
+    shown.insert(0, "query", pd.Series(list(map(markdown_code, queries)), dtype="object"))
     notes = [name for name in golden.queries.columns if name.split(".")[0] == f"x_{NOTE}"]
     if not notes:
         return shown

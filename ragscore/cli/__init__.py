@@ -19,7 +19,7 @@ from ragscore.cli.check import add_check, add_metrics
 from ragscore.cli.compare import add_compare, add_gate, add_report
 from ragscore.cli.golden import add_label, add_validate
 from ragscore.cli.judge import add_judge
-from ragscore.cli.options import CommandParser, Commands, in_options
+from ragscore.cli.options import CommandParser, Commands, in_options, say
 from ragscore.cli.run import add_demo, add_run
 from ragscore.cli.score import add_score, add_stored, add_trend
 from ragscore.frames.data import DataError
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *rest, **more: print(
+            warnings.showwarning = lambda message, *rest, **more: say(
                 f"ragscore: warning: {in_options(str(message))}", file=sys.stderr
             )
             return _run(sys.argv[1:] if argv is None else argv)
@@ -47,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except (DataError, OSError) as error:
-        print(f"ragscore: {' '.join(in_options(str(error)).split())}", file=sys.stderr)
+        say(f"ragscore: {' '.join(in_options(str(error)).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("ragscore: stopped", file=sys.stderr)
+        say("ragscore: stopped", file=sys.stderr)
         return STOPPED
 
 

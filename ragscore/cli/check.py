@@ -14,6 +14,7 @@ from ragscore.cli.options import (
     add_reading,
     as_json,
     reading,
+    say,
 )
 from ragscore.frames.data import records_of
 from ragscore.golden.requirements import supported_metrics
@@ -47,7 +48,7 @@ def add_check(commands: Commands) -> None:
 def _check(args: argparse.Namespace) -> None:
     table = supported_metrics(*args.files, **reading(args))
     if args.json:
-        print(as_json(records_of(table)))
+        say(as_json(records_of(table)))
         return
     supported = table[table["supported"]]
     lacking = table[~table["supported"]]
@@ -59,7 +60,7 @@ def _check(args: argparse.Namespace) -> None:
     parts.append(_paragraph("supported", supported["metric"]))
     for missing, rows in lacking.groupby("missing", sort=False):
         parts.append(_paragraph(f"without {missing}", rows["metric"]))
-    print("\n".join(parts))
+    say("\n".join(parts))
 
 
 def _paragraph(title: str, names: pd.Series) -> str:
@@ -88,15 +89,15 @@ def add_metrics(commands: Commands) -> None:
 
 def _metrics(args: argparse.Namespace) -> None:
     if args.labels and not args.json:
-        print("\n\n".join(metrics(label) for label in args.labels))
+        say("\n\n".join(metrics(label) for label in args.labels))
         return
     table = metrics()
     if args.labels:
         chosen = [parse_label(label).metric.name for label in args.labels]
         table = table.set_index("name", drop=False).loc[chosen]
     if args.json:
-        print(as_json(records_of(table.reset_index(drop=True))))
+        say(as_json(records_of(table.reset_index(drop=True))))
         return
     width = table["name"].str.len().max() + 2
     for name, better, formula in zip(table["name"], table["better"], table["formula"], strict=True):
-        print(f"{name:{width}}{better:8}{textwrap.shorten(formula, WIDTH, placeholder=' …')}")
+        say(f"{name:{width}}{better:8}{textwrap.shorten(formula, WIDTH, placeholder=' …')}")

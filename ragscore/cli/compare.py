@@ -24,6 +24,7 @@ from ragscore.cli.options import (
     losses,
     open_store,
     refuse_beside_profile,
+    say,
 )
 from ragscore.frames.data import DataError
 from ragscore.io.output import write_text
@@ -145,18 +146,18 @@ def _compare(args: argparse.Namespace) -> None:
     )
     lists_all = args.all or args.json or (cmp.profile is not None and cmp.profile.markdown)
     left_out = 0 if lists_all else max(len(cmp.changed()) - LISTED, 0)
-    print(
+    say(
         cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None),
         end="\n" if args.json else "",
     )
     if left_out:
-        print(
+        say(
             f"ragscore: {left_out} changed queries are not listed; --all lists them",
             file=sys.stderr,
         )
     if args.write_report:
         file = write_text(_folder(args, candidate) / "report.md", cmp.to_markdown())
-        print(f"ragscore: wrote {file}", file=sys.stderr)
+        say(f"ragscore: wrote {file}", file=sys.stderr)
 
 
 def _gate(args: argparse.Namespace) -> int:
@@ -167,7 +168,7 @@ def _gate(args: argparse.Namespace) -> int:
     metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
     found = cmp.gate(allowed or None, rule=args.rule, require=args.require)
-    print(
+    say(
         found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found),
         end="" if args.markdown else "\n",
     )
@@ -246,8 +247,8 @@ def _report(args: argparse.Namespace) -> None:
         history=open_store(args.history) if args.history else None, **allowances(args),
     )  # fmt: skip
     if out is None:
-        print(made.to_markdown(), end="")
+        say(made.to_markdown(), end="")
         return
     written = [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
     for file in written:
-        print(f"ragscore: wrote {file}", file=sys.stderr)
+        say(f"ragscore: wrote {file}", file=sys.stderr)

@@ -18,6 +18,7 @@ from ragscore.cli.options import (
     as_json,
     read_runs,
     reading,
+    say,
 )
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
@@ -62,12 +63,12 @@ def _validate(args: argparse.Namespace) -> int:
     catalogue = _parquet(Path(args.catalogue)) if args.catalogue else None
     found = validate(args.golden, catalogue=catalogue, **reading(args))
     if args.json:
-        print(as_json(records_of(found)))
+        say(as_json(records_of(found)))
     else:
         for problem in records_of(found):
-            print(_line(problem))
+            say(_line(problem))
         if len(found):
-            print(_counts(found), file=sys.stderr)
+            say(_counts(found), file=sys.stderr)
     return int(len(found) > 0)
 
 
@@ -146,7 +147,7 @@ def _label(args: argparse.Namespace) -> None:
     results, first = read_runs(args, args.runs), None
     if args.first:
         first = evaluate(results, args.golden).compare(*args.first).label_first(n=None)
-        print(first.sentence)
+        say(first.sentence)
     session = LabelSession(
         args.golden,
         results,

@@ -15,6 +15,7 @@ from ragscore.cli.options import (
     add_runs,
     as_json,
     load,
+    say,
 )
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Results, records_of
@@ -236,7 +237,7 @@ def _judge(args: argparse.Namespace) -> int:
     found: dict[str, Any] = {"judgments": records_of(judged.counts()), "means": records_of(table)}
     if args.spot_check:
         found["agreement"] = _checked(args, judged, endpoint, where, options)
-    print(
+    say(
         as_json(found)
         if args.json
         else _text(judged, table.round(3).to_string(index=False), found.get("agreement"))
@@ -324,7 +325,7 @@ def _failure(judged: Judged) -> int:
     states = judged.ledger["state"].value_counts()
     failed = judged.ledger[judged.ledger["state"] == "judge_failed"]
     if len(failed):
-        print(
+        say(
             f"ragscore: {len(failed)} judgments failed, first: {failed['reason'].iloc[0]}",
             file=sys.stderr,
         )
@@ -332,7 +333,7 @@ def _failure(judged: Judged) -> int:
         return ALL_FAILED
     if n := int(states.get("not_asked", 0)):
         reason = judged.ledger.loc[judged.ledger["state"] == "not_asked", "reason"].iloc[0]
-        print(f"ragscore: {n} judgments were not asked for: {reason}", file=sys.stderr)
+        say(f"ragscore: {n} judgments were not asked for: {reason}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,18 +1,18 @@
 """Options that commands share, and loading of the golden files and runs that arguments name."""
 
 import argparse
-import json
 import re
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TextIO, TypeAlias
 
 from ragscore.evaluation import Evaluation, evaluate
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list
+from ragscore.frames.escaping import json_text, visible
 from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS, load_golden, load_results
 from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.policies import POLICIES, Policies
@@ -295,7 +295,12 @@ def in_options(text: str, prefix: str = "") -> str:
 
 def as_json(content: Any) -> str:
     """Return content as --json prints it: one line, null for missing values."""
-    return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+    return json_text(content, default=str)
+
+
+def say(text: object, *, file: TextIO | None = None, end: str = "\n", flush: bool = False) -> None:
+    """Print a text; what would control the terminal is shown instead. Commands print by it."""
+    print(visible(str(text)), file=file, end=end, flush=flush)
 
 
 # Loading

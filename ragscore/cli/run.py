@@ -17,6 +17,7 @@ from ragscore.cli.options import (
     add_metric,
     as_json,
     reading,
+    say,
 )
 from ragscore.cli.score import readable
 from ragscore.collecting.journal import refuse_finished
@@ -210,9 +211,9 @@ def _run(args: argparse.Namespace) -> int:
             **manner,
         )
     except KeyboardInterrupt as stopped:
-        print(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
+        say(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
         return STOPPED
-    print(f"ragscore: wrote {out / 'per_query.jsonl'}", file=sys.stderr)
+    say(f"ragscore: wrote {out / 'per_query.jsonl'}", file=sys.stderr)
     if results.responses["error"].notna().all():
         return ALL_FAILED
     _show(results, golden, args)
@@ -314,7 +315,7 @@ def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
     ev = evaluate(results, asked, args.metric)
     metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
     table = ev.summary(metrics)
-    print(as_json(records_of(table)) if args.json else readable(table, []))
+    say(as_json(records_of(table)) if args.json else readable(table, []))
 
 
 def add_demo(commands: Commands) -> None:
@@ -389,5 +390,5 @@ def _serve_demo(args: argparse.Namespace) -> None:
     serve_demo(
         Path(args.out),
         PORT if args.port is None else args.port,
-        report=lambda text: print(f"ragscore: {text}", file=sys.stderr, flush=True),
+        report=lambda text: say(f"ragscore: {text}", file=sys.stderr, flush=True),
     )

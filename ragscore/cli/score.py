@@ -22,6 +22,7 @@ from ragscore.cli.options import (
     open_store,
     reading,
     refuse_beside_profile,
+    say,
 )
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
@@ -59,13 +60,13 @@ def _score(args: argparse.Namespace) -> None:
     refuse_beside_profile(args, ["metric", "by"])
     golden, results = load(args, args.runs)
     if args.profile:
-        print(as_json(aggregate(results, golden, args.profile)))
+        say(as_json(aggregate(results, golden, args.profile)))
         return
     ev = evaluated(args, golden, results, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
     metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
     table = ev.summary(metrics, by)
-    print(as_json(records_of(table)) if args.json else readable(table, args.by or []))
+    say(as_json(records_of(table)) if args.json else readable(table, args.by or []))
 
 
 def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
@@ -182,7 +183,7 @@ def _runs(args: argparse.Namespace) -> None:
             file=args.store,
             allowed="the folder of a rs.RunStore",
         )
-    print(
+    say(
         as_json(records_of(runs))
         if args.json
         else runs.drop(columns="config", errors="ignore").to_string(index=False)
@@ -195,4 +196,4 @@ def _trend(args: argparse.Namespace) -> None:
     found = trend(
         store, args.metric, args.by, golden=goldens, order=args.order, baseline=args.baseline
     )
-    print(as_json(records_of(found.table)) if args.json else repr(found))
+    say(as_json(records_of(found.table)) if args.json else repr(found))

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import KINDS, DataError, Results, check_type
+from ragscore.frames.escaping import visible
 from ragscore.io.load import load_results
 
 # Durations, and values that are new in every call.
@@ -55,7 +56,8 @@ class SameRun:
 
     def __repr__(self) -> str:
         if self.same:
-            return f"{self.a} and {self.b} are the same, timing aside: {self.n_responses} responses"
+            text = f"{self.a} and {self.b} are the same, timing aside: {self.n_responses} responses"
+            return visible(text)
         n_queries = self.differences["query_id"].replace("", pd.NA).nunique()
         lines = [
             f"{self.a} and {self.b} differ: {len(self.differences)} values, in {n_queries} of"
@@ -68,7 +70,7 @@ class SameRun:
             lines.append(f"  {place}: {_short(a)} / {_short(b)}")
         if (left := len(self.differences) - N_LISTED) > 0:
             lines.append(f"  ... and {left} more in .differences")
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
 
 def same_run(

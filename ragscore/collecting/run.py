@@ -35,6 +35,7 @@ from ragscore.collecting.secrets import Redactor, secrets_in
 from ragscore.collecting.systems import Given, Request, System, as_system
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
+from ragscore.frames.escaping import visible
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
@@ -264,7 +265,7 @@ def _ask_missing(
     with tqdm(
         total=len(journal.done) + len(missing),
         initial=len(journal.done),
-        desc=journal.header["run"]["system"],
+        desc=visible(journal.header["run"]["system"]),
         unit="query",
         file=sys.stderr,
         disable=not progress,

@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
+from ragscore.frames.escaping import html_text, visible
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -52,12 +53,13 @@ def _frames_as_html(holder: object) -> str:
     frames = {name: getattr(holder, name) for name in names}
     rows = "".join(
         f"<tr><th>{name}</th><td>{len(frame):,}</td>"
-        f"<td>{', '.join(map(str, frame.columns))}</td></tr>"
+        f"<td>{html_text(', '.join(map(str, frame.columns)))}</td></tr>"
         for name, frame in frames.items()
         if frame is not None and len(frame)
     )
     header = "<tr><th>frame</th><th>rows</th><th>columns</th></tr>"
-    return f"<p>{holder!r}</p><table><thead>{header}</thead><tbody>{rows}</tbody></table>"
+    told = html_text(repr(holder))
+    return f"<p>{told}</p><table><thead>{header}</thead><tbody>{rows}</tbody></table>"
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
@@ -274,7 +276,7 @@ class Golden:
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
         levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
-        return (
+        return visible(
             f"Golden: {len(self.queries)} queries ({labels}); targets: {levels or 'none'}"
             f"{_mapping_text(self.mapping)}"
         )
@@ -431,7 +433,7 @@ class Results:
         n_failed = int(self.responses["error"].notna().sum())
         n_reported = 0 if self.reported is None else len(self.reported)
         reported = f", {n_reported:,} reported values" if n_reported else ""
-        return (
+        return visible(
             f"Results: {plural(len(self.runs), 'run')}, {len(self.responses):,} responses"
             f" ({n_failed} failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
             f"{reported}{_mapping_text(self.mapping)}"

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from ragscore.frames.escaping import visible
+
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
@@ -36,7 +38,7 @@ class DataError(ValueError):
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
         place = ":".join(str(part) for part in (self.file, line) if part is not None)
         text = ": ".join(part for part in (place, field, found) if part)
-        super().__init__(f"{text}; {allowed}" if allowed else text)
+        super().__init__(visible(f"{text}; {allowed}" if allowed else text))
 
 
 def excerpt(value: object) -> str:
@@ -132,4 +134,4 @@ def warn(text: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "ragscore":
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, UserWarning, stacklevel=level)
+    warnings.warn(visible(text), UserWarning, stacklevel=level)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, records_of
+from ragscore.frames.escaping import json_text, markdown_cell
 
 T = TypeVar("T")
 ALLOWED = "the JSON that to_json wrote"
@@ -23,7 +24,7 @@ INFINITIES = {math.inf: "Infinity", -math.inf: "-Infinity"}  # JSON has no numbe
 
 def dump(report: Any, **more: Any) -> str:
     """Return a report as JSON: its fields, and those of `more` beside or instead of them."""
-    return json.dumps(content_of(report, **more), ensure_ascii=False, allow_nan=False)
+    return json_text(content_of(report, **more))
 
 
 def content_of(report: Any, **more: Any) -> dict[str, Any]:
@@ -205,7 +206,7 @@ def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
 def markdown_table(frame: pd.DataFrame) -> str:
     """Return a frame as a Markdown table without its index.
 
-    NaN is `—`; pipes and line breaks in texts are escaped.
+    NaN is `—`. Texts are shown, never followed: see `markdown_cell`.
     """
     header = [_cell(name) for name in frame.columns]
     rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
@@ -214,21 +215,9 @@ def markdown_table(frame: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
 
 
-def markdown_line(text: str) -> str:
-    """Return a text as one line of Markdown in which no tag or comment can open."""
-    return " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
-
-
-def markdown_lines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its column names and texts made safe by `markdown_line`."""
-    texts = table.rename(columns=lambda name: markdown_line(str(name)))
-    return texts.map(lambda value: markdown_line(value) if isinstance(value, str) else value)
-
-
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return shown_number(value)
     if value is None or value is pd.NA:
         return "—"
-    text = str(value).replace("\\", "\\\\").replace("|", "\\|")
-    return text.replace("\r", " ").replace("\n", " ")
+    return markdown_cell(value)

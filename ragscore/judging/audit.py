@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
+from ragscore.frames.escaping import html_frame, visible
 from ragscore.io.output import write_json
 from ragscore.judging.reliability import (
     JudgedValues,
@@ -75,10 +76,10 @@ class JudgeAudit:
         numbers = self.table[["value", "low", "high"]].map(
             lambda value: "" if math.isnan(value) else f"{value:.3g}"
         )
-        return self.table.assign(**numbers).to_string(index=False)
+        return visible(self.table.assign(**numbers).to_string(index=False))
 
     def _repr_html_(self) -> str:
-        return self.table._repr_html_()  # type: ignore[operator]
+        return html_frame(self.table)
 
     def write(self, folder: str | Path) -> Path:
         """Write `judge_audit.json` into a run's folder and return its path."""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import check_choice, warn
+from ragscore.frames.escaping import html_frame, html_text, json_text, visible
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
@@ -70,18 +71,14 @@ class JudgeAgreement:
             + ("" if row["n_clusters"] == row["n"] else f" in {row['n_clusters']} clusters")
             for row in self.table.to_dict("records")
         ]
-        return f"JudgeAgreement: disagreement {', '.join(rows)}"
+        return visible(f"JudgeAgreement: disagreement {', '.join(rows)}")
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>" + self.table._repr_html_()  # type: ignore[operator]
+        return f"<p>{html_text(repr(self))}</p>{html_frame(self.table)}"
 
     def to_json(self) -> str:
         """Both frames as JSON, NaN as null."""
-        return json.dumps(
-            {"table": records_of(self.table), "pairs": records_of(self.pairs)},
-            ensure_ascii=False,
-            allow_nan=False,
-        )
+        return json_text({"table": records_of(self.table), "pairs": records_of(self.pairs)})
 
     def write(self, folder: str | Path) -> Path:
         """Write `agreement.json` into a run's folder and return its path."""

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
 from ragscore.frames.errors import check_choice, plural, warn
+from ragscore.frames.escaping import html_frame, html_text
 from ragscore.frames.verbs import Verb
 from ragscore.io.output import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
@@ -156,7 +157,7 @@ class Judged:
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>" + self.counts()._repr_html_()  # type: ignore[operator]
+        return f"<p>{html_text(repr(self))}</p>{html_frame(self.counts())}"
 
 
 def load_ledger(folder: str | Path) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
+from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     LINES,
     MARKERS,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@lettered
 def metric_at_k(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
     """Draw a ranking metric over its cut-off k.
 
@@ -97,6 +99,7 @@ def _cut_off(column: str, name: str, level: str) -> int:
     return (label.k or 0) if (label.name, label.level or "") == (name, level) else 0
 
 
+@lettered
 def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     """Draw risk against coverage while a threshold on the top score refuses more and more.
 
@@ -153,6 +156,7 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
+@lettered
 def tradeoff(
     scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None
 ) -> "Axes":

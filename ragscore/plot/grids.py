@@ -8,8 +8,8 @@ import pandas as pd
 from ragscore.analysis.failure_causes import Failures
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
+from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.style import (
-    LONGEST,
     MAX_SLICES,
     check_columns,
     new_axes,
@@ -36,6 +36,7 @@ _CELLS = {
 _GOOD, _BAD = "#CFE8DC", "#F5D6C6"
 
 
+@lettered
 def heatmap(
     table: pd.DataFrame,
     metric: str | None = None,
@@ -102,6 +103,7 @@ def _slice_label(name: str, low: int, high: int) -> str:
     )
 
 
+@lettered
 def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the 2 × 2 of answerable × refused of every run.
 
@@ -176,6 +178,7 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
     )
 
 
+@lettered
 def failure_transitions(
     table: pd.DataFrame | Failures,
     baseline: str | None = None,

@@ -9,6 +9,7 @@ import pandas as pd
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
+from ragscore.plot.lettering import lettered
 from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
 from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import describe, headline_of
@@ -40,6 +41,7 @@ _VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}
 _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
+@lettered
 def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the rank of every query's first hit in both runs, joined by a line.
 
@@ -91,6 +93,7 @@ def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
+@lettered
 def forest(
     deltas: pd.DataFrame,
     metrics: list[str] | None = None,
@@ -202,6 +205,7 @@ def _delta_label(metric: str, n: int) -> str:
     return wrapped(f"{metric}{' ↓' if describe(metric).better == 'lower' else ''} (n = {n})", 40)
 
 
+@lettered
 def outcomes(
     counts: Mapping[str, int],
     baseline: str | None = None,
@@ -239,6 +243,7 @@ def outcomes(
     return ax
 
 
+@lettered
 def scatter(
     scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None
 ) -> "Axes":

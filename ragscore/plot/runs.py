@@ -11,6 +11,7 @@ import pandas as pd
 from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import nearest
+from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     ERROR_BAR,
     HATCHES,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 
+@lettered
 def summary(
     table: pd.DataFrame, metrics: list[str] | str | None = None, *, ax: "Axes | None" = None
 ) -> "Axes":
@@ -99,6 +101,7 @@ def summary(
     return ax
 
 
+@lettered
 def slices(
     table: pd.DataFrame,
     metric: str | None = None,
@@ -174,6 +177,7 @@ def slices(
 HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True))
 
 
+@lettered
 def scores_by_rank(
     table: pd.DataFrame | Results, *, score_kind: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
@@ -223,6 +227,7 @@ def scores_by_rank(
     return ax
 
 
+@lettered
 def score_distribution(
     table: pd.DataFrame,
     *,

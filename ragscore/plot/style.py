@@ -8,6 +8,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import name_list, nearest
+from ragscore.plot.lettering import HELD, LONGEST
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
@@ -23,7 +24,6 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
 JOINED = "\u00a0=\u00a0"  # "n = 12" stays on one line
-LONGEST = 160  # characters of a label
 ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
 
@@ -70,8 +70,8 @@ def error_lengths(rows: pd.DataFrame) -> Any:
 def wrapped(text: str, width: int = 28) -> str:
     """Wrap a label at `width` characters, also after underscores.
 
-    Dollars are escaped, since matplotlib would read them as formulas. Labels too long for any
-    figure are cut.
+    Labels too long for any figure are cut. A label that begins with an underscore is held, so that
+    legends show it.
     """
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     lines = (
@@ -81,7 +81,7 @@ def wrapped(text: str, width: int = 28) -> str:
         if len(text) > width
         else text
     )
-    return lines.replace("$", r"\$")
+    return HELD + lines if lines.startswith("_") else lines
 
 
 def scale_of(summary: pd.DataFrame, metric: str) -> str:

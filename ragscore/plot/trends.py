@@ -8,6 +8,7 @@ import pandas as pd
 
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError
+from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     MARKERS,
     PALETTE,
@@ -35,6 +36,7 @@ LONGEST = 26  # characters of a name in the reason of a break
 _LINE = 11  # points of a line of text above the axes
 
 
+@lettered
 def trend(
     table: pd.DataFrame | Trend,
     *,

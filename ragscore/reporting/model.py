@@ -9,6 +9,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
+from ragscore.frames.escaping import visible
 from ragscore.frames.render import dump, reload
 from ragscore.io.output import write_text
 from ragscore.reporting.frames import ReportFrames
@@ -129,7 +130,7 @@ class Report(ReportFrames):
         return write_text(file, forms[file.suffix.lower()]())
 
     def __repr__(self) -> str:
-        return (
+        return visible(
             f"Report: {self.title} ({plural(len(self.runs), 'run')},"
             f" {plural(len(self.comparisons), 'comparison')});"
             " .write('report.html')"

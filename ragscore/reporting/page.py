@@ -13,13 +13,13 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.frames.render import markdown_line, markdown_lines, markdown_table, shown_number
+from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
+from ragscore.frames.render import markdown_table, shown_number
 from ragscore.scoring.metrics import headline_of
 from ragscore.stats import UNSURE, WORDS
 
@@ -156,7 +156,7 @@ def to_html(title: str, parts: list[Section]) -> str:
         f" 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
     links = "".join(
-        f'<a href="#s{place}">{escape(part.title)}</a>'
+        f'<a href="#s{place}">{html_text(part.title)}</a>'
         for place, part in enumerate(parts)
         if part.depth == 2
     )
@@ -167,28 +167,28 @@ def to_html(title: str, parts: list[Section]) -> str:
     body = "\n".join(_section(place, part) for place, part in enumerate(parts))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>{head}<link rel="icon"'
-        f' href="data:,"><title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n'
-        f"<h1>{escape(title)}</h1>\n<nav>{links}</nav>\n{body}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        f' href="data:,"><title>{html_text(title)}</title><style>{STYLE}</style></head>\n<body>\n'
+        f"<h1>{html_text(title)}</h1>\n<nav>{links}</nav>\n{body}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
 def _section(place: int, part: Section) -> str:
     lines = [
-        f'<h{part.depth} id="s{place}">{escape(part.title)}</h{part.depth}>',
-        *(f"<p>{escape(text)}</p>" for text in part.sentences),
+        f'<h{part.depth} id="s{place}">{html_text(part.title)}</h{part.depth}>',
+        *(f"<p>{html_text(text)}</p>" for text in part.sentences),
     ]
     figures = "\n".join(
-        f"<figure>{image(escape(alt), draw)}</figure>" for alt, draw in part.figures
+        f"<figure>{image(html_text(alt), draw)}</figure>" for alt, draw in part.figures
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     lines += [] if part.table is None else [_table(part.table, part.folded)]
-    return "\n".join([*lines, *(f'<p class="note">{escape(text)}</p>' for text in part.notes)])
+    return "\n".join([*lines, *(f'<p class="note">{html_text(text)}</p>' for text in part.notes)])
 
 
 def _table(table: pd.DataFrame, folded: tuple[str, ...]) -> str:
     names = [str(name) for name in table.columns]
     head = "".join(
-        f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names
+        f'<th scope="col"><button type="button">{html_text(name)}</button></th>' for name in names
     )
     columns = [
         _cells([_text(value) for value in table.iloc[:, place]], name in folded)
@@ -205,18 +205,18 @@ def _cells(texts: list[str], is_folded: bool) -> list[str]:
     """Return the cells of one column; a column of numbers is aligned right."""
     if is_folded:
         return [
-            f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>"
+            f"<td><details><summary>show</summary><pre>{html_text(text)}</pre></details></td>"
             for text in texts
         ]
     if any(text != "—" for text in texts) and all(
         text == "—" or re.fullmatch(NUMBER, text) for text in texts
     ):
-        return [f'<td class="n">{escape(text)}</td>' for text in texts]
+        return [f'<td class="n">{html_text(text)}</td>' for text in texts]
     return [
         (
             f'<td class="{text}">{text}</td>'
             if text in MARKED
-            else f"<td><div{_width(text)}>{escape(text)}</div></td>"
+            else f"<td><div{_width(text)}>{html_text(text)}</div></td>"
         )
         for text in texts
     ]
@@ -237,7 +237,7 @@ def _text(value: object) -> str:
 
 
 def to_markdown(title: str, parts: list[Section]) -> str:
-    """Return the whole page; a text can't open a tag, a table cell or a heading."""
+    """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
     return (
         "\n\n".join(
             [f"# {markdown_line(title)}", *(block for part in parts for block in _blocks(part))]
@@ -248,13 +248,11 @@ def to_markdown(title: str, parts: list[Section]) -> str:
 
 def _blocks(part: Section) -> list[str]:
     table = (
-        []
-        if part.table is None
-        else [markdown_table(markdown_lines(part.table.drop(columns=list(part.folded))))]
+        [] if part.table is None else [markdown_table(part.table.drop(columns=list(part.folded)))]
     )
     return [
         f"{'#' * part.depth} {markdown_line(part.title)}",
-        *map(markdown_line, part.sentences),
+        *map(markdown_paragraph, part.sentences),
         *table,
-        *map(markdown_line, part.notes),
+        *map(markdown_paragraph, part.notes),
     ]

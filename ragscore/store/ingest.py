@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import Results, conform, empty
+from ragscore.frames.escaping import visible
 from ragscore.io.per_query import stream_per_query
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import Problems
@@ -196,7 +197,7 @@ def _bar(
         return
     with tqdm(
         total=total,
-        desc=what,
+        desc=visible(what),
         unit=unit,
         unit_scale=True,
         disable=None if progress is None else False,

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.frames.errors import check_choice, name_list, names_of, plural
+from ragscore.frames.escaping import html_frame, html_text
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
@@ -104,7 +105,7 @@ class RunStore:
 
     def _repr_html_(self) -> str:
         runs = self.runs().drop(columns=["config"], errors="ignore")
-        return f"<p>{self!r}</p>{runs._repr_html_()}"  # type: ignore[operator]
+        return f"<p>{html_text(repr(self))}</p>{html_frame(runs)}"
 
     def save(
         self,

@@ -198,7 +198,7 @@ def test_text_forms_escape_what_configs_hold():
     )
     assert "<b>" not in found._repr_html_() and "&lt;b&gt;|a" in found._repr_html_()
     assert (
-        "| r1 | <b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown()
+        "| r1 | &lt;b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown()
         and "prompt: <b>|a → b (r1, r2): hit@5 +0.500 (better)." in repr(found)
     )
 

@@ -235,7 +235,7 @@ def test_text_forms_show_the_rounded_numbers_and_escape_names():
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
     assert (
         "| run | hit@5, n = 40 / 40 |" in markdown
-        and "| <b>\\|top | 0.97 [0.87, 1.00] a |" in markdown
+        and "| &lt;b>\\|top | 0.97 [0.87, 1.00] a |" in markdown
         and "## Against low" in markdown
         and markdown.endswith("\n")
     )

@@ -22,6 +22,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import gate
 from ragscore.cli import main
+from ragscore.frames.escaping import visible
 from ragscore.reporting.page import Section, to_html
 from ragscore.scoring.profiles import PROFILES
 
@@ -278,7 +279,7 @@ def test_no_text_breaks_out_of_a_page(texts, title):
     page = read(to_html(title, [part]))
     assert page.tags.count("td") == 3 * len(texts) and page.tags.count("p") == len(texts) + 1
     shown = "".join(page.texts)
-    assert all(line in shown for text in texts for line in re.split(r"[\r\n\0]", text))
+    assert all(line in shown for text in texts for line in visible(text).split("\n"))
 
 
 def test_a_comparison_alone_is_a_page(pair, tmp_path):

@@ -7,7 +7,6 @@ and its reason per metric, also as Markdown for a pull request.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import pandas as pd
@@ -16,11 +15,10 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
+from ragscore.frames.escaping import html_table, html_text, markdown_line, visible
 from ragscore.frames.render import (
     decimals_for,
     dump,
-    markdown_line,
-    markdown_lines,
     markdown_table,
     shown_n,
     shown_number,
@@ -88,10 +86,10 @@ class Gate(JsonResult):
 
     def to_markdown(self) -> str:
         """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
-        table = markdown_table(markdown_lines(self.shown()))
+        table = markdown_table(self.shown())
         parts = [f"## {markdown_line(self.headline())}", table]
         if len(self.regressions):
-            regressions = markdown_table(markdown_lines(self.largest_regressions()))
+            regressions = markdown_table(self.largest_regressions())
             parts += ["### Largest regressions", regressions]
         return "\n\n".join(parts) + "\n"
 
@@ -151,16 +149,16 @@ class Gate(JsonResult):
     def __repr__(self) -> str:
         text = f"{self.headline()}\n\n{self.shown().to_string(index=False)}"
         if not len(self.regressions):
-            return text
+            return visible(text)
         regressions = self.largest_regressions().to_string(index=False)
-        return f"{text}\n\nlargest regressions\n{regressions}"
+        return visible(f"{text}\n\nlargest regressions\n{regressions}")
 
     def _repr_html_(self) -> str:
-        table = self.shown().to_html(index=False, border=0)
-        text = f"<p><b>{escape(self.headline())}</b></p>{table}"
+        table = html_table(self.shown())
+        text = f"<p><b>{html_text(self.headline())}</b></p>{table}"
         if not len(self.regressions):
             return text
-        regressions = self.largest_regressions().to_html(index=False, border=0)
+        regressions = html_table(self.largest_regressions())
         return f"{text}<p>largest regressions</p>{regressions}"
 
 

@@ -4,10 +4,8 @@ In: the frames that `compare_runs` made. Out: text, HTML, JSON. Only the report 
 is computed here: with a profile, its aggregates and their differences.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import pandas as pd
@@ -25,6 +23,15 @@ from ragscore.analysis.comparison.text import (
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.escaping import (
+    html_lines,
+    html_table,
+    html_text,
+    json_text,
+    markdown_line,
+    markdown_paragraph,
+    visible,
+)
 from ragscore.frames.render import (
     dtypes_of,
     frame_of,
@@ -235,16 +242,16 @@ class Comparison:
             return harness_markdown(_profile_report(self, self.profile), self.profile, limit)
         shown, note = self.shown()
         parts = [
-            f"# {self.candidate} against {self.baseline}",
-            *self._decision(),
-            self.headline(),
+            f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
+            *map(markdown_paragraph, self._decision()),
+            markdown_paragraph(self.headline()),
             markdown_table(shown),
-            *note.splitlines(),
+            *map(markdown_paragraph, note.splitlines()),
         ]
         if not self.profile:
             if len(self.config_diff):
                 parts += ["## What differs between the runs", markdown_table(self.config_diff)]
-            parts += shown_tails(self.deltas)
+            parts += map(markdown_paragraph, shown_tails(self.deltas))
             if len(self.largest_changes):
                 largest = shown_largest_changes(self.deltas, self.largest_changes)
                 parts += ["## Largest changes", markdown_table(largest)]
@@ -271,7 +278,7 @@ class Comparison:
             content = _profile_report(self, self.profile)
         else:
             content = _own_report(self)
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+        return json_text(content)
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
@@ -325,18 +332,18 @@ class Comparison:
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
         above = "\n".join([title, *self._decision(), self.headline()])
         text = f"{above}\n\n{shown.to_string(index=False)}"
-        return f"{text}\n\n{note}" if note else text
+        return visible(f"{text}\n\n{note}" if note else text)
 
     def _repr_html_(self) -> str:
         shown, note = self.shown()
         title = (
-            f"<b>{escape(self.candidate)}</b> (candidate) against"
-            f" <b>{escape(self.baseline)}</b> (baseline)"
+            f"<b>{html_text(self.candidate)}</b> (candidate) against"
+            f" <b>{html_text(self.baseline)}</b> (baseline)"
         )
-        table = shown.to_html(index=False, border=0)
-        above = "<br>".join([title, *map(escape, self._decision()), escape(self.headline())])
+        table = html_table(shown)
+        above = "<br>".join([title, *map(html_text, self._decision()), html_text(self.headline())])
         text = f"<p>{above}</p>{table}"
-        return text + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
+        return text + (f"<p>{html_lines(note)}</p>" if note else "")
 
 
 def _own_report(cmp: Comparison) -> dict[str, Any]:

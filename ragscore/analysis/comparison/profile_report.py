@@ -1,11 +1,12 @@
 """The report of a comparison as another harness lays it out in Markdown.
 
 In: the content of that harness's JSON report, and its profile. Out: text, byte for byte as there,
-but that a pipe in a name is escaped.
+but that what Markdown would follow in a name is escaped.
 """
 
 from typing import Any
 
+from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
 from ragscore.scoring.profile_aggregates import get_nested
 from ragscore.scoring.profiles import Profile
@@ -22,7 +23,7 @@ def harness_markdown(report: dict[str, Any], profile: Profile, limit: int | None
     listed = rows if limit is None else rows[: max(limit, 0)]
     n_wins, n_losses, n_regressions = map(kinds.count, ("win", "loss", "regression"))
     lines = [
-        f"# Eval compare: `{report['run_a']}` vs `{report['run_b']}`",
+        f"# Eval compare: {markdown_code(report['run_a'])} vs {markdown_code(report['run_b'])}",
         "",
         "## Aggregate deltas",
         "",
@@ -61,6 +62,6 @@ def _query(row: dict[str, Any]) -> Row:
 
 def _table(header: Row, rows: list[Row]) -> list[str]:
     def line(cells: Row) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        return "| " + " | ".join(map(markdown_cell, cells)) + " |"
 
     return [line(header), "|" + "---|" * len(header), *map(line, rows)]

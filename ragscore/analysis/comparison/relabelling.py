@@ -7,7 +7,6 @@ parts, and the same runs on the queries that did not change.
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import Self
 
 import pandas as pd
@@ -22,6 +21,7 @@ from ragscore.frames.data import (
     golden_part,
     run_names,
 )
+from ragscore.frames.escaping import html_table, html_text, visible
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import from_content, reload
 from ragscore.scoring.intervals import BY_QUANTILES
@@ -68,12 +68,12 @@ class LabelEffect(JsonResult):
 
     def __repr__(self) -> str:
         title = f"{self.candidate} by the new golden set against {self.baseline} by the old one"
-        return f"{title}\n{self.verdict}\n\n{self._shown().to_string(index=False)}"
+        return visible(f"{title}\n{self.verdict}\n\n{self._shown().to_string(index=False)}")
 
     def _repr_html_(self) -> str:
-        a, b, verdict = (escape(text) for text in (self.baseline, self.candidate, self.verdict))
+        a, b, verdict = (html_text(text) for text in (self.baseline, self.candidate, self.verdict))
         title = f"<b>{b}</b> by the new golden set against <b>{a}</b> by the old one"
-        return f"<p>{title}<br>{verdict}</p>{self._shown().to_html(index=False, border=0)}"
+        return f"<p>{title}<br>{verdict}</p>{html_table(self._shown())}"
 
     def _shown(self) -> pd.DataFrame:
         return self.deltas[self.deltas["delta"].notna()].round(3)

@@ -21,6 +21,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.escaping import json_text
 from ragscore.frames.render import markdown_table, shown_number
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.limits import check_limits, limits_of
@@ -142,7 +143,7 @@ class ScoreDiff(FramesResult):
         changes = self.largest_changes.rename(columns={"candidate": "current"})
         by_metric = dict(iter(changes.groupby("metric", sort=False)))
         rows = [_json_row(row, by_metric.get(row["metric"])) for row in records_of(self.metrics)]
-        return json.dumps({"rows": rows}, ensure_ascii=False, allow_nan=False)
+        return json_text({"rows": rows})
 
     @classmethod
     def from_json(cls, source: str | Path) -> "ScoreDiff":

@@ -6,13 +6,13 @@ no scripts, and every text from files is escaped.
 
 import re
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.escaping import html_text, visible
 from ragscore.golden.labelling.session import FILTERS, LabelConflict, LabelSession
 
 GRADES = {
@@ -41,21 +41,20 @@ def query_html(session: LabelSession) -> str:
     """Return the query shown with its state, and the targets that none of its hits meets."""
     state = session.state
     chip = f'<span style="{_CHIP};background:{_COLOURS[state]}">{MARKS[state]} {state}</span>'
-    parts = [
-        f'<div style="font-size:135%;line-height:1.35;margin:2px 0">{escape(session.query)}</div>'
-    ]
+    query = html_text(session.query)
+    parts = [f'<div style="font-size:135%;line-height:1.35;margin:2px 0">{query}</div>']
     if session.note:
         parts.append(
             '<div style="opacity:.8;line-height:1.4">Reference answer:'
-            f" {escape(session.note)}</div>"
+            f" {html_text(session.note)}</div>"
         )
     if session.unmet:
         parts.append(
             '<div style="opacity:.8;line-height:1.4">Expected, but none of these hits:'
-            f" {escape(', '.join(session.unmet))}</div>"
+            f" {html_text(', '.join(session.unmet))}</div>"
         )
     return (
-        f'<div class="ragscore-query"><b>{escape(session.query_id)}</b>'
+        f'<div class="ragscore-query"><b>{html_text(session.query_id)}</b>'
         f" {chip}{''.join(parts)}</div>"
     )
 
@@ -68,18 +67,18 @@ def hit_html(hit: "pd.Series", words: list[str]) -> str:
     names = ("path", "heading", "doc_id", "chunk_id")
     known = {name: hit[name] for name in names if isinstance(hit.get(name), str)}
     place = " › ".join(known[name] for name in names[:2] if known.get(name))
-    place = escape(place or known.get("doc_id", known.get("chunk_id", "")))
+    place = html_text(place or known.get("doc_id", known.get("chunk_id", "")))
     text = hit["text"] if isinstance(hit["text"], str) else ""
     cut = " …" if "text_cut" in hit and not pd.isna(hit["text_cut"]) and hit["text_cut"] else ""
     body = _highlighted(text, words) + cut if text else '<i style="opacity:.7">no text was kept</i>'
     labels = (
-        f'<span style="opacity:.75"> · {escape(hit["labels"])}</span>'
+        f'<span style="opacity:.75"> · {html_text(hit["labels"])}</span>'
         if hit["labels"] and pd.isna(hit["own_grade"])
         else ""
     )
     head = (
         f'<b>{hit["number"]}</b>&ensp;{place}<span style="opacity:.75"> ·'
-        f" {escape(hit['found'])}</span>{labels}"
+        f" {html_text(hit['found'])}</span>{labels}"
     )
     grade = None if pd.isna(hit["grade"]) else int(hit["grade"])
     colour = "transparent" if grade is None else "#999" if grade == 0 else "#009e73"
@@ -95,11 +94,11 @@ def _highlighted(text: str, words: list[str]) -> str:
     """Return the text escaped, with the words of labels highlighted."""
     wanted = [re.escape(one) for one in sorted(set(words), key=len, reverse=True) if one]
     if not wanted:
-        return escape(text)
+        return html_text(text)
     pieces = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
     return "".join(
-        f'<mark style="background:#ffe9a8">{escape(piece)}</mark>' if place % 2 else escape(piece)
-        for place, piece in enumerate(pieces)
+        f'<mark style="background:#ffe9a8">{piece}</mark>' if place % 2 else piece
+        for place, piece in enumerate(map(html_text, pieces))
     )
 
 
@@ -118,10 +117,10 @@ def progress_html(session: LabelSession) -> str:
 
 def status_html(session: LabelSession) -> str:
     """Return the result of the last click."""
-    saved = f"saved in {escape(session.file.path.name)}: " if session.file.backup else ""
+    saved = f"saved in {html_text(session.file.path.name)}: " if session.file.backup else ""
     return (
         '<div class="ragscore-status"'
-        f' role="status">{saved if session.message else ""}{escape(session.message)}&nbsp;</div>'
+        f' role="status">{saved if session.message else ""}{html_text(session.message)}&nbsp;</div>'
     )
 
 
@@ -131,13 +130,13 @@ def error_html(error: Exception) -> str:
     if isinstance(error, LabelConflict):
         cells = error.changed[["field", "shown", "now"]].itertuples(index=False)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>"
+            "<tr>" + "".join(f"<td>{html_text(str(cell))}</td>" for cell in row) + "</tr>"
             for row in cells
         )
         rows = f"<table><tr><th>field</th><th>was shown</th><th>is now</th></tr>{body}</table>"
     return (
         '<div class="ragscore-status" role="alert" style="color:#b00020"><b>Not written.</b>'
-        f" {escape(str(error))}{rows}</div>"
+        f" {html_text(str(error))}{rows}</div>"
     )
 
 
@@ -216,7 +215,7 @@ class LabelPanel:
 
     def __repr__(self) -> str:
         done, total = self.session.progress
-        return (
+        return visible(
             f"LabelPanel: {done} of {total} queries of {self.session.file.path.name} are labelled"
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.escaping import visible
 from ragscore.golden.labelling.session import FILTERS, LabelConflict, LabelSession
 
 HELP = """\
@@ -39,7 +40,11 @@ def label_in_terminal(
     A line that can't be followed changes nothing.
     """
     columns = width or shutil.get_terminal_size((100, 24)).columns
-    output(_query(session, columns))
+
+    def say(text: str) -> None:
+        output(visible(text))
+
+    say(_query(session, columns))
     for line in lines:
         command = line.strip()
         if command in ("q", "quit"):
@@ -57,9 +62,9 @@ def label_in_terminal(
             shown = session.message
             if session.query_id != before or command in ("l", ""):
                 shown = "\n".join(part for part in (shown, _query(session, columns)) if part)
-        output(shown)
+        say(shown)
     done, total = session.progress
-    output(f"{done} of {total} labelled in {session.file.path}")
+    say(f"{done} of {total} labelled in {session.file.path}")
 
 
 def _do(session: LabelSession, command: str, width: int) -> str | None:
@@ -128,10 +133,8 @@ def _hit(hit: "pd.Series", width: int) -> str:
     labels = f" · {hit['labels']}" if hit["labels"] and pd.isna(hit["own_grade"]) else ""
     head = f"{mark} {hit['number']:>2}  {place} · {hit['found']}{grade}{labels}"
     text = hit["text"] if isinstance(hit["text"], str) else ""
-    body = textwrap.wrap(
-        " ".join(_printable(text).split()), width - 6, max_lines=LINES, placeholder=" …"
-    )
-    return "\n".join([_printable(head), *(f"      {line}" for line in body)])
+    body = textwrap.wrap(" ".join(text.split()), width - 6, max_lines=LINES, placeholder=" …")
+    return "\n".join([head, *(f"      {line}" for line in body)])
 
 
 def _near(session: LabelSession) -> str:
@@ -141,12 +144,4 @@ def _near(session: LabelSession) -> str:
         f" {row.get('path') or row.get('doc_id')}"
         for row in found.to_dict("records")
     ]
-    return "\n".join(
-        [_printable(row) for row in rows]
-        or ["none: every high-ranked hit of a labelled query is judged"]
-    )
-
-
-def _printable(text: str) -> str:
-    """Return the text without characters that would control the terminal."""
-    return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in text)
+    return "\n".join(rows or ["none: every high-ranked hit of a labelled query is judged"])

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.errors import warn
+from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal
 from ragscore.io.source import Problems
@@ -102,7 +103,7 @@ class Imported:
     problems: pd.DataFrame
 
     def __repr__(self) -> str:
-        return (
+        return visible(
             f"Imported: {self.results or 'no results'}; {self.golden or 'no golden labels'};"
             f" {len(self.problems)} problems"
         )

@@ -204,7 +204,7 @@ def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
         [write_run("a", [record("q", [hit("c", "d", 1)])]), write_run("b", [record("q", [])])]
     )
     text = compare_runs(results, golden, "a", "b").to_markdown()
-    assert "a \\| b c <script>" in text
+    assert "a \\| b c &lt;script>" in text
 
 
 def test_a_comparison_prints_in_a_notebook(pair):

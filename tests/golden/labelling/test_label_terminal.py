@@ -52,7 +52,7 @@ def test_a_question_is_shown_with_marks_places_and_texts_but_no_escape_codes(fil
     said = played(files, "2", "l")
     assert said[0].splitlines() == [
         "── q1 · unlabelled · 0 of 2 labelled · all", "who?", "   1  docs/d1.md › root · a 1",
-        "      By us.", "   2  docs/d2.md › root · a 2", "      By �[31mthem.",
+        "      By us.", "   2  docs/d2.md › root · a 2", "      By \\x1b[31mthem.",
         "   3  docs/d3.md › root · a 3", "      Who knows.",
     ]  # fmt: skip
     assert "✔  2  docs/d2.md" in said[2]

@@ -1,0 +1,469 @@
+"""Texts that mean no good, as every name and text of files and models, through every way out.
+
+A page, a notebook, a terminal, a Markdown renderer, a figure and a JSON reader get them; none may
+follow them, fail, or be told of a character that it can't show.
+"""
+
+import ast
+import contextlib
+import importlib.util
+import json
+import random
+import re
+import unicodedata
+import warnings
+from html.parser import HTMLParser
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+from conftest import answer, hit, record
+from matplotlib.text import Text
+
+import ragscore as rs
+from faults.size import tally, times
+from ragscore.cli import main
+from ragscore.frames.escaping import visible
+from ragscore.golden.labelling.session import LabelSession
+from ragscore.golden.labelling.terminal import label_in_terminal
+
+matplotlib.use("Agg")
+
+HOSTILE = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><svg/onload=alert(1)>",
+    "]]>--></style></title>", "<a href='javascript:alert(1)'>a</a>", "&lt;b&gt; &#60;i&#62; &amp;",
+    "[x](javascript:alert(1))", "![x](http://example.org/x.png)", "<http://example.org>",
+    "http://example.org/a www.example.org", "[x]: http://example.org\n\n[x]", "[a][b] [^1]",
+    "| a | b |\n|---|---|\n| c | d |", "`a` ``` ~~~ ~~b~~", "# a\n\n- b\n\n> c\n\n---\n\n1. d",
+    "*a* **b** _c_ __d__", "\\", "a\\|b", "<!-- a", "\x1b[2J\x1b]0;owned\x07", "a\rb\x08\x08c",
+    "\x9b31m", "nul\0here", "\x7f\x1f", r"$\nothing$", "$a_b^{c$", r"$$ \frac{a} $", "_a", "a_b^c{",
+    "\u202egnp.exe\u2066", "x" * 5_000, "long " * 500, '=HYPERLINK("a")',
+    "+1-1@SUM", "{a} {0} {{b}} ${c}", "%s %d %(a)s %", "../../etc/passwd", "C:\\con\\..\\aux",
+    "問い 질문 💩", "\u2028line\u2029", "\ufeffa", "a\u200bb", "\ufffe\uffff", "\t\v\f tabs",
+    "e\u0301",
+]  # fmt: skip
+NO_TEXT = ["lone \ud800", "\udfff"]  # no file holds them: readers refuse them
+PIECES = "<>&\"'`[]()!|\\*_~#-+=$^{}%@:/.\n\r\t\x00\x1b\x9b\u202e\u2028 ab1é中💩"
+
+
+def texts(seed: int) -> list[str]:
+    """Every text of the list and as many generated ones, mixed; the first one is each's in turn."""
+    chance = random.Random(seed)
+    made = ["".join(chance.choices(PIECES, k=chance.randrange(1, 30))) for _ in HOSTILE]
+    mixed = chance.sample([*HOSTILE, *made], 2 * len(HOSTILE))
+    return [HOSTILE[seed % len(HOSTILE)], *mixed]
+
+
+class Page(HTMLParser):
+    """The elements, attributes and texts that a browser would find."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, list[tuple[str, str | None]]]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, attrs))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def handle_comment(self, data):
+        raise AssertionError(f"a comment: {data}")
+
+
+TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
+OURS = TABLE | {"p", "b", "br", "div", "ul", "li", "span", "small", "svg", "line", "i", "mark"}
+ATTRIBUTES = {"class", "style", "border", "title", "role", "scope"}
+DRAWN = {"width", "height", "x1", "x2", "y1", "y2", "stroke", "stroke-width", "stroke-dasharray"}
+
+
+def assert_html(page: str, n_scripts: int = 0) -> Page:
+    """No element, attribute or address that isn't ours."""
+    assert_shown(page)
+    found = Page(page)
+    tags = [tag for tag, _ in found.elements]
+    is_page = n_scripts > 0
+    frame = {
+        "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a",
+        "button", "script", "details", "summary", "pre", "figure", "img",
+    } if is_page else {"style"}  # fmt: skip
+    assert set(tags) <= OURS | frame, set(tags) - OURS - frame
+    assert tags.count("script") == n_scripts and tags.count("title") == int(is_page)
+    allowed = ATTRIBUTES | DRAWN | {"id", "colspan", "rowspan", "align", "scoped"}
+    if is_page:
+        allowed |= {
+            "href", "src", "alt", "rel", "name", "content", "charset", "http-equiv", "lang", "type",
+        }  # fmt: skip
+    for tag, attributes in found.elements:
+        for name, value in attributes:
+            assert name in allowed, (tag, name, value)
+            if name in ("href", "src"):
+                assert str(value).startswith(("data:image/svg+xml;base64,", "#s", "data:,"))
+            if name == "style":
+                assert "url(" not in str(value) and "expression" not in str(value)
+    return found
+
+
+def assert_shown(text: str) -> None:
+    """Nothing but line ends and tabs controls a terminal; any file holds the text."""
+    bad = {one for one in text if unicodedata.category(one) in ("Cc", "Cs", "Zl", "Zp")}
+    assert not bad - {"\n", "\t"}, bad
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", text)
+    text.encode()
+
+
+def renderers():
+    """Markdown renderers that are installed, with all they can do switched on."""
+    found = []
+    if importlib.util.find_spec("mistune"):
+        import mistune
+
+        plugins = ["table", "url", "strikethrough", "footnotes", "task_lists", "math"]
+        found.append(mistune.create_markdown(escape=False, plugins=plugins))
+    if importlib.util.find_spec("markdown_it"):
+        from markdown_it import MarkdownIt
+
+        found.append(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render)
+    return found
+
+
+RENDERERS = renderers()
+
+
+def assert_markdown(text: str) -> None:
+    """Rendered, it has our headings, lists and tables, and no link, image, code or raw tag."""
+    assert_shown(text)
+    for render in RENDERERS:
+        found = Page(render(text))
+        tags = {tag for tag, _ in found.elements}
+        assert tags <= TABLE | {"h1", "h2", "h3", "p", "ul", "li"}, (tags, text)
+        given = {name for _, attributes in found.elements for name, _ in attributes}
+        assert given <= {"style"}, given
+
+
+def assert_json(text: str) -> None:
+    """Strict JSON that any file and any script can hold."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    json.loads(text, parse_constant=refuse)
+    assert_shown(text)
+
+
+FORMS = {
+    "__repr__": assert_shown, "to_text": assert_shown, "_repr_html_": assert_html,
+    "to_html": assert_html, "to_markdown": assert_markdown, "to_json": assert_json,
+}  # fmt: skip
+
+
+def written(seed: int, folder):
+    """Two runs and a golden set whose every name and text is hostile; the first is of the list."""
+    found = texts(seed)
+    take = iter(found * 2)
+    # ids stay apart by a number, each behind its text: what begins it is the text's own
+    names = {name: f"{next(take)} {name[-1]}" for name in ("q1", "q2", "q3", "d1", "d2", "d3")}
+    chosen = random.Random(seed)
+    runs = [f"{text} {n}" for n, text in enumerate((found[0], chosen.choice(found)))]
+    golden = [
+        {
+            "id": names[f"q{n}"], "query": next(take), "expected_doc_ids": [names[f"d{n}"]],
+            "category": next(take), "difficulty": next(take), "tags": [next(take)],
+            "lang": next(take), "group": next(take), "reference_answer": next(take),
+            "must_contain": [next(take)],
+        }
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    golden_file = folder / "golden.jsonl"
+    golden_file.write_text("".join(json.dumps(one) + "\n" for one in golden), encoding="utf-8")
+    kind = next(take)
+    files = []
+    for place, run_id in enumerate(runs):
+        records = []
+        for n in (1, 2, 3):
+            hits = [
+                hit(
+                    next(take), names[f"d{1 + (n + rank * place) % 3}"], rank,
+                    doc_path=next(take), heading_path=[next(take)], snippet=next(take),
+                    score_kind=kind,
+                )
+                for rank in (1, 2)
+            ]  # fmt: skip
+            said = answer(next(take), grounded=n != 3, paths=[next(take)])
+            records.append(record(names[f"q{n}"], hits, query=golden[n - 1]["query"], answer=said))
+        records[1] |= {"error": next(take), "answer": None} if place else {}
+        file = folder / f"run{place}" / "per_query.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+        described = {
+            "run_id": run_id, "system": f"{next(take)} {place}", "note": next(take),
+            "created_at": f"2026-01-0{place + 1}T00:00:00Z",
+            "config": {"chunker_version": "test@1", f"k {next(take)}": next(take)},
+        }  # fmt: skip
+        (file.parent / "run.json").write_text(json.dumps(described), encoding="utf-8")
+        files.append(file)
+    return golden_file, files, runs
+
+
+def told(call):
+    """What a call returns; None where it refuses in an error that can be shown."""
+    try:
+        return call()
+    except rs.DataError as error:
+        assert_shown(str(error))
+        tally("strings", "refused")
+        return None
+
+
+def own_metric(ev, name: str):
+    """The evaluation with a column of its own, named by the text."""
+    own = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
+    own[name] = [0.25, 0.5, 0.75] * 2
+    return ev.with_columns(own)
+
+
+def judged(ev, text: str):
+    """Verdicts by a criterion that the text names, of two judges who disagree."""
+    rows = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
+    rows = rows.assign(criterion=text, n=3, n_clusters=3, disagreement=0.5)
+    return rs.judging.JudgeAgreement(rows, rows)
+
+
+@contextlib.contextmanager
+def strict():
+    """Warnings of matplotlib are errors; ours must be fit for a terminal."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        yield
+    for one in seen:
+        assert_shown(str(one.message))
+        assert not re.search("[Gg]lyph|mathtext|Matplotlib|font", str(one.message)), one.message
+
+
+def objects(ev, runs, store):
+    """Every object that is read by people, by name."""
+    yield "evaluation", lambda: ev
+    yield "results", lambda: ev.results
+    yield "golden", lambda: ev.golden
+    yield "comparison", lambda: ev.compare(*runs)
+    yield "gate", lambda: ev.compare(*runs).gate()
+    yield "losses", lambda: ev.compare(*runs).gate({"hit@5": 0.0})
+    yield "leaderboard", lambda: ev.leaderboard(baseline=runs[0])
+    yield "score diff", lambda: ev.score_diff(*runs)
+    yield "coverage", ev.coverage
+    yield "refusals", ev.refusals
+    yield "failures", ev.failures
+    yield "risk", ev.risk_coverage
+    yield "config", ev.config_effects
+    yield "retrievers", ev.retrievers
+    yield "health", ev.golden_health
+    yield "paraphrases", ev.paraphrases
+    yield "unjudged", ev.unjudged
+    yield "relabelled", lambda: ev.relabelled(ev.golden, runs[0])
+    yield "trend", lambda: ev.trend("hit@5")
+    yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
+    yield "slices", lambda: ev.compare(*runs).slices("category")
+    yield "same run", lambda: rs.collecting.same_run(*(ev.results.select(one) for one in runs))
+    yield "agreement", lambda: judged(ev, runs[0])
+    yield "store", lambda: store
+    yield "plots", lambda: ev.plot
+
+
+def check_forms(name: str, made) -> None:
+    """Check every form in which an object is read."""
+    for form, check in FORMS.items():
+        if getattr(type(made), form, None) in (None, object.__repr__):
+            continue
+        text = told(getattr(made, form))
+        if text is not None:
+            try:
+                check(text)
+            except AssertionError as error:
+                raise AssertionError(f"{name}.{form}: {error}") from error
+            tally("strings", "shown")
+
+
+def evaluated(seed: int, folder):
+    """The runs of a round, scored, with a metric of their own."""
+    folder.mkdir()
+    golden, files, runs = written(seed, folder)
+    ev = rs.evaluate(rs.load_results(files), rs.load_golden(golden))
+    return own_metric(ev, f"{texts(seed)[0]} own"), golden, files, runs
+
+
+def stored(ev, folder):
+    """A store of this evaluation, in a folder of an odd name."""
+    store = rs.RunStore(folder / "st<b>re")
+    told(lambda: store.save(ev))
+    return store
+
+
+@pytest.mark.skipif(not RENDERERS, reason="no renderer of Markdown is installed")
+def test_a_text_is_shown_and_never_followed_in_any_form_of_any_object(tmp_path):
+    n_objects = 0
+    for seed in range(times(3)):
+        with strict():
+            ev, _, _, runs = evaluated(seed, tmp_path / str(seed))
+            made = list(objects(ev, runs, stored(ev, tmp_path / str(seed))))
+            for name, make in made[seed % 3 :: 3]:
+                shown = told(make)
+                if shown is not None:
+                    check_forms(f"{seed}: {name}", shown)
+                    n_objects += 1
+    assert n_objects > 20, "few are refused"
+
+
+@pytest.mark.parametrize("text", NO_TEXT)
+def test_a_text_that_no_file_can_hold_is_refused_in_words_that_any_terminal_holds(text, tmp_path):
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text(json.dumps({"id": text, "query": "a", "expected_doc_ids": ["b"]}))
+    with pytest.raises(rs.DataError) as refused:
+        rs.load_golden(golden)
+    assert_shown(str(refused.value))
+    assert_shown(str(rs.DataError(text, file=text, field=text, allowed=text)))
+
+
+def figures(ev, runs, metric: str):
+    """Every picture, of a metric that the text names where the picture takes one."""
+    plot, cmp = rs.plot, ev.compare(*runs)
+    yield lambda: plot.summary(ev.summary([metric]))
+    yield lambda: plot.slices(ev.summary(metric, by="category"))
+    yield lambda: plot.heatmap(ev.summary(metric, by="tags"))
+    yield lambda: plot.scatter(ev.scores, metric, *runs)
+    yield lambda: plot.forest(cmp.deltas, [metric], *runs)
+    yield lambda: plot.outcomes({metric: 1, **cmp.counts}, *runs)
+    yield lambda: plot.ranks(cmp)
+    yield lambda: plot.metric_at_k(ev.summary())
+    yield lambda: plot.tradeoff(ev.scores, metric)
+    yield lambda: plot.scores_by_rank(ev.results)
+    yield lambda: plot.score_distribution(ev.retriever_scores())
+    yield lambda: plot.refusal_matrix(ev.refusals().table)
+    yield lambda: plot.failure_transitions(ev.failures(), *runs)
+    yield lambda: plot.risk_coverage(ev.risk_coverage().curve)
+    yield lambda: plot.trend(ev.trend(metric))
+    yield lambda: plot.trend(ev.trend("hit@5", by="category"))
+
+
+def letters(figure) -> str:
+    """The texts of a figure without spaces, which labels break at."""
+    shown = [text.get_text() for text in figure.findobj(Text) if text.get_visible()]
+    return re.sub(r"\s", "", "|".join(shown))
+
+
+def test_a_text_is_a_text_in_every_figure(tmp_path):
+    for seed in range(times(1)):
+        with strict():
+            ev, _, _, runs = evaluated(seed + 5, tmp_path / str(seed))
+            metric = f"{texts(seed + 5)[0]} own"
+            n_drawn = 0
+            for draw in figures(ev, runs, metric):
+                ax = told(draw)
+                if ax is not None:
+                    ax.figure.draw_without_rendering()
+                    tally("strings", "drawn")
+                    n_drawn += 1
+                plt.close("all")
+        assert n_drawn > 12
+
+
+@pytest.mark.parametrize("run", [r"$\nothing$", "_a$b$", r"a^{\frac", "\x1b[31m"])
+def test_names_stand_in_figures_as_they_are_written(run, pair):
+    results, golden = pair
+    ev = rs.evaluate(results, golden)
+    scores = ev.scores.assign(run_id=ev.scores["run_id"].cat.rename_categories({"a": run}))
+    scores[r"x_$\q$"] = 0.5
+    table = ev.summary().astype({"run_id": "str"})
+    table["run_id"] = table["run_id"].replace("a", run)
+    for ax in (
+        rs.plot.scatter(scores, r"x_$\q$", run, "b"),
+        rs.plot.summary(table, ["hit@5", "mrr"]),
+        rs.plot.heatmap(table.assign(slice=run)[["run_id", "slice", *table.columns[1:]]], "hit@5"),
+    ):
+        ax.figure.draw_without_rendering()
+        assert visible(run) in letters(ax.figure)
+        plt.close(ax.figure)
+
+
+def test_texts_of_the_callers_own_axes_stay_formulas(pair):
+    ev = rs.evaluate(*pair)
+    ax = plt.subplots()[1]
+    ax.set_title(r"$\alpha$")
+    rs.plot.summary(ev.summary(), ["hit@5"], ax=ax)
+    assert ax.title.get_parse_math() and not ax.yaxis.label.get_parse_math()
+    plt.close(ax.figure)
+
+
+def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_path, capsys):
+    for seed in range(times(1)):
+        folder = tmp_path / str(seed)
+        ev, golden, files, runs = evaluated(seed + 1, folder)
+        store = stored(ev, folder)
+        both = [str(one) for one in (*files, "--golden", golden)]
+        commands = [
+            ["score", *both], ["score", *both, "--by", "category"], ["score", *both, "--json"],
+            ["compare", *both], ["compare", *both, "--json"], ["compare", *both, "--profile=kebab"],
+            ["gate", *both], ["gate", *both, "--markdown"], ["check", *map(str, files)],
+            ["validate", str(golden)], ["validate", str(golden), "--json"],
+            ["stored", str(store.root)], ["trend", str(store.root), "--metric", "hit@5"],
+            ["score", runs[0], "--golden", str(golden)], [runs[0]], ["score", f"--{runs[0]}"],
+            ["report", *both, "--out", str(folder / "report.md")],
+        ]  # fmt: skip
+        for command in commands[seed % 3 :: 3]:
+            assert main(command) in (0, 1, 2)
+            said = capsys.readouterr()
+            assert_shown(said.out)
+            assert_shown(said.err)
+            if "--json" in command and said.out:
+                assert_json(said.out)
+            tally("strings", "printed")
+        with strict():
+            made = ev.report(title=runs[0])
+            assert_markdown(made.to_markdown())
+            assert_json(made.to_json())
+            assert_html(made.to_html(), n_scripts=1)
+            check_labelling(golden, ev, runs)
+
+
+def check_labelling(golden, ev, runs) -> None:
+    """Label by hand in the terminal and in the panel."""
+    session = LabelSession(golden, ev.results)
+    lines: list[str] = []
+    label_in_terminal(session, ["l", "1", "n", "f x\x1b", "g \x1b", "near"], lines.append)
+    assert_shown("\n".join(lines))
+    if importlib.util.find_spec("ipywidgets"):
+        from ragscore.golden.labelling import panel
+
+        shown = [panel.query_html(session), panel.status_html(session)]
+        shown += [panel.hit_html(one, session.snippets) for _, one in session.hits.iterrows()]
+        shown.append(panel.error_html(rs.DataError(runs[0])))
+        for one in shown:
+            assert_html(one)
+
+
+def test_every_form_that_people_read_goes_through_the_one_rule():
+    forms = {"__repr__", "_repr_html_", "to_markdown", "to_html", "to_text", "to_json"}
+    rule = re.compile(
+        r"\b(visible|html_\w+|markdown_\w+|json_text|dump|harness_markdown|to_\w+|repr|_\w+_html"
+        r"|super)\("
+    )
+    lacking = []
+    for file in Path(rs.__file__).parent.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if file.name != "escaping.py":
+            assert "from html import" not in text and ".to_html(index" not in text, file
+        for one in ast.walk(ast.parse(text)):
+            if isinstance(one, ast.FunctionDef) and one.name in forms:
+                body = ast.get_source_segment(text, one) or ""
+                if not rule.search(body.partition("\n")[2]):
+                    lacking.append(f"{file.name}:{one.lineno} {one.name}")
+    # pictures, cards of metrics and counts of judgments have no text of files; `!r` shows a path
+    known = ["accessor.py", "metrics.py", "run.py", "store.py"]
+    assert sorted(one.partition(":")[0] for one in lacking) == known, lacking
+    for file in (Path(rs.__file__).parent / "cli").glob("*.py"):
+        if file.name != "options.py":
+            assert not re.search(r"\bprint\(", file.read_text(encoding="utf-8")), file
+    assert all(hasattr(getattr(rs.plot, name), "__wrapped__") for name in dir(rs.plot)[1:])
