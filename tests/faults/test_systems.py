@@ -1,0 +1,261 @@
+"""Servers that drip, lie, break off, redirect, send bombs and nonsense, asked by `rs.collect`.
+
+Each question is answered well or by one fault, drawn by the round's number. A fault is that
+question's error; the other answers are there to the letter; time, memory and secrets are kept.
+"""
+
+import gzip
+import json
+import random
+import re
+import resource
+import socket
+import struct
+import sys
+import threading
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from faults.size import tally, times
+
+LIMIT, MAX_BYTES, N_QUERIES = 0.6, 200_000, 6
+SECRET = "s3cret-0f-the-house"
+Connection = socket.socket
+
+
+def good(query: str) -> bytes:
+    hits = [{"chunk_id": f"c{n} {query}", "text": f"tëxt {n}", "score": 1 / n} for n in (1, 2)]
+    return json.dumps({"hits": hits, "answer": f"answer to {query}"}).encode()
+
+
+def reply(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> bytes:
+    declared = len(body) if length is None else length
+    head = [f"HTTP/1.1 {status}", f"Content-Length: {declared}", "Connection: close", *headers]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def packed(body: bytes, encoding: str = "gzip") -> bytes:
+    return reply(gzip.compress(body), f"Content-Encoding: {encoding}")
+
+
+class Faulty:
+    """A server whose every reply is the bytes, or the act, of a fault."""
+
+    def __init__(self, fault_of: dict[str, str], drawn: random.Random) -> None:
+        self.fault_of, self.drawn, self.closing = fault_of, drawn, threading.Event()
+        self.strange: list[str] = []  # requests that a redirect has led here
+        self.listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.elsewhere = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}/ask"
+        self.other = f"http://localhost:{self.elsewhere.getsockname()[1]}/ask"
+
+    def __enter__(self) -> "Faulty":
+        for listening, serve in ((self.listening, self._serve), (self.elsewhere, self._strange)):
+            threading.Thread(target=self._accept, args=(listening, serve), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self.listening.close()
+        self.elsewhere.close()
+
+    def _accept(self, listening: socket.socket, serve: Callable[[Connection], None]) -> None:
+        with suppress(OSError):
+            while not self.closing.is_set():
+                connection, _ = listening.accept()
+                threading.Thread(target=self._one, args=(connection, serve), daemon=True).start()
+
+    def _one(self, connection: Connection, serve: Callable[[Connection], None]) -> None:
+        with connection, suppress(OSError, ValueError):
+            connection.settimeout(20)
+            serve(connection)
+
+    def _strange(self, connection: Connection) -> None:
+        self.strange.append(connection.recv(65536).decode())
+
+    def _serve(self, connection: Connection) -> None:
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += connection.recv(65536)
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        while len(body) < length:
+            body += connection.recv(65536)
+        query = json.loads(body)["query"]
+        fault = self.fault_of.get(query)
+        if fault is None:
+            connection.sendall(reply(good(query)))
+        else:
+            FAULTS[fault][0](self, connection, query)
+
+    def drip(self, connection: Connection, begun: bytes, piece: bytes) -> None:
+        connection.sendall(begun)
+        while not self.closing.wait(0.02):
+            connection.sendall(piece)
+
+    def pour(self, connection: Connection, begun: bytes, piece: bytes) -> None:
+        connection.sendall(begun)
+        while not self.closing.is_set():
+            connection.sendall(piece)
+
+    def reset(self, connection: Connection) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def mutated(self, query: str) -> bytes:
+        data = bytearray(reply(good(query)))
+        for _ in range(self.drawn.randrange(1, 4)):
+            place = self.drawn.randrange(len(data))
+            act = self.drawn.randrange(3)
+            if act == 0:
+                data[place] = self.drawn.randrange(256)
+            elif act == 1:
+                del data[place : place + self.drawn.randrange(1, 20)]
+            else:
+                data[place:place] = self.drawn.randbytes(self.drawn.randrange(1, 9))
+        return bytes(data)
+
+
+def says(*bodies: bytes) -> Callable[[Faulty, Connection, str], None]:
+    """Send one of these replies."""
+    return lambda self, connection, query: connection.sendall(self.drawn.choice(bodies))
+
+
+def saying(make: Callable[[str], bytes]) -> Callable[[Faulty, Connection, str], None]:
+    return lambda self, connection, query: connection.sendall(make(query))
+
+
+ODD = [
+    b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, b'{"hits": "abc"}', b'{"hits": [1, 2]}',
+    b'{"hits": [{"chunk_id": "c", "score": 1%s}]}' % (b"0" * 400), b'{"hits": [null]}',
+    b'{"hits": [{"chunk_id": "c", "rank": 1%s}]}' % (b"0" * 5000), b'{"answer": "\\ud800"}',
+    b'{"hits": {"a": 1}}', b'{"answer": ["x"]}', b'{"hits": [], "hits": []}', b"", b"null", b"7",
+    b'{"answer": 1e999999}', b'{"hits": [[[]]]}', b"\xff\xfe{}", '{"answer": "ä"}'.encode("latin-1"),
+    b'{"answer": {"answer": {}}}', b'{"hits": [{"chunk_id": "c", "rank": -1}]}', b"\0" * 50,
+    b'{"hits": [{"chunk_id": "c", "metadata": ' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"}]}",
+    b'{"hits": [{"chunk_id": "c", "heading": {"a": 1}, "score": "high"}]}', b'{"hits": [{}',
+    b'{"hits": [{"chunk_id": "c"}], "config": {"k": -3}}',
+    b'{"hits": [{"chunk_id": "c"}], "config": {"k": 1%s}}' % (b"0" * 400),
+]  # fmt: skip
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+ZEROS = b" " * 30_000_000
+BOMB, BOMB_OF_BOMB = gzip.compress(ZEROS), gzip.compress(gzip.compress(ZEROS))
+# What a fault does, and what its error says; "" if a sound answer may come of it, too.
+FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
+    "dripped first line": (lambda s, c, q: s.drip(c, b"HTTP/1.1 ", b"2"), "timed out|Protocol"),
+    "dripped headers": (lambda s, c, q: s.drip(c, HEAD, b"X-A: b\r\n"), "timed out"),
+    "dripped body": (
+        lambda s, c, q: s.drip(c, HEAD + b"Content-Length: 9999\r\n\r\n", b" "), "timed out"),
+    "dripped chunks": (lambda s, c, q: s.drip(c, CHUNKED, b"1\r\n \r\n"), "timed out"),
+    "no reply": (lambda s, c, q: s.drip(c, b"", b""), "timed out"),
+    "endless 102": (
+        lambda s, c, q: s.drip(c, b"", b"HTTP/1.1 102 Processing\r\n\r\n"), "timed out"),
+    "endless headers": (lambda s, c, q: s.pour(c, HEAD, b"X-A: b\r\n" * 99), "Protocol|timed out"),
+    "endless body": (
+        lambda s, c, q: s.pour(c, CHUNKED, b"4000\r\n" + b" " * 0x4000 + b"\r\n"), "more than"),
+    "closed": (lambda s, c, q: None, "Protocol|ReadError"),
+    "reset": (lambda s, c, q: s.reset(c), "ReadError|Protocol|CloseError"),
+    "reset in the body": (
+        lambda s, c, q: (c.sendall(reply(b"{", length=50)), s.reset(c)) and None,
+        "ReadError|Protocol"),
+    "length too long": (
+        saying(lambda q: reply(good(q), length=len(good(q)) + 9)), "Protocol|ReadError"),
+    "length too short": (
+        saying(lambda q: reply(good(q), length=len(good(q)) - 9)), "not valid JSON"),
+    "length of a terabyte": (says(reply(b"", length=10**12)), "more than 200,000 bytes"),
+    "no number as length": (
+        says(reply(b"", "Content-Length: x"), reply(b"", "Content-Length: -5")), "Protocol"),
+    "too large": (says(reply(b" " * 300_000)), "more than 200,000 bytes"),
+    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), "more than 200,000 bytes"),
+    "deflate bomb": (
+        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "more than 200,000 bytes"),
+    "bomb in a bomb": (
+        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "is encoded as"),
+    "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "is encoded as 'br'"),
+    "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "can't be unpacked"),
+    "gzip cut short": (
+        saying(lambda q: reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")),
+        "can't be unpacked"),
+    "redirect": (
+        lambda s, c, q: c.sendall(reply(b"", f"Location: {s.other}", status=s.drawn.choice(
+            ["301 M", "302 F", "303 S", "307 T", "308 P"]))), "a redirect to http://localhost"),
+    "odd redirect": (
+        says(reply(b"", "Location: http://[", status="302 F"),
+             reply(b"", "Location: \x01", status="302 F")), "HTTP 302|Protocol|redirect"),
+    "error page": (says(reply(b"<html>\xff", status="500 Oh"),
+                        reply(b"", status="404 No")), "HTTP (500|404)"),
+    "not HTTP": (says(b"SSH-2.0-OpenSSH_9.6\r\n", b"\0" * 99, b"HTTP/9.9 x y\r\n\r\n"), "Protocol"),
+    "odd JSON": (says(*map(reply, ODD)), "."),
+    "odd JSON, packed": (says(*map(packed, ODD)), "."),
+    "mutated": (lambda s, c, q: c.sendall(s.mutated(q)), ""),
+}  # fmt: skip
+
+
+def golden() -> rs.Golden:
+    rows = [
+        {"query_id": f"q{n}", "query": f"question {n}", "answerable": True, "position": n}
+        for n in range(N_QUERIES)
+    ]
+    return rs.Golden(pd.DataFrame(rows))
+
+
+def check(query: str, fault: str | None, response: dict[str, Any], hits: list[str]) -> str:
+    """Check what was recorded of one question; return what came of it."""
+    error = response["error"]
+    if fault is None or (FAULTS[fault][1] == "" and pd.isna(error)):
+        assert pd.isna(error), f"{query}: {error}"
+        if fault is None:
+            assert response["answer"] == f"answer to {query}"
+            assert hits == [f"c1 {query}", f"c2 {query}"]
+        return "answered"
+    assert not pd.isna(error), f"{query}: {fault} passed for an answer"
+    assert re.search(FAULTS[fault][1], error), f"{query}: {fault} gave {error[:200]}"
+    assert SECRET not in error
+    return "that question's error"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fault_of_a_server_is_one_question_s_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOUSE_TOKEN", SECRET)
+    names = list(FAULTS)
+    for seed in range(times(10)):
+        drawn = random.Random(seed)
+        # Every fault comes up in turn, beside others that are drawn.
+        chosen = [names[(4 * seed + n) % len(names)] for n in range(4)] + [None, None]
+        drawn.shuffle(chosen)
+        fault_of = {f"question {n}": fault for n, fault in enumerate(chosen) if fault}
+        started = monotonic()
+        with Faulty(fault_of, drawn) as server:
+            mapping = {
+                "url": server.url,
+                "headers": {"Authorization": "Bearer $HOUSE_TOKEN"},
+                "response": {"hits": "hits", "answer": "answer", "config": {"k": "config.k"}},
+                "max_bytes": MAX_BYTES,
+            }
+            results = rs.collect(
+                mapping, golden(), tmp_path / str(seed), workers=drawn.choice([1, 2, 6]),
+                timeout=LIMIT * 4 if drawn.random() < 0.1 else LIMIT, retries=0, progress=False,
+            )  # fmt: skip
+            assert not server.strange, f"seed {seed}: a redirect was followed"
+        assert monotonic() - started < 20, f"seed {seed} took too long"
+        assert results.responses["query_id"].tolist() == [f"q{n}" for n in range(N_QUERIES)]
+        by_query = {
+            query_id: found["chunk_id"].tolist() for query_id, found in results.hits.groupby("query_id")
+        } if len(results.hits) else {}  # fmt: skip
+        for n, response in enumerate(results.responses.to_dict("records")):
+            fault = chosen[n]
+            try:
+                outcome = check(f"question {n}", fault, response, by_query.get(f"q{n}", []))
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed}: {error}") from error
+            tally(f"systems: {fault or 'sound'}", outcome)
+        assert SECRET not in (tmp_path / str(seed) / "per_query.jsonl").read_text()
+    if sys.platform == "linux":
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000, "over 1 GB"
