@@ -71,8 +71,8 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     name, is_placed = Path(path), False
     try:
         file = Path(os.path.realpath(name))
-        if file.exists() and not file.is_file():
-            with file.open("wb") as opened:  # a pipe has no old content; a folder can't be opened
+        if name.exists() and not name.is_file():
+            with name.open("wb") as opened:  # a pipe has no old content; a folder can't be opened
                 yield opened
             return
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -89,6 +89,10 @@ def content(file: Path) -> bytes | None:
     return file.read_bytes() if file.exists() else None
 
 
+def names_in(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
 OLD, NEW = "old\n" * 700, "näw\n" * 900
 
 
@@ -110,7 +114,7 @@ class Report:
 
     def check_done(self, folder: Path, told: list[str]) -> None:
         assert content(folder / "report.md") == NEW.encode()
-        assert os.listdir(folder) == ["report.md"]
+        assert names_in(folder) == ["report.md"]
 
 
 def golden_of(n: int) -> rs.Golden:
@@ -141,7 +145,7 @@ class GoldenSet(Report):
         assert end != REFUSED or found == self.old
 
     def check_done(self, folder: Path, told: list[str]) -> None:
-        assert os.listdir(folder) == [self.name]
+        assert names_in(folder) == [self.name]
         assert (folder / self.name).read_text().count("query: question") == 40
 
 
@@ -179,7 +183,7 @@ class SavedRun:
 
     def check_done(self, folder: Path, told: list[str]) -> None:
         assert self._names(folder) == ("new", "new")
-        assert sorted(os.listdir(folder)) == ["per_query.jsonl", "run.json"]
+        assert names_in(folder) == ["per_query.jsonl", "run.json"]
 
 
 class Labels:
@@ -236,7 +240,7 @@ class Labels:
 
     def check_done(self, folder: Path, told: list[str]) -> None:
         assert self._labels(folder) == {f"q{n}": {"d1"} for n in range(self.n_queries)}
-        assert all(name.startswith("golden.yaml") for name in os.listdir(folder))
+        assert all(name.startswith("golden.yaml") for name in names_in(folder))
         assert (folder / "golden.yaml").read_text().startswith("# made by hand\n")
 
 
@@ -308,7 +312,7 @@ class Collected:
         assert [json.loads(line)["hits_top_k"][0]["chunk_id"] for line in lines] == list(
             golden_of(self.n_queries).queries["query"]
         )
-        assert sorted(os.listdir(folder / "run")) == ["per_query.jsonl", "run.json"]
+        assert names_in(folder / "run") == ["per_query.jsonl", "run.json"]
 
 
 class CollectedByThree(Collected):
@@ -318,9 +322,14 @@ class CollectedByThree(Collected):
 
 
 TARGETS: dict[str, Callable[[], Any]] = {
-    "report": Report, "golden set": GoldenSet, "saved run": SavedRun, "label": Labels,
-    "label, two sessions": TwoSessions, "collect": Collected, "collect, three workers": CollectedByThree,
-}  # fmt: skip
+    "report": Report,
+    "golden set": GoldenSet,
+    "saved run": SavedRun,
+    "label": Labels,
+    "label, two sessions": TwoSessions,
+    "collect": Collected,
+    "collect, three workers": CollectedByThree,
+}
 
 
 def attacked(target: Any, folder: Path, seed: int, n_steps: int) -> str:

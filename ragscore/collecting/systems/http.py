@@ -128,9 +128,8 @@ class _Content:
         encoding = headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise AskError(f"the reply is encoded as {encoding[:SHOWN]!r}; gzip or deflate")
-        self.packed = (
-            zlib.decompressobj(_GZIP_OR_ZLIB) if encoding not in ("", "identity") else None
-        )
+        self.is_packed = encoding not in ("", "identity")
+        self.packed, self.begun = zlib.decompressobj(_GZIP_OR_ZLIB), b""
         declared = headers.get("content-length", "")
         if limit is not None and declared.isdecimal() and float(declared) > limit:
             raise too_large(limit)
@@ -139,9 +138,18 @@ class _Content:
         """Take the next part of the reply as it was sent."""
         self.n_received += len(part)
         self._check(self.n_received)
-        if self.packed is None:
+        if not self.is_packed:
             self._keep(part)
             return
+        if self.n_received - len(part) < 2:
+            part = self.begun + part
+            if len(part) < 2:
+                self.begun = part
+                return
+            # Some servers send deflate without zlib's header, which two bytes tell.
+            is_zlib = part[0] & 15 == 8 and int.from_bytes(part[:2], "big") % 31 == 0
+            if not is_zlib and not part.startswith(b"\x1f\x8b"):
+                self.packed = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             while part:
                 part = self._unpack(part)
@@ -150,17 +158,9 @@ class _Content:
 
     def _unpack(self, part: bytes) -> bytes:
         """Unpack some of the reply and return what is left to be unpacked."""
-        assert self.packed is not None
         if self.packed.eof:  # a gzip file may hold several, one after the other
             self.packed = zlib.decompressobj(_GZIP_OR_ZLIB)
-        try:
-            found = self.packed.decompress(part, UNPACKED)
-        except zlib.error:
-            if self.n_received > len(part):
-                raise
-            self.packed = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without zlib's header
-            found = self.packed.decompress(part, UNPACKED)
-        self._keep(found)
+        self._keep(self.packed.decompress(part, UNPACKED))
         return self.packed.unused_data or self.packed.unconsumed_tail
 
     def _keep(self, unpacked: bytes) -> None:
@@ -175,7 +175,7 @@ class _Content:
 
     def whole(self) -> bytes:
         """Return the content after its last part."""
-        if self.packed is not None and self.n_received:
+        if self.is_packed and self.n_received:
             self._keep(self.packed.flush())
             if not self.packed.eof:
                 raise AskError("the reply can't be unpacked: it ends too early", again=True)

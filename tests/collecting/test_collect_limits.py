@@ -1,0 +1,243 @@
+"""Limits of one request: its time, the size of its reply, where it may lead, what is kept."""
+
+import errno
+import gzip
+import json
+import socket
+import sys
+import threading
+import zlib
+from contextlib import contextmanager, suppress
+
+import pandas as pd
+import pytest
+from servers import Reply, Server
+
+import ragscore as rs
+from ragscore.collecting import journal
+from ragscore.collecting.systems import as_system, base
+from ragscore.collecting.systems.http import UNPACKED, _Content
+
+GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}
+
+
+@pytest.fixture
+def golden():
+    rows = [
+        {"query_id": f"q{n}", "query": f"question {n}", "answerable": True, "position": n}
+        for n in range(3)
+    ]
+    return rs.Golden(pd.DataFrame(rows))
+
+
+def errors(system, golden, out, **options):
+    results = rs.collect(system, golden, out, progress=False, retries=0, **options)
+    return [None if pd.isna(one) else one for one in results.responses["error"]]
+
+
+def mapped(url, **more):
+    return {"url": f"{url}/ask", "response": {"hits": "hits", "answer": "answer"}, **more}
+
+
+@contextmanager
+def raw(act):
+    """A server that hands the first connection to `act`, and answers all others well."""
+    listening, closing = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def serve():
+        first = True
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=one, args=(connection, first), daemon=True).start()
+                first = False
+
+    def one(connection, is_first):
+        body = json.dumps(GOOD).encode()
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            if is_first:
+                act(connection, closing)
+            else:
+                head = (
+                    f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+                )
+                connection.sendall(head.encode() + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    closing.set()
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    ("begun", "drop"),
+    [
+        ("", "H"),
+        ("HTTP/1.1 200 OK\r\n", "X-A: b\r\n"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n", " "),
+        ("", "HTTP/1.1 102 Processing\r\n\r\n"),
+    ],
+    ids=["nothing", "headers", "body", "informational"],
+)
+def test_a_drip_does_not_begin_the_time_anew(golden, tmp_path, begun, drop):
+    def drip(connection, closing):
+        connection.sendall(begun.encode())
+        while not closing.wait(0.02):
+            if begun or drop != "H":
+                connection.sendall(drop.encode())
+
+    with raw(drip) as url:
+        found = errors(mapped(url), golden, tmp_path, timeout=0.4)
+    assert found == ["timed out after 0.4 s", None, None]
+
+
+def replying(first):
+    return Server(lambda seen: first if seen.number == 1 else GOOD)
+
+
+def test_a_reply_that_says_it_is_too_large_is_not_read(golden, tmp_path):
+    declared = Reply(text="", headers={"Content-Length": "10000001"}, drips=True)
+    with replying(declared) as server:
+        found = errors(mapped(server.url), golden, tmp_path, timeout=20)
+    assert found == ["the reply has more than 10,000,000 bytes", None, None]
+
+
+@pytest.mark.parametrize(("max_bytes", "error"), [(100, True), (4000, False), (None, False)])
+def test_a_mapping_says_how_large_a_reply_may_be(golden, tmp_path, max_bytes, error):
+    with replying(GOOD | {"padding": " " * 2000}) as server:
+        found = errors(mapped(server.url, max_bytes=max_bytes), golden, tmp_path)
+    assert found == ["the reply has more than 100 bytes" if error else None, None, None]
+
+
+@pytest.mark.parametrize("given", [0, -1, True, "many", 1.5])
+def test_a_size_that_is_none_is_refused(given):
+    with pytest.raises(rs.DataError, match="max_bytes: found"):
+        as_system(mapped("http://localhost", max_bytes=given))
+
+
+RAW_DEFLATE = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+PACKED = {
+    "gzip": gzip.compress(b"ab" * 500),
+    "x-gzip": gzip.compress(b"ab" * 250) + gzip.compress(b"ab" * 250),
+    "deflate": zlib.compress(b"ab" * 500),
+    "Deflate": RAW_DEFLATE.compress(b"ab" * 500) + RAW_DEFLATE.flush(),
+    "identity": b"ab" * 500,
+}
+
+
+@pytest.mark.parametrize("encoding", PACKED)
+@pytest.mark.parametrize("step", [1, 7, 10_000])
+def test_what_is_packed_is_unpacked_however_it_is_cut(encoding, step):
+    content = _Content({"content-encoding": encoding}, 1000)
+    data = PACKED[encoding]
+    for place in range(0, len(data), step):
+        content.add(data[place : place + step])
+    assert content.whole() == b"ab" * 500
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_a_bomb_passes_the_limit_by_no_more_than_one_step(pack):
+    content = _Content({"content-encoding": "gzip"}, 1_000_000)
+    kept = []
+    keep = content._keep
+    content._keep = lambda part: (kept.append(len(part)), keep(part))[1]
+    with pytest.raises(base.AskError, match="more than 1,000,000 bytes"):
+        content.add(pack(bytes(50_000_000)))
+    assert 1_000_000 < sum(kept) <= 1_000_000 + UNPACKED and not content.parts
+
+
+def test_a_reply_that_is_not_utf_8_is_an_error_and_no_other_text(golden, tmp_path):
+    def latin(connection, closing):
+        body = '{"answer": "Straße"}'.encode("latin-1")
+        head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        connection.sendall(head.encode() + body)
+
+    with raw(latin) as url:
+        found = errors(mapped(url) | {"response": {"answer": "answer"}}, golden, tmp_path)
+    assert found[0].startswith("not UTF-8 (byte 0xdf at 16)") and found[1:] == [None, None]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_key_goes_to_no_other_host(golden, tmp_path, status, monkeypatch):
+    monkeypatch.setenv("HOUSE_TOKEN", "the key of the house")
+    with Server(lambda seen: GOOD) as other:
+        elsewhere = other.url.replace("127.0.0.1", "localhost") + "/ask"
+        with replying(Reply({}, status=status, headers={"Location": elsewhere})) as server:
+            keyed = mapped(server.url, headers={"Authorization": "Bearer $HOUSE_TOKEN"})
+            found = errors(keyed, golden, tmp_path)
+        assert not other.requests
+    message = f"HTTP {status}: a redirect to {elsewhere}, which is not followed"
+    assert found == [message, None, None]
+
+
+def test_a_command_that_prints_too_much_is_ended(golden, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "MAX_REPLY_BYTES", 100_000)
+    code = "import sys\nwhile '{query}'.endswith('0'): print('x' * 9999)\nprint('[]')"
+    found = errors([sys.executable, "-c", code], golden, tmp_path, timeout=60)
+    assert found == ["the reply has more than 100,000 bytes", None, None]
+
+
+def test_a_command_whose_child_holds_its_output_open_ends_with_its_time(golden, tmp_path):
+    code = (
+        "import subprocess, sys\n"
+        "if '{query}'.endswith('0'):\n"
+        "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(9)'],"
+        " start_new_session=True)\n"
+        "print('[]')"
+    )
+    found = errors([sys.executable, "-c", code], golden, tmp_path, timeout=3)
+    assert found == ["timed out after 3 s", None, None]
+
+
+ODD = {
+    "nested deeper": {"answer": "x", "more": json.loads("[" * 200 + "]" * 200)},
+    "more than 1000 digits": {"answer": "x", "more": 10**5000},
+    "config.k": {"answer": "x", "config": {"k": 10**400}},
+    "HalfError": lambda: (_ for _ in ()).throw(type("HalfError", (Exception,), {})("\ud800")),
+}
+
+
+@pytest.mark.parametrize("message", ODD)
+def test_an_odd_reply_never_ends_the_run(golden, tmp_path, message):
+    def system(query):
+        if query != "question 0":
+            return GOOD
+        return ODD[message]() if callable(ODD[message]) else ODD[message]
+
+    found = errors(system, golden, tmp_path)
+    assert message in found[0] and found[1:] == [None, None]
+
+
+def full_disk(*given):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(golden, tmp_path, monkeypatch):
+    asked = []
+
+    def system(query):
+        asked.append(query)
+        if len(asked) == 2:
+            monkeypatch.setattr(journal.os, "fsync", full_disk)
+        return GOOD
+
+    with pytest.raises(
+        rs.DataError, match=r"No space left on device\); the 1 answer that it holds"
+    ):
+        rs.collect(system, golden, tmp_path, progress=False)
+    monkeypatch.undo()
+    results = rs.collect(system, golden, tmp_path, progress=False)
+    assert asked == ["question 0", "question 1", "question 1", "question 2"]
+    assert results.responses["error"].isna().all()
+
+
+def test_a_finished_run_is_found_after_a_collector_that_waited_for_its_journal(golden, tmp_path):
+    """The journal that a collector has opened may be gone when it is locked."""
+    rs.collect(lambda query: GOOD, golden, tmp_path, progress=False)
+    with (
+        pytest.raises(rs.DataError, match="a finished run is there"),
+        journal.open_journal(tmp_path, {"asked": {}}),
+    ):
+        pass
+    assert not (tmp_path / journal.JOURNAL_NAME).exists()

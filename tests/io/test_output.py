@@ -1,0 +1,124 @@
+"""How files are put in place: by one rename, with nothing left beside and the old one intact."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+import ragscore as rs
+from ragscore.io.output import STAGED, replacing, write_bytes, write_text
+from ragscore.io.per_query_write import write_per_query
+
+
+def names_in(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.ENOENT])
+def test_what_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypatch, step, code):
+    def fails(*given):
+        raise OSError(code, os.strerror(code))
+
+    file = write_text(tmp_path / "report.md", "old")
+    monkeypatch.setattr(*(("os.fsync", fails) if step == "fsync" else (Path, "replace", fails)))
+    with pytest.raises(rs.DataError) as raised:
+        write_text(file, "new")
+    assert raised.value.file == str(file) and raised.value.found == (
+        f"can't be written ({os.strerror(code)})"
+    )
+    assert raised.value.allowed == "the file there is as it was"
+    monkeypatch.undo()
+    assert names_in(tmp_path) == ["report.md"] and file.read_text() == "old"
+
+
+def test_an_exception_while_it_is_written_leaves_the_old_file(tmp_path):
+    file = write_text(tmp_path / "report.md", "old")
+    with pytest.raises(KeyboardInterrupt), replacing(file) as out:
+        out.write(b"ne")
+        raise KeyboardInterrupt
+    assert names_in(tmp_path) == ["report.md"] and file.read_text() == "old"
+
+
+def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
+    (tmp_path / "report.md").mkdir()
+    with pytest.raises(rs.DataError, match=r"report\.md: can't be written \(Is a directory\)"):
+        write_text(tmp_path / "report.md", "new")
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(rs.DataError, match="can't be written"):
+        write_text(tmp_path / "runs" / "report.md", "new")
+
+
+def test_half_a_character_is_an_error(tmp_path):
+    with pytest.raises(rs.DataError, match="is half a character"):
+        write_text(tmp_path / "report.md", "a\ud800")
+    assert names_in(tmp_path) == []
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    (tmp_path / "shared").mkdir()
+    target = write_text(tmp_path / "shared" / "golden.yaml", "old")
+    link = tmp_path / "golden.yaml"
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+
+
+def test_the_rights_of_the_old_file_stay(tmp_path):
+    file = write_text(tmp_path / "golden.yaml", "old")
+    file.chmod(0o640)
+    write_text(file, "new")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_a_name_of_255_bytes_can_be_written(tmp_path):
+    name = "é" * 126 + ".md"
+    write_text(tmp_path / name, "new")
+    assert names_in(tmp_path) == [name]
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path):
+    read, write = os.pipe()
+    write_bytes(f"/proc/self/fd/{write}", b"new")
+    os.close(write)
+    with os.fdopen(read, "rb") as out:
+        assert out.read() == b"new"
+
+
+def test_what_a_killed_writer_left_goes_and_what_another_is_writing_stays(tmp_path):
+    abandoned = tmp_path / f".report.md.0123456789abcdef{STAGED}"
+    abandoned.write_bytes(b"half")
+    of_another = tmp_path / f".other.md.0123456789abcdef{STAGED}"
+    of_another.write_bytes(b"half")
+    with replacing(tmp_path / "report.md") as slow:
+        slow.write(b"slow")
+        write_text(tmp_path / "report.md", "quick")
+    assert (tmp_path / "report.md").read_text() == "slow"
+    assert names_in(tmp_path) == [of_another.name, "report.md"]
+
+
+def test_no_run_is_described_as_another_where_its_file_can_not_be_put_in_place(
+    tmp_path, write_run, monkeypatch
+):
+    record = {"query_id": "q", "query": "?", "hits_top_k": []}
+    first, second = (rs.load_results(write_run(name, [record], system=name)) for name in "ab")
+    write_per_query(first, tmp_path / "out")
+    before = {name: (tmp_path / "out" / name).read_bytes() for name in names_in(tmp_path / "out")}
+    put, calls = Path.replace, []
+
+    def fails(path, target):
+        calls.append(target)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        return put(path, target)
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(rs.DataError, match=r"per_query\.jsonl: can't be written"):
+        write_per_query(second, tmp_path / "out")
+    after = {name: (tmp_path / "out" / name).read_bytes() for name in names_in(tmp_path / "out")}
+    assert after == before and sorted(before) == ["per_query.jsonl", "run.json"]
