@@ -112,6 +112,9 @@ class Report:
         found = content(folder / "report.md")
         assert found in ([OLD.encode()] if end == REFUSED else [OLD.encode(), NEW.encode()])
 
+    def is_finished(self, folder: Path) -> bool:
+        return False
+
     def check_done(self, folder: Path, told: list[str]) -> None:
         assert content(folder / "report.md") == NEW.encode()
         assert names_in(folder) == ["report.md"]
@@ -158,7 +161,7 @@ def run_of(name: str, n: int) -> rs.Results:
     return rs.Results(runs=runs, responses=responses)
 
 
-class SavedRun:
+class SavedRun(Report):
     """A run saved over another: its records and its description belong together."""
 
     size = 3600
@@ -186,7 +189,7 @@ class SavedRun:
         assert names_in(folder) == ["per_query.jsonl", "run.json"]
 
 
-class Labels:
+class Labels(Report):
     """Labels given in a session: a click that returned is in the file."""
 
     n_queries, size = 6, 400
@@ -269,7 +272,7 @@ class TwoSessions(Labels):
         assert all(found[f"q{n}"] == {"d1", "d2"} for n in range(self.n_queries)), found
 
 
-class Collected:
+class Collected(Report):
     """A run collected: what was answered is not asked again."""
 
     n_queries, workers, size = 8, 1, 9000
@@ -291,6 +294,11 @@ class Collected:
             run_id="run",
             progress=False,
         )
+
+    def is_finished(self, folder: Path) -> bool:
+        """A kill after the last step but the end leaves a whole run, which is not asked again."""
+        run = folder / "run"
+        return (run / "per_query.jsonl").exists() and not (run / ".per_query.journal").exists()
 
     def _asked(self, told: list[str]) -> list[str]:
         return [line.removeprefix("asked ") for line in told if line.startswith("asked ")]
@@ -347,7 +355,7 @@ def attacked(target: Any, folder: Path, seed: int, n_steps: int) -> str:
         outcome = "no room" if end == REFUSED else "whole" if end == DONE else "broken"
     assert outcome != "broken", f"{end} {told[-3:]}"
     target.check(folder, told, end)
-    if outcome != "whole":
+    if outcome != "whole" and not target.is_finished(folder):
         again, _, more = forked(target.work, folder)
         assert again == DONE, f"again: {again} {more[-3:]}"
         told += more
