@@ -6,9 +6,11 @@ in the compact copy. Or a file is cut, extended, overwritten in places, exchange
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 
@@ -16,6 +18,7 @@ import ragscore as rs
 from faults import small_stores as small
 from faults.children import chance
 from faults.size import tally, times
+from ragscore.store import checked
 
 WAYS = small.READS | {
     "score": lambda store: small.as_text(store.score(small.labels(0), ["mrr@10", "hit@5"])),
@@ -120,19 +123,24 @@ def attack(name: str, store: Damaged, n: int, damage: Callable[[bytes, Random], 
     assert not wrong, f"{len(wrong)} of {n}\n" + "\n".join(wrong[:20])
 
 
-@pytest.fixture(scope="module")
-def store():
-    with small.quick_scores():
-        yield Damaged("flipped")
+@pytest.fixture(scope="module", params=["whole files", "blocks"])
+def store(request):
+    """Files are read whole, as small ones are, or some blocks at a time, as large ones are."""
+    with ExitStack() as patches:
+        patches.enter_context(small.quick_scores())
+        if request.param == "blocks":
+            patches.enter_context(mock.patch.object(checked, "BLOCK", 512))
+            patches.enter_context(mock.patch.object(checked, "READ_AT_ONCE", 0))
+        yield Damaged(request.param.replace(" ", "-"))
 
 
 def test_a_flipped_bit_is_never_read_as_another_value(store):
-    attack("one bit flipped", store, times(24), flip)
+    attack(f"one bit flipped, {store.root.name}", store, times(12), flip)
 
 
 @pytest.mark.parametrize("damage", [cut, extend, blank])
 def test_a_cut_extended_or_blanked_file_is_named(store, damage):
-    attack(f"{damage.__name__} file", store, times(5), damage)
+    attack(f"{damage.__name__} file", store, times(3), damage)
 
 
 def test_a_file_of_another_run_is_named(store):
