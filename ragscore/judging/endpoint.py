@@ -193,7 +193,7 @@ class EndpointClient:
             lambda: self._client.chat.completions.with_raw_response.create(
                 **settings, extra_body=endpoint.options or None
             ),
-            _completion,
+            completion_text,
         )
 
     def embed(self, texts: list[str]) -> Reply:
@@ -268,7 +268,7 @@ def read_reply_body(
         return Reply(error.content, *reported, n_retries=n_retries, fault=str(error))
 
 
-def _completion(body: dict[str, Any]) -> str:
+def completion_text(body: dict[str, Any]) -> str:
     """Return the text of a chat completion."""
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:

@@ -172,7 +172,7 @@ BODIES = {
 
 
 @cache
-def bomb(n_megabytes=300):
+def bomb(n_megabytes=100):
     """Return gzip content that unpacks to zeros."""
     pack = zlib.compressobj(9, wbits=31)
     zeros = bytes(1_000_000)

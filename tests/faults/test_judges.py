@@ -30,6 +30,8 @@ from faults.judge_wire import (
 )
 from faults.size import tally, times
 from ragscore.judging.cache import Cache, CachedReply
+from ragscore.judging.endpoint import CostTracker, completion_text, read_reply_body
+from ragscore.judging.judges import ReplyError, read_reply
 
 PRICES = {"words": (1_000.0, 2_000.0)}
 N = 8
@@ -99,15 +101,47 @@ def check_one_odd(judged, odd, expected, tmp_path):
     return state[odd]
 
 
+ASKED = {
+    "model": "words",
+    "messages": [
+        {"role": "system", "content": "?"},
+        {"role": "user", "content": json.dumps({"answer": "Yes.", "context": [{"text": "Yes."}]})},
+    ],
+    "response_format": {"json_schema": {"schema": {"required": ["score"]}}},
+}
+
+
+def test_any_bytes_give_a_verdict_or_one_reason():
+    schema = rs.judging.get_judge("groundedness").prompt.schema
+    contents = [in_json(name, ASKED) for name in ENVELOPES] + list(BODIES.values())
+    whole = json.dumps(verdict(ASKED)).encode()
+    contents += [damaged(seed, whole) for seed in range(times(300))]
+    for number, content in enumerate(contents):
+        reply = read_reply_body(content, completion_text)
+        if reply.fault:
+            outcome = FAILED
+        else:
+            try:
+                assert read_reply(reply.content, schema, "Yes.")[0]["score"] in range(6), number
+                outcome = SCORED
+            except ReplyError as error:
+                assert len(str(error)) < 1_000, number
+                outcome = FAILED
+        with CostTracker(PRICES, None, ["words"]).reserve("words", 1_000) as reserved:
+            tokens = reserved.believe(reply.prompt_tokens, reply.completion_tokens)[:2]
+        assert all(count is None or 0 <= count <= 10**6 for count in tokens), number
+        tally("judge: bytes of a reply", outcome)
+
+
 def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
     data = given(3)
     with WireServer(None) as server:
         wire = wire_faults(server.port)
         kinds = [*ENVELOPES, *BODIES, *wire, *["damaged"] * 30]
-        for seed in range(times(24)):
+        for seed in range(times(16)):
             # The first rounds of a large run take each kind once, small ones a part of them.
             chance = random.Random(seed)
-            kind = kinds[seed] if seed < len(kinds) <= times(24) else chance.choice(kinds)
+            kind = kinds[seed] if seed < len(kinds) <= times(16) else chance.choice(kinds)
 
             def reply(number, body, kind=kind, seed=seed):
                 if question(body) != "q1":
@@ -251,7 +285,7 @@ def filled(given, path, server):
 def test_a_damaged_cache_is_asked_again_and_never_believed(given, tmp_path, server):
     data, path = given(), tmp_path / "c.jsonl"
     whole = filled(data, path, server)
-    for seed in range(times(12)):
+    for seed in range(times(8)):
         server.requests.clear()
         path.write_bytes(damaged(seed, whole))
         try:
@@ -273,7 +307,7 @@ def test_a_damaged_cache_is_asked_again_and_never_believed(given, tmp_path, serv
 def test_a_flipped_bit_costs_one_row(given, tmp_path, server):
     data, path = given(), tmp_path / "c.jsonl"
     whole = filled(data, path, server)
-    for seed in range(times(8)):
+    for seed in range(times(6)):
         at = random.Random(seed).randrange(whole.index(b'{"key"'), len(whole))
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << seed % 8]) + whole[at + 1 :])
         server.requests.clear()
@@ -312,7 +346,7 @@ def test_a_verdict_that_fits_no_rubric_is_asked_again(given, tmp_path, server):
 
 def test_a_disk_that_takes_no_more_loses_no_verdict(given, tmp_path, monkeypatch):
     data, write = given(), os.write
-    for seed in range(times(5)):
+    for seed in range(times(3)):
         chance, path = random.Random(seed), tmp_path / f"{seed}.jsonl"
         n_fail = {chance.randrange(1, N + 1) for _ in range(3)}
         calls = []
