@@ -40,6 +40,7 @@ from ragscore.judging.judges import (
 from ragscore.scoring.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.stats import cosine
 
+_TEXTS = ("item", "verdict", "reason", "item_text", "state")
 _QUOTED = 20_000  # characters of an unusable reply that its model is shown
 FORMAT = 1  # version of the messages, part of every cache key: other messages get other replies
 _NAMES = {
@@ -103,7 +104,9 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
     A failed judgment gets the value NaN, its state and its reason.
     """
     try:
-        verdicts = _verdicts(judgment, client)
+        verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
+        if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
+            raise TypeError("two verdicts on one item")
     except JudgeFailed as error:
         verdicts = [_failed(str(error))]
     except (CallsStopped, EndpointUnusable):
@@ -131,6 +134,18 @@ def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
         return client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
     steps = {"claims": _claims, "chunks": _chunks, "questions": _questions}
     return steps[each](judgment, client)
+
+
+def _checked(verdict: Verdict) -> Verdict:
+    """Return a verdict that the judgments frame takes; a judge's own function may give any."""
+    value = verdict.get("value")
+    texts = [verdict[name] for name in _TEXTS if verdict.get(name) is not None]
+    others = [name for name in verdict if name not in ("value", *_TEXTS)]
+    if others or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"a verdict has a value and texts: {', '.join(_TEXTS)}")
+    "".join(texts).encode()  # raises at half a character, which no file takes
+    number = math.nan if value is None else float(value)
+    return verdict | {"item": verdict.get("item") or "", "value": number}
 
 
 def _failed(reason: str) -> Verdict:

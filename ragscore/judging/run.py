@@ -307,20 +307,23 @@ def judge(
         due = [judgment for judgment in judgments if judgment.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
+            _warn(replies, costs)
         except BaseException as error:
-            # Whatever ended the run, Ctrl-C too: what was judged is paid for.
+            # Whatever ended the run, Ctrl-C or a warning too: what was judged is paid for.
             error.judged = judged()  # type: ignore[attr-defined]
             n = sum(judgment.state not in ("", "skipped") for judgment in due)
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
-        finally:
-            replies.warn()
-            if costs.n_untrue:
-                warn(
-                    f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens"
-                    " and cost are unknown there, and max_cost counts the most they can cost"
-                )
     return judged()
+
+
+def _warn(replies: Cache, costs: CostTracker) -> None:
+    replies.warn()
+    if costs.n_untrue:
+        warn(
+            f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens and"
+            " cost are unknown there, and max_cost counts the most they can cost"
+        )
 
 
 def _settled(judgment: Judgment) -> Judgment:
@@ -362,9 +365,7 @@ def _run_all(
             raise DataError(
                 str(error),
                 field="endpoint",
-                allowed=(
-                    "a model, key and base_url that work; replies received before are in the cache"
-                ),
+                allowed="a model, key and base_url that work",
             ) from None
         finally:
             costs.stop("the run was stopped")

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import warnings
 from contextlib import closing
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.frames.errors import warn
 from ragscore.judging.judges import JUDGES, ReplyError, read_reply
 from ragscore.scoring.judgments import with_judged_refusals
 from ragscore.scoring.provenance import judge_fingerprint, same_judges
@@ -454,6 +456,33 @@ def test_an_error_in_a_judges_own_function_ends_one_judgment(asked, server):
     judged = rs.judge(*asked(), mine, endpoint(server), cache=None)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
     assert "KeyError in judging: 'no such claim'" in judged.ledger["reason"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"value": "good"}, {"value": 10**400}, {"value": 1, "item": 5}, {"value": 1, "reason": []},
+        {"value": 1, "reason": "\ud800"}, {"value": 1, "query_id": "q9"}, "good", None,
+        {"value": 1, "item": ""},
+    ],
+)  # fmt: skip
+def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
+    def parse(reply, items):
+        sound = {"value": float(reply["score"])}
+        return [row, sound] if reply["score"] == 2 else [sound]
+
+    mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
+    judged = rs.judge(*asked(), mine, endpoint(server), cache=None)
+    assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
+    assert "in judging" in judged.ledger["reason"].iloc[0]
+
+
+def test_a_warning_that_is_made_an_error_hands_over_what_was_judged(asked, server, monkeypatch):
+    monkeypatch.setattr("ragscore.judging.cache.Cache.warn", lambda self: warn("!"))
+    with warnings.catch_warnings(), pytest.raises(UserWarning) as raised:
+        warnings.simplefilter("error")
+        rs.judge(*asked(), "groundedness", endpoint(server), cache=None)
+    assert raised.value.judged.ledger["state"].tolist() == ["scored"] * 3
 
 
 def test_an_error_of_an_embedding_function_ends_the_judgments_that_need_it(asked, server):
