@@ -156,6 +156,18 @@ VERSIONS = [
     {"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"},
     {"doc_id": "b"},
 ]
+KEBAB_RUN = {
+    "run_id": "a", "created_at": "2026-01-31T09:00:00Z", "commit_hash": "abc",
+    "config_snapshot_json": {"chunker_version": "test@1", "eval_k": 10},
+    "aggregate": {"hit_at_k": {"1": 0.5}, "mrr": 0.4, "citation_coverage": None,
+    "total_queries": 2, "failed_queries": 1}, "per_query": RECORDS,
+}  # fmt: skip
+KEBAB_COMPARISON = {
+    "run_a": "a", "run_b": "b", "aggregate_a": {"mrr": 0.4, "total_queries": 2},
+    "aggregate_b": {"mrr": 0.5, "total_queries": 2},
+    "deltas": {"mrr": 0.1, "chunker_version_match": "exact"},
+    "per_query": [{"query_id": "q1", "kind": "loss", "a_hit_rank": 1, "b_hit_rank": 2}],
+}  # fmt: skip
 
 
 def lines(rows):

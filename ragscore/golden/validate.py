@@ -17,10 +17,11 @@ import pandas as pd
 from ragscore.frames.data import Golden, check_type, golden_part
 from ragscore.golden.checks import CHECKS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
+from ragscore.io.file_content import text_lines
 from ragscore.io.golden_file import file_rows, split_header
 from ragscore.io.load import IR_DATASETS, golden_files, joined, load_golden
 from ragscore.io.rows import table_rows, value_at
-from ragscore.io.source import Problems, Row, as_id, text_lines
+from ragscore.io.source import Problems, Row, as_id
 
 COLUMNS = ["severity", "rule", "query_id", "file", "line", "field", "found", "allowed"]
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.citations import CITATION_KINDS, HEADING_SEPARATOR, SPAN_FIELDS, SPAN_UNITS
+from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.record import (
     HIT_TEXT,
     KNOWN_ANSWER,
@@ -235,7 +236,9 @@ def _items(lists: pa.ListArray) -> pa.StructArray:
 def _identifier(values: Columns, name: str, may_be_null: bool = True) -> pa.Array:
     column = values.pop(name)
     _require(may_be_null or column.null_count == 0)
-    _require(column.null_count == len(column) or pc.min(pc.binary_length(column)).as_py() > 0)
+    if column.null_count < len(column):
+        lengths = pc.min_max(pc.binary_length(column)).as_py()
+        _require(lengths["min"] > 0 and lengths["max"] <= LONGEST_ID)
     return column
 
 

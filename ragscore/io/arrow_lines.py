@@ -9,7 +9,6 @@ several lines. pyarrow refuses fields and types that the schema lacks, keys that
 half surrogate pairs.
 """
 
-import gzip
 import os
 import threading
 import zlib
@@ -30,6 +29,7 @@ from pyarrow import json as pa_json
 from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
+from ragscore.io.file_content import is_line_too_long, open_bytes
 from ragscore.io.record import Tables, read_record
 from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
@@ -94,7 +94,7 @@ def parse_blocks(path: Path, on_progress: Callable[[int], object] = int) -> Iter
     NeedsLineReader
         Or another of `FALLBACK_ERRORS`: the per-line reader must read the file.
     """
-    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
+    with open_bytes(path) as (opened, raw):
         for block in _parse_ahead(_whole_lines(opened)):
             on_progress(raw.tell())
             yield block
@@ -115,7 +115,7 @@ def _parse_ahead(pieces: Iterable[bytes]) -> Iterator[Block]:
             yield waiting.popleft().result()
 
 
-def _whole_lines(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+def _whole_lines(opened: IO[bytes]) -> Iterator[bytes]:
     """Yield the file in pieces of whole lines."""
     rest = b""
     while data := opened.read(BLOCK_BYTES):
@@ -125,6 +125,8 @@ def _whole_lines(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
             rest = data[cut:]
         else:
             rest += data
+            if is_line_too_long(len(rest)):
+                raise NeedsLineReader
     if rest:
         yield rest
 

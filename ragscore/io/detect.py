@@ -5,11 +5,9 @@ fits several formats or none is an error that names the candidates and the `form
 """
 
 import csv
-import gzip
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +18,9 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.file_content import open_bytes
 from ragscore.io.rows import delimiter_of
-from ragscore.io.source import unreadable
+from ragscore.io.source import refuse_depth
 
 SAMPLE_BYTES = 1 << 20
 TABLES = ("frame", "parquet", "text", "jsonl", "json")
@@ -206,15 +205,13 @@ def matching_format(
 
 
 def _begin(path: Path) -> bytes:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
-            return opened.read(SAMPLE_BYTES)
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
+    with open_bytes(path) as (opened, _):
+        return opened.read(SAMPLE_BYTES)
 
 
 def _json(text: str) -> Any:
     try:
+        refuse_depth(text)
         return json.loads(text)
     except (ValueError, RecursionError):
         return None

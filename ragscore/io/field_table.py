@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
+
+from ragscore.io.file_content import LONGEST_ID
 
 _BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
 _FIELD = re.compile(r"[^ \t\r\v\f]+")
@@ -54,9 +57,21 @@ def field_table(text: str, columns: dict[str, pa.DataType | None]) -> tuple[pa.T
         fields = rb"[^ \n]+ " * (len(columns) - 1)
         data, n_cut = re.subn(rb"(?m)^(" + fields + rb"[^ \n]+) [^\n]*$", rb"\1", data)
         table = _parsed(data, columns) if n_cut else None
-    if table is None or any(column.null_count for column in table.columns):
+    if table is None or any(map(_is_irregular, table.columns)):
         return None
     return table, n_cut
+
+
+def _is_irregular(column: pa.ChunkedArray) -> bool:
+    """Return True for a column with a missing value, or with a text too long for an id."""
+    texts = column.unify_dictionaries().chunk(0).dictionary if _is_coded(column) else column
+    is_text = not pa.types.is_primitive(texts.type)
+    longest = pc.max(pc.binary_length(texts)).as_py() if is_text else 0
+    return bool(column.null_count) or (longest or 0) > LONGEST_ID
+
+
+def _is_coded(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_dictionary(column.type) and column.num_chunks > 0
 
 
 def _parsed(data: bytes, columns: dict[str, pa.DataType | None]) -> pa.Table | None:

@@ -14,7 +14,11 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -22,6 +26,7 @@ from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns, has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Sample, choose_format, matching_format, sample
+from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
 from ragscore.io.formats.chatbot import fits_folder, read_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden
@@ -47,9 +52,10 @@ from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.per_query import read_per_query
 from ragscore.io.record import RECORD_FIELDS
 from ragscore.io.rows import RULES, is_header
-from ragscore.io.source import Problems
+from ragscore.io.source import Problems, naming
 from ragscore.io.tables import frame_of, read_golden_table, read_results_table, record_table
 from ragscore.io.tools.registry import golden_formats, result_formats
+from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
 GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
@@ -157,6 +163,7 @@ def load_golden(
     catalogue: pd.DataFrame | None = None,
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
+    max_bytes: int | None = MAX_BYTES,
 ) -> Golden:
     """Load a golden set: queries, what answers them, and which of them should be refused.
 
@@ -190,6 +197,9 @@ def load_golden(
         JSON lines). Without it a query's text is its id.
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
+    max_bytes
+        What a compressed file may unpack to if that is over 100 times its size, and the longest
+        line. None lifts these limits, and those of ids (65,536 characters) and YAML aliases.
 
     Returns
     -------
@@ -223,7 +233,7 @@ def load_golden(
             [
                 load_golden(
                     one, format, columns, strict=strict, absent_docs=absent_docs,
-                    catalogue=catalogue, topics=topics, split=split,
+                    catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
                 )
                 for one in paths
             ]
@@ -239,8 +249,11 @@ def load_golden(
     elif isinstance(chosen, (str, os.PathLike)):
         name = file = Path(chosen)
         _check_exists([file])
-        found = _choose(file, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
-        golden = found.read(file, strict, absent_docs, catalogue, **found.options_of(options, file))
+        with size_limit(max_bytes), naming(file):
+            found = _choose(file, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
+            given = found.options_of(options, file)
+            golden = found.read(file, strict, absent_docs, catalogue, **given)
+            _check_values(golden)
     else:
         name, value = _content(chosen, "golden")
         found = _choose(value, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
@@ -272,6 +285,7 @@ def load_results(
     run_id: str | None = None,
     strict: bool = True,
     ties: str = "file",
+    max_bytes: int | None = MAX_BYTES,
 ) -> Results:
     """Load one or many runs, with one row per hit or one row per query.
 
@@ -304,6 +318,9 @@ def load_results(
         "file" takes the stored rank; else, in a table with one row per hit, the order of the
         scores, the highest first; else the order of the hits. "trec" ranks every list anew, as
         trec_eval does; see `rs.match.rank_hits`.
+    max_bytes
+        What a compressed file may unpack to if that is over 100 times its size, and the longest
+        line. None lifts these limits, and that of ids (65,536 characters).
 
     Returns
     -------
@@ -330,19 +347,20 @@ def load_results(
     parts: list[Results] = []
     renames: list[Callable[[Results], Results] | None] = []
     for one in _sources(source):
-        if isinstance(one, Path):
-            found = _choose(one, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
-            value: Any = one
-        elif isinstance(one, Results):
+        rename = None
+        if isinstance(one, Results):
             parts.append(one)
-            renames.append(None)
-            continue
+        elif isinstance(one, Path):
+            with size_limit(max_bytes), naming(one):
+                found = _choose(one, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
+                parts.append(_read_run(one, found, columns, run_id, strict, ties))
+                _check_values(parts[-1])
+            rename = found.rename_runs if run_id is None else None
         else:
             _, value = _content(one, "results")
             found = _choose(value, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
             value = value if found is RESULT_TABLE else _pandas(value)
-        parts.append(_read_run(value, found, columns, run_id, strict, ties))
-        rename = found.rename_runs if isinstance(one, Path) and run_id is None else None
+            parts.append(_read_run(value, found, columns, run_id, strict, ties))
         renames.append(partial(rename, one) if rename else None)
     if run_id is not None and len(parts) > 1:
         raise DataError(
@@ -540,6 +558,33 @@ def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path
         )
     found = choose_format(files[0], RESULT_FORMATS, format, "results", RESULT_TABLE)
     return files[0] if found.read is read_per_query else None
+
+
+def _check_values(loaded: Results | Golden) -> None:
+    """Refuse infinite numbers and endless ids that a reader let pass, so that none is ever stored.
+
+    Readers refuse them with their line; this is the door that no reader can forget.
+    """
+    for item in fields(loaded):
+        frame = getattr(loaded, item.name)
+        for name in [] if frame is None else frame.columns:
+            column, place = frame[name], f"{item.name}.{name}"
+            if is_float_dtype(column.dtype):
+                if np.isinf(column.to_numpy("float64", na_value=np.nan)).any():
+                    raise DataError("an infinite number", field=place, allowed="finite numbers")
+            elif has_limits() and str(name).endswith("_id"):
+                longest = _longest(column)
+                if longest > LONGEST_ID:
+                    raise DataError(
+                        f"an id of {longest:,} characters", field=place, allowed=ID_ALLOWED
+                    )
+
+
+def _longest(column: pd.Series) -> int:
+    texts = column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+    if not isinstance(texts.dtype, pd.StringDtype):
+        return 0
+    return pc.max(pc.binary_length(pa.chunked_array(pa.array(texts.array)))).as_py() or 0
 
 
 def _names(part: Results) -> set[str]:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Codes
+from ragscore.io.file_content import read_text
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.source import Problems, as_id, as_text, json_rows, read_text
+from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import ID_ALLOWED
 
 HIGHEST = 2**31 - 1

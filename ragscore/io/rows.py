@@ -8,7 +8,6 @@ has its line.
 import ast
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Collection, Iterator
@@ -23,16 +22,21 @@ import pyarrow.parquet as pq
 import yaml
 
 from ragscore.frames.data import DataError
+from ragscore.io.file_content import open_bytes, read_text
 from ragscore.io.source import (
+    DEEPEST,
+    InfiniteNumber,
     Problems,
     Row,
     YamlDate,
     YamlFloat,
     YamlInt,
+    json_fault,
     json_rows,
     parse_json,
-    read_text,
+    refuse_depth,
 )
+from ragscore.io.yaml_text import yaml_documents
 
 Source = Path | pd.DataFrame
 CELL_LIMIT = 1 << 24
@@ -68,21 +72,14 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
     """
     try:
         return parse_json(read_text(path))
-    except RecursionError as error:
-        raise DataError("nested too deeply", file=path, allowed=allowed) from error
-    except ValueError as error:
-        raise DataError(
-            f"not valid JSON ({error})",
-            file=path,
-            line=getattr(error, "lineno", None),
-            allowed=allowed,
-        ) from error
+    except DataError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DataError(**json_fault(error), file=path, allowed=allowed) from error
 
 
 def _begins(path: Path, mark: bytes) -> bool:
-    if path.suffix == ".gz":
-        return read_text(path).lstrip().encode()[: len(mark)] == mark
-    with path.open("rb") as opened:
+    with open_bytes(path) as (opened, _):
         return opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark)
 
 
@@ -136,26 +133,32 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
 def _parquet_rows(path: Path) -> Iterator[Row]:
     try:
         records = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"not readable as Parquet ({error})", file=path) from error
     for number, record in enumerate(records, 1):
-        yield Row({name: plain(cell) for name, cell in record.items()}, number)
+        yield _plain_row(record, number, path)
 
 
 def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
     columns = [str(name) for name in frame.columns]
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
+        yield _plain_row(dict(zip(columns, cells, strict=True)), number, "frame")
+
+
+def _plain_row(cells: dict[str, Any], number: int, file: Path | str) -> Row:
+    values: dict[str, Any] = {}
+    for name, cell in cells.items():
         try:
-            yield Row(
-                {name: plain(cell) for name, cell in zip(columns, cells, strict=True)}, number
-            )
-        except (UnicodeEncodeError, RecursionError) as error:
+            values[name] = plain(cell)
+        except NOT_PLAIN as error:
             raise DataError(
                 f"a value can't be taken ({error})",
-                file="frame",
+                file=file,
                 line=number,
-                allowed="text, numbers, lists and mappings of them",
+                field=name,
+                allowed="text, finite numbers, lists and mappings of them",
             ) from error
+    return Row(values, number)
 
 
 DELIMITERS = ",\t;|"
@@ -167,8 +170,14 @@ def delimiter_of(text: str) -> str:
     return max(DELIMITERS, key=header.count)
 
 
+NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
+
+
 def plain(cell: Any) -> Any:
-    """Return a cell as plain Python values; NaN, NaT and NA as None."""
+    """Return a cell as plain Python values; NaN, NaT and NA as None.
+
+    Half a surrogate pair, an infinite number and endless nesting are errors, all in `NOT_PLAIN`.
+    """
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, np.generic):
@@ -184,6 +193,8 @@ def plain(cell: Any) -> Any:
         or (isinstance(cell, float) and math.isnan(cell))
     ):
         return None
+    if isinstance(cell, float) and math.isinf(cell):
+        raise InfiniteNumber(str(cell))
     if isinstance(cell, str):
         cell.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
     return YamlDate(cell) if isinstance(cell, (datetime, date)) else cell
@@ -196,10 +207,11 @@ def nested(cell: Any) -> Any:
     """Return the list or mapping that a CSV cell holds as JSON or Python's repr, else the cell."""
     if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
         return cell
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (parse_json, ast.literal_eval):
         if parse is ast.literal_eval and _ADJACENT.search(cell):
             return cell  # numpy's print of texts has no commas: Python would join them to one
         try:
+            refuse_depth(cell)
             found = parse(cell.strip())
             if isinstance(found, (list, dict)):
                 return plain(found)
@@ -243,9 +255,9 @@ def is_header(names: Collection[str]) -> bool:
     return RULES in names and not {"id", "query", "question"} & set(names)
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
 _PREFIX = "tag:yaml.org,2002:"
-_DEEPEST = 1000
+LONGEST_NUMBER = 2000
+"""Characters of a number: Python writes no longer ones, and `1:59:59…` has 1.8 digits in three."""
 
 
 def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
@@ -254,7 +266,7 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
     A document before the list (the header, see golden_file.py) is the first row. Pass `text` if the
     file's content is at hand.
     """
-    documents = _documents(path, read_text(path) if text is None else text)
+    documents = yaml_documents(read_text(path) if text is None else text, path)
     if not documents:
         return
     header, root = documents[:-1], documents[-1]
@@ -282,14 +294,14 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
                 f"found a {_kind(node)}", line=_line(node), allowed="a mapping with id and query"
             )
             continue
+        keys = [key for key, _ in node.value]  # making the values takes out `<<`
         try:
             values = _value(node, builder, problems, frozenset())
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or node.start_mark
-            problems.add(f"not valid YAML ({error.problem})", line=mark.line + 1)
-            continue
-        except RecursionError:
-            problems.add("nested too deeply", line=_line(node))
+            problems.add(
+                f"not valid YAML ({error.problem})", line=mark.line + 1, field=_field_at(keys, mark)
+            )
             continue
         yield Row(values, _line(node), _key_lines(node, header))
 
@@ -303,61 +315,27 @@ def _key_lines(node: yaml.MappingNode, header: list[yaml.Node]) -> dict[str, int
     return lines
 
 
+def _field_at(keys: list[yaml.Node], mark: yaml.Mark) -> str | None:
+    """Return the field of a row in which a place of the text is; None if it has no name."""
+    last = None
+    for key in keys:
+        if (key.start_mark.line, key.start_mark.column) <= (mark.line, mark.column):
+            last = key
+    return str(last.value) if isinstance(last, yaml.ScalarNode) else None
+
+
 def _has_rules(node: yaml.Node) -> bool:
     return isinstance(node, yaml.MappingNode) and is_header(
         [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
     )
 
 
-def _documents(path: Path, text: str) -> list[yaml.Node]:
-    try:
-        _refuse_depth(text, path)
-        return list(yaml.compose_all(text, Loader=_LOADER))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise DataError(
-            f"not valid YAML ({error.problem or error.context})",
-            file=path,
-            line=mark.line + 1 if mark else None,
-        ) from error
-    except yaml.reader.ReaderError as error:
-        raise DataError(
-            f"not valid YAML ({error.reason})", file=path, line=_bad_line(text)
-        ) from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise DataError(f"not valid YAML ({error})", file=path, line=1) from error
-
-
-def _refuse_depth(text: str, path: Path) -> None:
-    """Raise a DataError for deep nesting: composing it recurses in C and would end the process.
-
-    Parsing into events doesn't recurse.
-    """
-    depth = 0
-    for event in yaml.parse(text, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
-            event, yaml.CollectionEndEvent
-        )
-        if depth > _DEEPEST:
-            line = event.start_mark.line + 1 if event.start_mark else None
-            raise DataError(
-                "nested too deeply",
-                file=path,
-                line=line,
-                allowed=f"lists and mappings up to {_DEEPEST} deep",
-            )
-
-
-def _bad_line(text: str) -> int:
-    """Return the line of the first character that YAML doesn't allow."""
-    bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    return text.count("\n", 0, bad.start() if bad else 0) + 1
-
-
 def _value(node: yaml.Node, builder: Any, problems: Problems, above: frozenset[int]) -> Any:
     """Return the plain value of a node; `above` are the ids of the nodes around it."""
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, builder)
+    if len(above) > DEEPEST:
+        raise _fault("nested too deeply", node)
     if id(node) in above:
         raise _fault("an alias of something that it stands in", node)
     inside = above | {id(node)}
@@ -381,16 +359,22 @@ def _scalar(node: yaml.ScalarNode, builder: Any) -> Any:
     tag = node.tag.removeprefix(_PREFIX)
     try:
         if tag in ("int", "float"):
+            if len(node.value) > LONGEST_NUMBER:
+                raise ValueError
             written = (
                 YamlInt(builder.construct_yaml_int(node))
                 if tag == "int"
                 else YamlFloat(builder.construct_yaml_float(node))
             )
             written.text = node.value
+            if isinstance(written, YamlFloat):
+                if math.isinf(written):
+                    raise ValueError
+                return None if math.isnan(written) else written
             return written
         if tag in ("bool", "null"):
             return builder.construct_object(node)
-    except (ValueError, KeyError, IndexError) as error:
+    except (ValueError, OverflowError, KeyError, IndexError) as error:
         raise _fault(f"{str(node.value)[:60]!r} is no {tag}", node) from error
     return YamlDate(node.value) if tag == "timestamp" else str(node.value)
 

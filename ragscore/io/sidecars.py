@@ -16,6 +16,7 @@ import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
 from ragscore.frames.errors import warn
+from ragscore.io.file_content import read_text
 from ragscore.io.output import check_one_run, write_lines
 from ragscore.io.source import (
     Problems,
@@ -24,9 +25,9 @@ from ragscore.io.source import (
     as_text,
     describe,
     field_lines,
+    json_fault,
     json_rows,
     parse_json,
-    read_text,
 )
 from ragscore.io.values import (
     ID_ALLOWED,
@@ -54,11 +55,7 @@ def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[
     try:
         values = parse_json(content)
     except (ValueError, RecursionError) as error:
-        problems.add(
-            f"not valid JSON ({error})",
-            line=getattr(error, "lineno", None),
-            allowed="one JSON object",
-        )
+        problems.add(**json_fault(error), allowed="one JSON object")
         return {}, {}
     if not isinstance(values, dict):
         problems.reject(values, 1, None, "one JSON object")
@@ -112,12 +109,12 @@ def run_record(
 
 
 def snapshot_of(stored: Any) -> Any:
-    """Return a stored config snapshot; text that isn't JSON stays text."""
+    """Return a stored config snapshot; text that isn't JSON, or of no finite number, stays text."""
     if not isinstance(stored, str):
         return {} if stored is None else stored
     try:
-        return json.loads(stored or "{}")
-    except ValueError:
+        return parse_json(stored or "{}")
+    except (ValueError, RecursionError):
         return stored
 
 
@@ -128,11 +125,14 @@ def _time(value: Any, line: int | None, problems: Problems) -> pd.Timestamp | No
         if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
             raise ValueError
         time = pd.Timestamp(value)
-    except ValueError:
+        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
+        if not 1 <= time.year <= 9999:  # pandas has other years, ISO 8601 hasn't
+            raise ValueError
+        return time
+    except (ValueError, OverflowError):
         allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
         problems.reject(value, line, "created_at", allowed)
         return None
-    return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:

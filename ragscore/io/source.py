@@ -5,12 +5,12 @@ be taken, and decides whether it stops the load. `Typos` collects unknown field 
 known ones.
 """
 
-import gzip
 import json
-import zlib
-from codecs import getincrementaldecoder
+import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
@@ -22,6 +22,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
+from ragscore.io.file_content import LONGEST_ID, check_line, is_too_long, read_text
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.
@@ -97,6 +98,19 @@ class Row:
         return self.lines.get(name, self.line)
 
 
+@contextmanager
+def naming(file: Path | str) -> Iterator[None]:
+    """Give a DataError without a file this one: what goes wrong while a file is read is in it."""
+    try:
+        yield
+    except DataError as error:
+        if error.file is not None:
+            raise
+        raise DataError(
+            error.found, file=file, line=error.line, field=error.field, allowed=error.allowed
+        ) from error
+
+
 class Problems:
     """Collects what can't be taken from a file.
 
@@ -144,72 +158,6 @@ class Problems:
         return from_records([record | {"run_id": run_id} for record in self.records], "problems")
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file: UTF-8, gzip if it ends in .gz, without a byte-order mark.
-
-    Raises
-    ------
-    DataError
-        The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
-    """
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
-    except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
-
-
-def unreadable(path: Path, error: Exception) -> DataError:
-    """Return the error of a file that can't be read."""
-    return DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path)
-
-
-def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[str]:
-    """Yield the lines of a file of any size, after a check that all of it is text.
-
-    `on_progress` is called with the number of bytes read so far.
-
-    Raises
-    ------
-    DataError
-        As `read_text`.
-    """
-    _check_text(path)
-    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
-        for number, line in enumerate(opened):
-            on_progress(raw.tell())
-            yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 0 else "utf-8")
-
-
-def _check_text(path: Path) -> None:
-    decoder, line = getincrementaldecoder("utf-8")(), 1
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
-            while data := opened.read(1 << 20):
-                decoder.decode(data)
-                line += data.count(b"\n")
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        if path.suffix == ".gz":
-            read_text(path)  # raises if the compression is damaged, which comes first
-        # The decoder carries over part of a character at most, which holds no line end.
-        raise _not_text(path, error, line + error.object.count(b"\n", 0, error.start)) from error
-    except (OSError, EOFError, zlib.error):
-        read_text(path)  # raises with a plain message
-        raise
-
-
-def _not_text(path: Path, error: UnicodeDecodeError, line: int) -> DataError:
-    return DataError(
-        f"byte {error.object[error.start]:#x} is not UTF-8",
-        file=path,
-        line=line,
-        allowed="files must be UTF-8",
-    )
-
-
 def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None) -> Iterator[Row]:
     """Yield one row per non-blank line; a line that isn't a JSON object is a problem.
 
@@ -219,6 +167,7 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
     for number, line in enumerate(read_text(path).split("\n") if lines is None else lines, 1):
         if not line.strip():
             continue
+        check_line(len(line), path, number)
         if first and (other := _other_format(line.strip())):
             problems.add(other[0], line=number, allowed=other[1])
             return
@@ -226,9 +175,8 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
         try:
             values = parse_json(line)
         except (ValueError, RecursionError) as error:
-            is_deep = isinstance(error, RecursionError)
-            found = "nested too deeply" if is_deep else f"not valid JSON ({error})"
-            problems.add(found, line=number, allowed="one JSON object per line")
+            fault = json_fault(error) | {"line": number}
+            problems.add(**fault, allowed="one JSON object per line")
             continue
         if isinstance(values, dict):
             yield Row(values, number)
@@ -251,19 +199,99 @@ def _other_format(first: str) -> tuple[str, str] | None:
     return None
 
 
+DEEPEST = 100
+"""The deepest nesting that is read. Records nest to 6, and Python gives up at several hundred."""
+
+
+class InfiniteNumber(ValueError):
+    """A number that is infinite, or too large for a float, and so can't be written as JSON."""
+
+    def __init__(self, written: str, field: str | None = None, lineno: int | None = None) -> None:
+        self.written, self.field, self.lineno = written, field, lineno
+        super().__init__(f"{written[:60]} is no finite number")
+
+
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text; NaN, which some tools write, is None.
 
     Raises
     ------
     ValueError
-        Invalid JSON, a key that appears twice, or half a surrogate pair: `json` accepts those, but
-        no UTF-8 file can hold them.
+        Invalid JSON, a key that appears twice, a number beyond what a float can hold, or half a
+        surrogate pair: `json` accepts those, but no UTF-8 file can hold them.
+    RecursionError
+        Nested more than 100 deep.
     """
-    values = json.loads(text, object_pairs_hook=unique_keys)
+    refuse_depth(text)
+    try:
+        values = json.loads(
+            text, object_pairs_hook=unique_keys, parse_float=_finite, parse_constant=_constant
+        )
+    except InfiniteNumber as error:
+        place = _path_of_infinite(json.loads(text))
+        line = text.count("\n", 0, text.index(error.written)) + 1
+        raise InfiniteNumber(error.written, place, line) from None
     if "\\ud" in text.lower():
         json.dumps(values, ensure_ascii=False).encode()
     return values
+
+
+def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:
+    """Return what `parse_json` found, for a message: found, line and field where they are known."""
+    is_deep = isinstance(error, RecursionError)
+    return {
+        "found": "nested too deeply" if is_deep else f"not valid JSON ({error})",
+        "line": getattr(error, "lineno", None),
+        "field": getattr(error, "field", None),
+    }
+
+
+def _finite(written: str) -> float:
+    found = float(written)
+    if math.isinf(found):
+        raise InfiniteNumber(written)
+    return found
+
+
+def _constant(written: str) -> None:
+    if written != "NaN":
+        raise InfiniteNumber(written)
+
+
+def _path_of_infinite(value: Any) -> str | None:
+    """Return the name of the first field that is infinite, such as `config.k`."""
+    if isinstance(value, float):
+        return "" if math.isinf(value) else None
+    if isinstance(value, list):
+        return next((one for one in map(_path_of_infinite, value) if one is not None), None)
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if (place := _path_of_infinite(inner)) is not None:
+            return f"{name}.{place}" if place else str(name)
+    return None
+
+
+_ROUND = bytes.maketrans(b"[]{}", b"()()")
+_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+
+
+def refuse_depth(text: str) -> None:
+    """Raise a RecursionError for JSON nested more than 100 deep, before anything recurses into it.
+
+    Without the strings only brackets are left; each pass takes out the innermost pairs.
+    """
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return
+    data = text.encode("utf-8", "surrogatepass")
+    if b"\\" in data:
+        data = _ESCAPED.sub(b"", data)
+    brackets = b"".join(data.translate(_ROUND, _NO_BRACKETS).split(b'"')[::2])
+    for _ in range(DEEPEST):
+        if b"()" not in brackets:
+            break
+        brackets = brackets.replace(b"()", b"")
+    if b"()" in brackets or brackets.count(b"(") > DEEPEST:
+        raise RecursionError
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -323,12 +351,16 @@ def as_text(value: Any) -> str | None:
 
 
 def as_id(value: Any) -> str | None:
-    """Return an id as written; None for empty text, booleans, dates and JSON floats."""
+    """Return an id as written; None for text that is empty or too long, and for other values.
+
+    Booleans, dates and the floats of JSON are no ids.
+    """
     if isinstance(value, YamlDate) or (
         isinstance(value, float) and not isinstance(value, YamlFloat)
     ):
         return None
-    return as_text(value) or None
+    found = as_text(value)
+    return found if found and not is_too_long(found) else None
 
 
 def describe(value: Any) -> str:
@@ -343,5 +375,7 @@ def describe(value: Any) -> str:
         YamlDate: "a date",
     }
     kind = kinds.get(type(value), "text" if isinstance(value, str) else "a number")
+    if isinstance(value, str) and len(value) > LONGEST_ID:
+        kind = f"text of {len(value):,} characters"
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f"{kind}: {text if len(text) <= 60 else text[:57] + '...'}"

@@ -29,8 +29,9 @@ from ragscore.io.arrow_lines import (
     frame_of,
     parse_blocks,
 )
+from ragscore.io.file_content import text_lines
 from ragscore.io.record import Tables, read_record
-from ragscore.io.source import Problems, json_rows, text_lines
+from ragscore.io.source import Problems, json_rows
 from ragscore.io.values import unify_types
 
 BLOCK_ROWS = 1 << 14

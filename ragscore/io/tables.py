@@ -7,6 +7,7 @@ to end; rows per query, and all labels, are read one by one.
 
 import csv
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,10 +37,12 @@ from ragscore.io.columns import (
     resolve,
 )
 from ragscore.io.detect import sample
+from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import golden_of
 from ragscore.io.record import implied_refusal
 from ragscore.io.rows import (
     LIST_ALLOWED,
+    NOT_PLAIN,
     delimiter_of,
     is_list_text,
     json_value,
@@ -137,11 +140,11 @@ def _plain(value: Any) -> Any:
     """Return a value as plain Python values, or refuse what no file could hold."""
     try:
         return plain(value)
-    except (UnicodeEncodeError, RecursionError) as error:
+    except NOT_PLAIN as error:
         raise DataError(
             f"a value can't be taken ({error})",
             field="source",
-            allowed="text, numbers, lists and mappings of them",
+            allowed="text, finite numbers, lists and mappings of them",
         ) from error
 
 
@@ -223,24 +226,27 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
     That is, for rows with more or fewer cells than the header, and broken text.
     """
     try:
-        with pa.input_stream(str(path)) as opened:
+        with open_bytes(path) as (opened, _):
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
         delimiter = delimiter_of(begin)
         header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
         if len(set(header)) < len(header) or "" in header[1:]:
             return None
-        read = pa.csv.read_csv(
-            path,
-            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.large_string()),
-                strings_can_be_null=True,
-                null_values=[""],
-            ),
-        )
-    except (pa.ArrowException, OSError, IndexError, StopIteration, csv.Error):
+        # Arrow unpacks gzip itself, without a limit.
+        is_packed = path.suffix == ".gz"
+        with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
+            read = pa.csv.read_csv(
+                content,
+                parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(header, pa.large_string()),
+                    strings_can_be_null=True,
+                    null_values=[""],
+                ),
+            )
+        names = read.column_names
+    except (pa.ArrowException, UnicodeError, OSError, IndexError, StopIteration, csv.Error):
         return None
-    names = ["" if one == "" else one for one in read.column_names]
     frame = arrow_table(read.rename_columns(names)).frame
     # The index that pandas writes without a name.
     return None if frame is None else frame.drop(columns="", errors="ignore")
@@ -732,7 +738,8 @@ def _report(
     if not is_bad.any():
         return
     row = int(is_bad.argmax())
-    found, n = describe(_plain(column.iloc[row])), int(is_bad.sum())
+    value, n = column.iloc[row], int(is_bad.sum())
+    found = describe(float(value) if isinstance(value, float) else _plain(value))
     more = f" ({n} of {len(is_bad)} rows are like that)" if n > 1 else ""
     line = None if len(is_bad) != len(table) else _line(table, row)
     problems.add(f"found {found}{more}", line=line, field=str(column.name), allowed=allowed)
@@ -778,13 +785,19 @@ def _ids(
         is_needed &= not wrong.any()
     if is_needed or pa.array(texts.array).null_count == len(texts):
         _report(table, texts, _is_blank(texts), keep, problems, "an id in every row")
+    if has_limits() and (pc.max(_lengths(texts)).as_py() or 0) > LONGEST_ID:
+        is_long = pc.fill_null(pc.greater(_lengths(texts), LONGEST_ID), False)
+        _report(table, texts, np.asarray(is_long).astype(bool), keep, problems, ID_ALLOWED)
     return texts
 
 
 def _is_blank(texts: pd.Series) -> npt.NDArray[np.bool_]:
-    held = pa.chunked_array(pa.array(texts.array))
-    blank = pc.fill_null(pc.equal(pc.binary_length(held), 0), True)
+    blank = pc.fill_null(pc.equal(_lengths(texts), 0), True)
     return np.asarray(blank.to_numpy(zero_copy_only=False)).astype(bool)
+
+
+def _lengths(texts: pd.Series) -> pa.ChunkedArray:
+    return pc.binary_length(pa.chunked_array(pa.array(texts.array)))
 
 
 def _texts(table: Table, column: pd.Series, role: str) -> pd.Series:

@@ -19,9 +19,10 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
+from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.source import Problems, as_id, as_text
 
-ID_ALLOWED = "text that isn't empty, or a whole number"
+ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
 
@@ -103,9 +104,14 @@ def number(value: Any, name: str, line: int | None, problems: Problems) -> float
     """Return a number as float; NaN, which some tools write, is None."""
     if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         try:
-            return None if value is None or math.isnan(value) else float(value)
+            if value is None or math.isnan(value):
+                return None
+            if math.isfinite(found := float(value)):
+                return found
         except OverflowError:
             pass
+        problems.reject(value, line, name, "a finite number or null")
+        return None
     problems.reject(value, line, name, "a number or null")
     return None
 

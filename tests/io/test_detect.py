@@ -83,7 +83,7 @@ def test_a_run_whose_first_record_lacks_its_id_is_told_so(tmp_path, first):
         "query_id",
         "the field is missing",
     )
-    assert error.allowed == "text that isn't empty, or a whole number"
+    assert error.allowed.startswith("text that isn't empty")
     loaded = rs.load_results(file, strict=False)
     assert loaded.responses["query_id"].tolist() == ["b"] and loaded.problems["line"].tolist() == [
         1

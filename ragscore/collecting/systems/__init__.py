@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
-
 from ragscore.collecting.systems.base import (
     CARRIED,
     SETTINGS,
@@ -23,6 +21,8 @@ from ragscore.collecting.systems.function import function_system, two_step_syste
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.frames.errors import DataError
+from ragscore.io.file_content import read_text
+from ragscore.io.yaml_text import yaml_value
 
 __all__ = [
     "ALLOWED",
@@ -78,14 +78,9 @@ def as_system(given: Given, name: str | None = None) -> System:
 
 
 def _read_mapping_file(file: Path) -> Mapping:
-    try:
-        values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=file, field="system", allowed=ALLOWED) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"not readable as YAML ({' '.join(str(error).split())})", file=file
-        ) from error
+    if not file.exists():
+        raise DataError("no such file", file=file, field="system", allowed=ALLOWED)
+    values = yaml_value(read_text(file), file)
     if not isinstance(values, dict):
         raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
     return read_mapping(values, str(file))

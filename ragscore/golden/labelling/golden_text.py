@@ -8,7 +8,6 @@ reads the file again before each write, backs it up once, and replaces it atomic
 import gzip
 import os
 import shutil
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,10 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ragscore.frames.data import DataError
 from ragscore.golden.labelling.minimal_diff import Span, json_lines, with_field, with_row, yaml_list
+from ragscore.io.file_content import not_text, read_bytes
 from ragscore.io.golden_file import file_rows, split_header
 from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
@@ -85,7 +83,7 @@ class GoldenText:
     @cached_property
     def spans(self) -> Span | None:
         """Positions of the rows in the text, without a byte-order mark and the header."""
-        found = yaml_list(self._body) if self.is_yaml else json_lines(self._body)
+        found = yaml_list(self._body, self.path) if self.is_yaml else json_lines(self._body)
         if found is None:
             return None
         return replace(found, items=found.items[len(found.items) - len(self.rows) :])
@@ -179,7 +177,7 @@ class GoldenText:
                     and found.header == self.header
                 ):
                     return found
-            except (DataError, yaml.YAMLError):
+            except DataError:
                 continue
         line = self.rows[query_id].line if query_id in self.rows else None
         raise DataError(
@@ -319,18 +317,10 @@ def _text(path: Path) -> str:
             allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
     try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"byte {error.object[error.start]:#x} is not UTF-8",
-            file=path,
-            allowed="files must be UTF-8",
-        ) from error
-    except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"can't be read: {error.args[-1] if error.args else error}", file=path
-        ) from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise not_text(path, error, line) from error
 
 
 def _back_up(path: Path) -> Path:

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ragscore.io.golden_write import flow_text, yaml_text
+from ragscore.io.yaml_text import yaml_events
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WHITE = " \t\r\n\x85\u2028\u2029"  # what YAML takes for white; a no-break space is text
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -56,12 +57,12 @@ class Span:
         return self if self.is_flow or not inside else inside[-1].last
 
 
-def yaml_list(text: str) -> Span | None:
+def yaml_list(text: str, path: Path) -> Span | None:
     """Return the span of the list in a YAML text; None if the text is empty.
 
     It is the last document: the one before it declares rules.
     """
-    events, found = yaml.parse(text, Loader=_LOADER), None
+    events, found = yaml_events(text, path), None
     for event in events:
         if isinstance(event, yaml.NodeEvent):
             found = _value(event, events, text)

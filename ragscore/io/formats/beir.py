@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.io.file_content import read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     grades_by_query,
@@ -20,7 +21,7 @@ from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.trec import read_judgements
 from ragscore.io.output import warn_of_left_out, write_lines, write_text
 from ragscore.io.qrels import Qrels, read_queries_with_fields
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows, read_text
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
     ID_ALLOWED,
     extra_fields,

@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import (
     Fields,
     frames_of,
@@ -25,7 +26,7 @@ from ragscore.io.formats.fields import (
     take_columns,
 )
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, read_text
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     extra_fields,
     flag,
@@ -196,7 +197,7 @@ def _run(
         (json.loads(row["x_config.json"]) for row in responses if "x_config.json" in row), {}
     )
     stated = config_or_first.get("k")
-    k = stated if is_int(stated) else None
+    k = stated if is_int(stated) and 1 <= stated < 2**63 else None
     reported = [_aggregate(name, value, k) for name, value in numbers.items()]
     run = {
         "run_id": run_id,

@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
+from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.per_query import results_of
 from ragscore.io.record import Tables, read_record
@@ -27,8 +28,8 @@ from ragscore.io.source import (
     describe,
     field_lines,
     item_lines,
+    json_fault,
     parse_json,
-    read_text,
 )
 from ragscore.io.values import ID_ALLOWED, flatten, number, text, unify_types, whole
 
@@ -289,7 +290,7 @@ def _wrong_kind(row: Record, a: int | None, b: int | None) -> list[str]:
         implied = ("regression", "loss")
     elif a is not None and a < b:
         implied = ("loss",)
-    if row.get("kind") in {"win", "loss", "draw", "regression"} - set(implied):
+    if str(row.get("kind")) in {"win", "loss", "draw", "regression"} - set(implied):
         return [f"{row['query_id']} is a {row['kind']}, by its ranks a {implied[0]}"]
     return []
 
@@ -392,7 +393,7 @@ def _sqlite_record(
                 return values
             found = f"found {describe(values)}"
         except (ValueError, RecursionError) as error:
-            found = f"not valid JSON ({error})"
+            found = json_fault(error)["found"]
     problems.add(
         f"{found} in {place}",
         line=line,

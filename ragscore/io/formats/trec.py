@@ -18,6 +18,7 @@ from ragscore.frames.errors import warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.field_table import field_lines, field_table, split_fields
+from ragscore.io.file_content import is_too_long, read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     ranked_documents,
@@ -27,7 +28,8 @@ from ragscore.io.formats.by_document import (
 )
 from ragscore.io.output import write_text
 from ragscore.io.qrels import HIGHEST, JudgedColumns, Qrels, as_grade, read_topics
-from ragscore.io.source import Problems, describe, read_text
+from ragscore.io.source import Problems, describe
+from ragscore.io.values import ID_ALLOWED
 
 RUN_COLUMNS = {
     "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
@@ -128,11 +130,21 @@ def _add_judgements(text: str, qrels: Qrels, problems: Problems) -> None:
             continue
         query_id, doc_id, written = (parts[place] for place in places)
         grade = as_grade(written)
+        if _has_long_id({"query": query_id, "document": doc_id}, number, problems):
+            continue
         if grade is None:
             allowed = f"a whole number up to {HIGHEST}; a negative one means not judged"
             problems.reject(written, number, "grade", allowed)
             continue
         qrels.add(query_id, doc_id, grade, number, problems)
+
+
+def _has_long_id(ids: dict[str, str], line: int, problems: Problems) -> bool:
+    """Return True, and record it, if an id is too long; `ids` are field -> id."""
+    long = next((name for name, one in ids.items() if is_too_long(one)), None)
+    if long is not None:
+        problems.reject(ids[long], line, long, ID_ALLOWED)
+    return long is not None
 
 
 def _is_header(parts: list[str]) -> bool:
@@ -175,7 +187,7 @@ def _regular_hits(table: pa.Table) -> pd.DataFrame | None:
     """Return the hits of a regular file's columns; None if a rank or score can't be one."""
     hits = table.to_pandas()
     rank, score = hits["rank"].to_numpy(), hits["score"].to_numpy()
-    if rank.min() < 0 or rank.max() > HIGHEST or np.isnan(score).any():
+    if rank.min() < 0 or rank.max() > HIGHEST or not np.isfinite(score).all():
         return None
     return hits[["run_id", "query_id", "doc_id", "rank", "score"]]
 
@@ -193,10 +205,14 @@ def _hits(text: str, problems: Problems) -> tuple[pd.DataFrame, int]:
             )
             continue
         rank, score = as_grade(parts[3]), _score(parts[4])
+        if _has_long_id(
+            {"query": parts[0], "document": parts[2], "tag": parts[5]}, number, problems
+        ):
+            continue
         if rank is None or rank < 0:
             problems.reject(parts[3], number, "rank", "a whole number from 0")
         elif score is None:
-            problems.reject(parts[4], number, "score", "a number")
+            problems.reject(parts[4], number, "score", "a finite number")
         else:
             rows.append((parts[5], parts[0], parts[2], rank, score))
             n_cut += len(parts) > 6
@@ -210,7 +226,7 @@ def _score(text: str) -> float | None:
         score = float(text)
     except ValueError:
         return None
-    return None if math.isnan(score) else score
+    return score if math.isfinite(score) else None
 
 
 def named_by_file(path: Path, results: Results) -> Results:

@@ -1,0 +1,196 @@
+"""Bytes and text of a file, plain or gzip, within limits in proportion to its size.
+
+Every reader opens its files here, so no file takes memory out of proportion to what it is on disk.
+`size_limit` sets the limit for all files that one load opens, sidecars among them.
+"""
+
+import gzip
+import io
+import zlib
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from ragscore.frames.errors import DataError, excerpt
+
+MAX_BYTES = 1 << 26
+"""The longest line, and what any compressed file may unpack to, however small it is."""
+RATIO = 100
+"""How many times its size a larger file may unpack to. JSON lines of runs unpack to 10 to 60."""
+LONGEST_ID = 1 << 16
+"""The longest id or run tag. It stands in each row of its query or run, and in every message."""
+LIFT = "unpack it first, or load it with max_bytes=None"
+# A context and no argument: a limit holds for whatever a load opens, through twenty readers.
+_LIMIT: ContextVar[int | None] = ContextVar("max_bytes", default=MAX_BYTES)
+
+
+@contextmanager
+def size_limit(max_bytes: int | None) -> Iterator[None]:
+    """Limit what files unpack to, and their longest line; None lifts these and all other limits.
+
+    Raises
+    ------
+    DataError
+        `max_bytes` is no whole number from 1.
+    """
+    is_whole = isinstance(max_bytes, int) and not isinstance(max_bytes, bool)
+    if max_bytes is not None and not (is_whole and max_bytes > 0):
+        raise DataError(
+            f"found {excerpt(max_bytes)}",
+            field="max_bytes",
+            allowed="a whole number from 1, or None",
+        )
+    token = _LIMIT.set(max_bytes)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def has_limits() -> bool:
+    """Return False within `size_limit(None)`."""
+    return _LIMIT.get() is not None
+
+
+def is_too_long(name: str) -> bool:
+    """Return True for text that no id may be as long as."""
+    return len(name) > LONGEST_ID and has_limits()
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], BinaryIO]]:
+    """Open a file and yield its unpacked content, and the file itself, whose `tell` is progress.
+
+    Raises
+    ------
+    DataError
+        The file can't be read, or unpacks to more than it may.
+    """
+    try:
+        with path.open("rb") as raw:
+            if path.suffix != ".gz":
+                yield raw, raw
+            else:
+                with gzip.open(raw) as unpacked:
+                    yield io.BufferedReader(_Unpacked(unpacked, path), 1 << 20), raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from error
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a compressed file, which ends in an error where there is too much of it."""
+
+    def __init__(self, unpacked: gzip.GzipFile, path: Path) -> None:
+        self.unpacked, self.path, self.n_bytes = unpacked, path, 0
+        size, limit = path.stat().st_size, _LIMIT.get()
+        self.most = None if limit is None else max(limit, RATIO * size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        n = self.unpacked.readinto(buffer)
+        self.n_bytes += n
+        if self.most is not None and self.n_bytes > self.most:
+            raise DataError(
+                f"{self.path.stat().st_size:,} bytes unpack to more than {self.most:,}",
+                file=self.path,
+                allowed=f"up to {RATIO} times the size of the file; {LIFT}",
+            )
+        return n
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file, unpacked if it ends in .gz."""
+    with open_bytes(path) as (opened, _):
+        return opened.read()
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file: UTF-8, gzip if it ends in .gz, without a byte-order mark.
+
+    Raises
+    ------
+    DataError
+        The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
+    """
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    """Return the error of a file that can't be read."""
+    return DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path)
+
+
+def not_text(path: Path, error: UnicodeDecodeError, line: int | None) -> DataError:
+    """Return the error of a file that isn't UTF-8."""
+    return DataError(
+        f"byte {error.object[error.start]:#x} is not UTF-8",
+        file=path,
+        line=line,
+        allowed="files must be UTF-8",
+    )
+
+
+def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[str]:
+    """Yield the lines of a file of any size, after a check that all of it is text.
+
+    `on_progress` is called with the number of bytes read so far.
+
+    Raises
+    ------
+    DataError
+        As `read_text`; or a line is too long.
+    """
+    _check_text(path)
+    limit = _LIMIT.get()
+    with open_bytes(path) as (opened, raw):
+        read = (lambda: opened.readline(limit + 1)) if limit is not None else opened.readline
+        for number, line in enumerate(iter(read, b""), 1):
+            check_line(len(line), path, number)
+            on_progress(raw.tell())
+            yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
+
+
+def check_line(length: int, path: Path | str, number: int) -> None:
+    """Refuse a line that is longer than the limit.
+
+    Raises
+    ------
+    DataError
+        It names the line.
+    """
+    if is_line_too_long(length):
+        raise DataError(
+            f"a line of more than {_LIMIT.get():,} bytes",
+            file=path,
+            line=number,
+            allowed="shorter lines, or load it with max_bytes=None",
+        )
+
+
+def is_line_too_long(length: int) -> bool:
+    """Return True for so many bytes that no line may have."""
+    limit = _LIMIT.get()
+    return limit is not None and length > limit
+
+
+def _check_text(path: Path) -> None:
+    decoder, line = getincrementaldecoder("utf-8")(), 1
+    try:
+        with open_bytes(path) as (opened, _):
+            while data := opened.read(1 << 20):
+                decoder.decode(data)
+                line += data.count(b"\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        if path.suffix == ".gz":
+            read_text(path)  # raises if the compression is damaged, which comes first
+        # The decoder carries over part of a character at most, which holds no line end.
+        raise not_text(path, error, line + error.object.count(b"\n", 0, error.start)) from error

@@ -1,0 +1,521 @@
+"""Mutated files under every reader: each ends in frames of finite values, or in one DataError.
+
+Whatever a file holds, its reader returns what it could read or one error that names the file,
+within 1 GB and 20 s. Rounds run in a process of their own (this file as a script), which prints a
+line per round: one that dies, hangs or grows is told from the others, and names its seed. To repeat
+a round: `python tests/faults/test_inputs.py SEED 1`.
+"""
+
+import gzip
+import io
+import json
+import os
+import random
+import re
+import resource
+import selectors
+import sqlite3
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import yaml
+from damaged_files import (
+    IS_GOLDEN,
+    KEBAB_COMPARISON,
+    KEBAB_RUN,
+    READERS,
+    RECORDS,
+    changed,
+    lines,
+)
+from pandas.api.types import is_float_dtype
+
+import ragscore as rs
+from faults.size import tally, times
+from ragscore.collecting.systems import as_system
+from ragscore.frames.kinds import KINDS, conform
+from ragscore.golden.labelling.golden_text import GoldenFile
+
+MB = 1 << 20
+MOST_BYTES, MOST_SECONDS = 1024 * MB, 20
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIRST = int(os.environ.get("RAGSCORE_FAULTS_FIRST", "0"))
+
+
+def golden(file, *arguments, **options):
+    return rs.load_golden(file, *arguments, **options)
+
+
+def results(file, *arguments, **options):
+    return rs.load_results(file, *arguments, **options)
+
+
+def either(file, *arguments, strict, **options):
+    try:
+        return rs.load_results(file, *arguments, strict=strict, **options)
+    except rs.DataError:
+        return rs.load_golden(file, *arguments, strict=strict, **options)
+
+
+def documents(file, strict, **_):
+    return rs.io.load_documents(file, strict=strict)
+
+
+def validated(file, strict, **options):
+    return rs.validate(file, **options)
+
+
+def with_topics(file, **options):
+    return rs.load_golden(file.parent / "qrels.txt", topics=file, **options)
+
+
+def labelled(file, strict, **_):
+    """A labelling session's text: its rows, their places, and a row more."""
+    text = GoldenFile(file).now
+    assert len(text.spans.items if text.spans else ()) == len(text.rows)
+    more = text.added({"id": "a new one", "query": "?", "answerable": False})
+    assert list(more.rows) == [*text.rows, "a new one"]
+    for name in list(text.rows)[:1]:
+        changed_text = text.edited(name, {"answerable": False, "tags": ["a"]})
+        assert changed_text.values(name)["tags"] == ["a"]
+    return text.rows
+
+
+def system(file, strict, **_):
+    return as_system(str(file), None)
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A good file, what lies beside it, and how it is read."""
+
+    file: str
+    content: bytes
+    load: object
+    records: tuple = ()
+    how: str = ""
+    target: str = ""
+    beside: dict = field(default_factory=dict)
+    format: str | None = None
+
+
+def as_written(good, how):
+    write = {"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump, "text": "\n".join}[how]
+    return write(good).encode("utf-8", "surrogatepass")
+
+
+def database():
+    """The bytes of a small database of runs."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "runs.db"
+        base = sqlite3.connect(file)
+        base.execute(
+            "create table eval_runs (run_id, suite, commit_hash, config_snapshot_json, created_at,"
+            " aggregate_json)"
+        )
+        base.execute("create table eval_query_results (run_id, query_id, result_json)")
+        run = ("r1", "golden", "abc", '{"eval_k": 10}', "2025-01-01T00:00:00Z", "{}")
+        base.execute("insert into eval_runs values (?, ?, ?, ?, ?, ?)", run)
+        for n, one in enumerate(RECORDS):
+            row = ("r1", f"q{n}", json.dumps(one))
+            base.execute("insert into eval_query_results values (?, ?, ?)", row)
+        base.commit()
+        base.close()
+        return file.read_bytes()
+
+
+def parquet(frame):
+    out = io.BytesIO()
+    frame.to_parquet(out)
+    return out.getvalue()
+
+
+HITS = pd.DataFrame(
+    {"query_id": ["q1", "q1", "q2"], "doc_id": ["d1", "d2", "d1"], "rank": [1, 2, 1],
+     "score": [2.5, 1.5, 0.25], "note": ["a", None, "b"]}
+)  # fmt: skip
+LABELS = pd.DataFrame(
+    {"query": ["one?", "two?"], "expected": ['["d1", "d2"]', "[]"], "answerable": [True, False]}
+)
+JUDGMENTS = [
+    {"query_id": "q1", "criterion": "faithfulness", "item": "", "value": 0.5, "judge": "m"},
+    {"query_id": "q2", "criterion": "correctness", "verdict": "yes", "tokens": 10},
+]
+SYSTEM = {"url": "http://localhost:9/ask", "request": {"q": "{query}"}, "response": {"answer": "a"}}
+TOPICS = "<top>\n<num> Number: q1\n<title> one?\n</top>\n<top>\n<num> q2\n<title> two?\n</top>\n"
+
+
+def attacked():
+    """Every reader with a good file of its own."""
+    for name, (form, file, good, how, beside, target) in READERS.items():
+        load = golden if name in IS_GOLDEN else results if form else documents
+        files = {inner: text.encode() for inner, text in beside.items()}
+        records = tuple(good) if isinstance(good, list) and how != "text" else (good,)
+        yield (
+            name,
+            Attacked(file, as_written(good, how), load, records, how, target, files, format=form),
+        )
+        if how in ("lines", "yaml") and load is golden and form != "beir":
+            yield (
+                f"validate {name}",
+                Attacked(file, as_written(good, how), validated, records, how, format=form),
+            )
+    run = {"per_query.jsonl": as_written(RECORDS, "lines")}
+    yield "judgments", Attacked(
+        "judgments.jsonl", as_written(JUDGMENTS, "lines"), results, tuple(JUDGMENTS), "lines",
+        "per_query.jsonl", run,
+    )  # fmt: skip
+    for name, good in (("kebab run", KEBAB_RUN), ("kebab comparison", KEBAB_COMPARISON)):
+        yield name, Attacked("run.json", as_written(good, "json"), results, (good,), "json")
+    yield "sqlite", Attacked("runs.db", database(), results, format="sqlite")
+    for ending, table in (("csv", ","), ("tsv", "\t")):
+        yield (
+            f"hits {ending}",
+            Attacked(
+                f"hits.{ending}",
+                HITS.to_csv(index=False, sep=table).encode(),
+                results,
+                format="table",
+            ),
+        )
+        yield f"labels {ending}", Attacked(
+            f"labels.{ending}", LABELS.to_csv(index=False, sep=table).encode(), golden,
+            format="table",
+        )  # fmt: skip
+    rows = tuple(HITS.astype(object).where(HITS.notna(), None).to_dict("records"))
+    yield "hits lines", Attacked("hits.jsonl", as_written(rows, "lines"), results, rows, "lines")
+    yield "hits json", Attacked("hits.json", as_written([*rows], "json"), results, rows, "json")
+    yield "hits parquet", Attacked("hits.parquet", parquet(HITS), results)
+    yield "labels parquet", Attacked("labels.parquet", parquet(LABELS), golden)
+    yield (
+        "topics",
+        Attacked(
+            "topics.txt",
+            TOPICS.encode(),
+            with_topics,
+            beside={"qrels.txt": b"q1 0 d1 1\nq2 0 d3 2\n"},
+        ),
+    )
+    for file in sorted(FIXTURES.iterdir()):
+        if file.suffix != ".py":
+            yield f"tool {file.name}", Attacked(file.name, file.read_bytes(), either)
+    goldens = READERS["golden"][2]
+    yield (
+        "label yaml",
+        Attacked("g.yaml", as_written(goldens, "yaml"), labelled, tuple(goldens), "yaml"),
+    )
+    yield (
+        "label lines",
+        Attacked("g.jsonl", as_written(goldens, "lines"), labelled, tuple(goldens), "lines"),
+    )
+    yield "system", Attacked("system.yaml", as_written(SYSTEM, "yaml"), system, (SYSTEM,), "yaml")
+
+
+# What is done to a file
+
+
+def flipped(data, by):
+    for _ in range(by.choice([1, 1, 1, 2, 8])):
+        place = by.randrange(len(data))
+        data = data[:place] + bytes([data[place] ^ 1 << by.randrange(8)]) + data[place + 1 :]
+    return data
+
+
+def cut(data, by):
+    return data[: by.randrange(len(data))]
+
+
+def doubled(data, by):
+    first, last = sorted(by.randrange(len(data) + 1) for _ in range(2))
+    return data[:last] + data[first:last] * by.choice([1, 1, 2, 20]) + data[last:]
+
+
+def left_out(data, by):
+    first, last = sorted(by.randrange(len(data) + 1) for _ in range(2))
+    return data[:first] + data[last:]
+
+
+def swapped(data, by):
+    a, b, c = sorted(by.randrange(len(data) + 1) for _ in range(3))
+    return data[:a] + data[b:c] + data[a:b] + data[c:]
+
+
+VALUE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[^\s,\t":{}\[\]]+')
+TOKENS = [
+    b"1e999", b"-1e999", b"NaN", b"Infinity", b"-0", b"0.1e-400", b"1" + b"0" * 400, b"9" * 5000,
+    b"1:59:59" + b":59" * 300, b"9223372036854775808", b"-9223372036854775809", b"0001-01-01",
+    b"9999-12-31T23:59:59-14:00", b"99999-99-99", b'"9999-12-31T23:59:59-14:00"',
+    b'"0001-01-01T00:00:00+14:00"', b'"262143-01-01"', b".inf", b".nan", b"1.0e+999",
+    b"0x" + b"f" * 500, b'"' + b"a" * 70_000 + b'"', b"a" * 70_000, b'"\\ud800"', b"\xff", b"\x00",
+    b"null", b"[]", b"{}", b"true", b"[[]]", b'{"a": 1}', b"*a", b"&a [*a]", b"!!binary x", b"<<",
+    b"!!python/object:os.system x", b"? [a]\n: b", b"---\n", b"<<: 1\n", b'""', b"''", b"-", b"- ",
+    b"#", b"\t", b"\r", b"\xe2\x80\xa8",
+]  # fmt: skip
+
+
+def odd_value(data, by):
+    found = list(VALUE.finditer(data))
+    places = by.sample(found, min(len(found), by.choice([1, 1, 2])))
+    for place in sorted(places, key=lambda one: -one.start()):
+        data = data[: place.start()] + by.choice(TOKENS) + data[place.end() :]
+    return data
+
+
+def deep(data, by):
+    depth, place = by.choice([50, 101, 400, 2000, 100_000]), by.randrange(len(data) + 1)
+    opening, closing = by.choice([(b"[", b"]"), (b'{"a":', b"}"), (b"- ", b""), (b"{a: ", b"}")])
+    if by.random() < 0.7 and (found := list(VALUE.finditer(data))):
+        place = by.choice(found)
+        inside = opening * depth + place[0] + closing * depth
+        return data[: place.start()] + inside + data[place.end() :]
+    return data[:place] + opening * depth + data[place:]
+
+
+def aliased(data, by):
+    """A text with aliases of aliases before it or in it, nine of each or a merge of them."""
+    levels, width = by.choice([1, 2, 5, 7, 30]), by.choice([2, 9])
+    names = [f"a{n}" for n in range(levels + 1)]
+    if by.random() < 0.3:
+        text = "- &a0 {k: v}\n" + "".join(
+            f"- &{one} {{<<: [{', '.join([f'*{last}'] * width)}], {one}: *{last}}}\n"
+            for last, one in pairwise(names)
+        )
+    else:
+        text = f"- &a0 [{', '.join(['x'] * width)}]\n" + "".join(
+            f"- &{one} [{', '.join([f'*{last}'] * width)}]\n" for last, one in pairwise(names)
+        )
+    row = f"- {{id: bomb, query: q, tags: *{names[-1]}}}\n"
+    return text.encode() + row.encode() + (b"" if by.random() < 0.5 else data)
+
+
+def encoded(data, by):
+    text = data.decode("utf-8", "replace")
+    kind = by.choice(["utf-16", "utf-32", "latin-1", "cp1252", "mark", "crlf", "cr", "nul"])
+    own = {
+        "mark": lambda: b"\xef\xbb\xbf" * by.choice([1, 2]) + data,
+        "crlf": lambda: data.replace(b"\n", b"\r\n"),
+        "cr": lambda: data.replace(b"\n", b"\r"),
+        "nul": lambda: data + b"\x00" * by.choice([1, 1000]),
+    }
+    return own[kind]() if kind in own else (text + "é").encode(kind, "replace")
+
+
+def empty(data, by):
+    nothing = [b"", b"\n", b" ", b"null", b"{}", b"[]", b"[null]", b"0", b'""', b"---\n", b"a,b\n"]
+    return by.choice(nothing)
+
+
+def untouched(data, by):
+    return data
+
+
+BYTES = (
+    [flipped] * 6 + [cut] * 3 + [doubled, left_out, swapped] * 2 + [odd_value] * 8 + [deep, empty]
+    + [aliased, encoded, untouched]
+)  # fmt: skip
+
+
+def mutated(one, by):
+    """The name of an attack, and the file's bytes after it."""
+    if one.records and by.random() < 0.3:
+        good = [changed(row, by) if by.random() < 0.6 else row for row in one.records]
+        if by.random() < 0.2:
+            good += [by.choice(good)] * by.choice([1, 5])
+        how = one.how if one.how in ("lines", "yaml") else "json"
+        one_value = good[0] if how == "json" and len(one.records) == 1 else good
+        try:
+            return "records", as_written(one_value, how)
+        except yaml.YAMLError:
+            return "records", as_written(good, "lines")
+    attack = by.choice(BYTES)
+    data = one.content
+    for _ in range(by.choice([1, 1, 1, 2])):
+        data = attack(data, by) if data else data
+    return attack.__name__, data
+
+
+def packed(data, by):
+    """The name of an attack on a compressed file, and its bytes."""
+    data = gzip.compress(data, 1)
+    kind = by.choice(["whole", "flipped", "cut", "tail", "twice", "bomb"])
+    if kind == "bomb" and by.random() < 0.1:
+        line = by.choice([b" ", b"\n", b"[", b'{"a": 1}\n', b"0", b"a,b\n"])
+        bomb = gzip.compress(line * (80 * MB // len(line)), 1)
+        return "gzip bomb", bomb
+    made = {
+        "flipped": flipped,
+        "cut": cut,
+        "tail": lambda data, by: data + by.randbytes(9),
+        "twice": lambda data, by: data * 2,
+    }
+    return f"gzip {kind}", made.get(kind, untouched)(data, by)
+
+
+# One round
+
+
+def check(found):
+    """Proper frames: names once, the values of each kind fit, every number is finite."""
+    if isinstance(found, (rs.Results, rs.Golden)):
+        frames = {one.name: getattr(found, one.name) for one in fields(found)}
+    else:
+        frames = {"documents": found} if isinstance(found, pd.DataFrame) else {}
+    for kind, frame in frames.items():
+        if frame is None:
+            continue
+        assert isinstance(frame, pd.DataFrame) and frame.columns.is_unique, kind
+        for name in frame.columns:
+            if is_float_dtype(frame[name].dtype):
+                assert not np.isinf(frame[name].to_numpy("float64", na_value=np.nan)).any(), name
+        if kind in KINDS and kind in ("runs", "responses", "hits", "queries", "targets"):
+            assert len(conform(frame, kind)) == len(frame)
+    if isinstance(found, rs.Results):
+        for text in found.runs.get("config", pd.Series(dtype="str")).dropna():
+            json.loads(text, parse_constant=lambda word: 1 / 0)
+
+
+def round_of(seed, cases, folder):
+    """Read one mutated file; return what was done to it, and what came of it."""
+    by = random.Random(seed)
+    name, one = cases[seed % len(cases)]
+    for file in sorted(folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    attack, data = mutated(one, by)
+    file, target = one.file, one.target or one.file
+    if (
+        by.random() < 0.1
+        and target == one.file
+        and not file.endswith(("db", "parquet", "eval", "system.yaml"))
+    ):
+        attack, data = packed(data, by)
+        file = target = f"{file}.gz"
+    for inner, content in (one.beside | {file: data}).items():
+        (folder / inner).parent.mkdir(exist_ok=True)
+        (folder / inner).write_bytes(content)
+    strict, form = by.random() < 0.5, one.format if by.random() < 0.7 else None
+    options = {"strict": strict} | ({"format": form} if form else {})
+    try:
+        found = one.load(folder / target, **options)
+    except rs.DataError as error:
+        named = error.file is not None and error.file.startswith(str(folder))
+        return name, attack, "refused" if named and error.found else f"no file named: {error}"
+    check(found)
+    if isinstance(found, rs.Results) and len(found.runs) == 1 and by.random() < 0.1:
+        return name, attack, saved(found, folder / "again")
+    return name, attack, "loaded"
+
+
+def saved(found, folder):
+    """What comes of saving a run that was read, and reading it again."""
+    try:
+        rs.RunStore(folder).save(found)
+    except rs.DataError:
+        return "loaded, not storable"
+    stored = rs.RunStore(folder).load()
+    assert len(stored.responses) == len(found.responses) and len(stored.hits) == len(found.hits)
+    if "config" in found.runs:
+        before, after = (
+            json.loads(one.runs["config"].iloc[0] or "null") for one in (found, stored)
+        )
+        assert before == after
+    return "loaded and stored"
+
+
+def work(first, n):
+    """Run rounds, and print one JSON line for each."""
+    cases = list(attacked())
+    resource.setrlimit(resource.RLIMIT_AS, (8192 * MB, 8192 * MB))  # the machine comes first
+    warnings.simplefilter("ignore")
+    with TemporaryDirectory() as made:
+        folder = Path(made) / "files"
+        folder.mkdir()
+        for seed in range(first, first + n):
+            begun = time.perf_counter()
+            try:
+                name, attack, outcome = round_of(seed, cases, folder)
+            except BaseException:
+                name, attack, outcome = cases[seed % len(cases)][0], "?", traceback.format_exc()
+            seconds = time.perf_counter() - begun
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            print(json.dumps([seed, name, attack, outcome, seconds, peak]), flush=True)
+
+
+# Rounds in a process of their own
+
+FINE = ("loaded", "refused", "loaded and stored", "loaded, not storable")
+
+
+def rounds(first, n):
+    """Yield (seed, reader, attack, outcome) of each round, in as many processes as it takes."""
+    seed = first
+    while seed < first + n:
+        last = seed
+        for seed, *row in _rounds_of_process(seed, min(2000, first + n - seed)):  # noqa: B020
+            last = seed + 1
+            yield seed, *row
+        seed = last
+
+
+def _rounds_of_process(first, n):
+    paths = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1])]
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(first), str(n)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "Agg"},
+    )  # fmt: skip
+    ready, rest, seed, before = selectors.DefaultSelector(), b"", first, 0
+    ready.register(process.stdout, selectors.EVENT_READ)
+    try:
+        while seed < first + n:
+            limit = MOST_SECONDS + (60 if seed == first else 0)  # at first it imports the package
+            data = os.read(process.stdout.fileno(), 1 << 16) if ready.select(limit) else None
+            if not data:
+                told = "hung" if data is None else f"died: {process.stderr.read()[-2000:].decode()}"
+                yield seed, "?", "?", told
+                return
+            *rows, rest = (rest + data).split(b"\n")
+            for row in rows:
+                seed, name, attack, outcome, seconds, peak = json.loads(row)
+                if seconds > MOST_SECONDS:
+                    outcome = f"took {seconds:.0f} s"
+                if peak > MOST_BYTES:  # of the process, so the rounds after it can't be told
+                    yield seed, name, attack, f"took {peak // MB} MB, {before // MB} before"
+                    return
+                before = peak
+                yield seed, name, attack, outcome
+                seed += 1
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_every_file_ends_in_finite_frames_or_in_an_error_that_names_it():
+    counts, faults = Counter(), []
+    for seed, name, attack, outcome in rounds(FIRST, times(600)):
+        if outcome not in FINE:
+            faults.append(f"round {seed}, {name}, {attack}: {outcome}")
+            outcome = "fault"
+        counts[f"inputs: {attack}", outcome] += 1
+    for (attack, outcome), n in sorted(counts.items()):
+        tally(attack, outcome, n)
+    by_outcome = Counter()
+    for (_, outcome), n in counts.items():
+        by_outcome[outcome] += n
+    # A harness whose files are all refused, or all read, would see nothing.
+    assert by_outcome["loaded"] > 0.1 * sum(by_outcome.values()), by_outcome
+    assert by_outcome["refused"] > 0.2 * sum(by_outcome.values()), by_outcome
+    assert not faults, f"{len(faults)} rounds\n" + "\n".join(faults[:20])
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]), int(sys.argv[2]))

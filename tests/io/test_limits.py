@@ -1,0 +1,211 @@
+"""Files that stand for more than they are, and numbers that no column can hold."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from conftest import hit, record
+
+import ragscore as rs
+from ragscore.golden.labelling.golden_text import GoldenFile
+from ragscore.io import arrow_lines, file_content
+from ragscore.io.source import parse_json
+
+
+def bomb(levels, width=9):
+    """A golden file whose last row's tags are `width ** (levels + 1)` texts."""
+    aliases = [f"- &a{n + 1} [{', '.join([f'*a{n}'] * width)}]\n" for n in range(levels)]
+    row = f"- {{id: q, query: q, tags: *a{levels}}}\n"
+    return f"- &a0 [{', '.join(['x'] * width)}]\n" + "".join(aliases) + row
+
+
+MERGES = "- &a0 {k: v}\n" + "".join(
+    f"- &a{n + 1} {{<<: [{', '.join([f'*a{n}'] * 9)}]}}\n" for n in range(8)
+)
+
+
+@pytest.mark.parametrize("text", [bomb(7), bomb(60), MERGES], ids=["nine", "endless", "merged"])
+@pytest.mark.parametrize(
+    "read", [rs.load_golden, lambda file: rs.load_golden(file, strict=False), GoldenFile]
+)
+def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, text, read):
+    (tmp_path / "g.yaml").write_text(text)
+    with pytest.raises(rs.DataError, match=r"stands for more than 1\d\d,\d\d\d values") as caught:
+        read(tmp_path / "g.yaml")
+    # 9 ** 5 texts are under 100,000, 9 ** 6 aren't: line 1 has 9 of them, line 5 has 9 ** 5.
+    assert caught.value.line == 6 and "*a" in caught.value.found
+    assert caught.value.file == str((tmp_path / "g.yaml").resolve())
+
+
+def test_aliases_that_many_queries_share_are_read(tmp_path):
+    shared = f"- &all {{id: q0, query: q, tags: &tags [{', '.join('abcdefgh')}]}}\n"
+    rows = "".join(f"- {{id: q{n}, query: q, tags: *tags}}\n" for n in range(1, 3000))
+    (tmp_path / "g.yaml").write_text(shared + rows)
+    with pytest.warns(UserWarning, match="no expectation"):
+        assert len(rs.load_golden(tmp_path / "g.yaml").tags) == 3000 * 8
+
+
+def test_max_bytes_none_lifts_the_limit_of_aliases(tmp_path):
+    text = "- {id: q0, query: q, x: &a0 [" + ", ".join("x" * 400) + "]}\n"
+    text += "- {id: q1, query: q, x: [" + ", ".join(["*a0"] * 400) + "]}\n"
+    (tmp_path / "g.yaml").write_text(text)
+    with pytest.raises(rs.DataError, match=r"g\.yaml:2: with alias \*a0 .* max_bytes=None"):
+        rs.load_golden(tmp_path / "g.yaml")
+    with pytest.warns(UserWarning, match="no expectation"):
+        assert len(rs.load_golden(tmp_path / "g.yaml", max_bytes=None).queries) == 2
+
+
+LINE = json.dumps(record("q", [hit("c", "d", 1)]))
+
+
+@pytest.mark.parametrize("from_bytes", [0, 1 << 30], ids=["fast", "by line"])
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, from_bytes):
+    monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
+    rows = [LINE.replace('"query_id": "q"', f'"query_id": "q{n}"') for n in range(2000)]
+    file = tmp_path / "per_query.jsonl.gz"
+    file.write_bytes(gzip.compress("\n".join(rows).encode()))
+    size, unpacked = file.stat().st_size, sum(map(len, rows))
+    monkeypatch.setattr(file_content, "RATIO", unpacked // size // 2)
+    with pytest.raises(rs.DataError, match=f"{size:,} bytes unpack to more than .* max_bytes=None"):
+        rs.load_results(file, max_bytes=1000)
+    assert len(rs.load_results(file).responses) == 2000  # under 64 MB, whatever the ratio
+    assert len(rs.load_results(file, max_bytes=None).responses) == 2000
+
+
+def test_gigabytes_of_one_byte_end_in_an_error_within_a_fraction_of_them(tmp_path):
+    with gzip.open(tmp_path / "g.jsonl.gz", "wb", compresslevel=1) as out:
+        for _ in range(300):
+            out.write(b" " * (1 << 20))
+    code = (
+        "import resource, ragscore as rs\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: rs.load_golden('g.jsonl.gz', 'golden')\n"
+        "except rs.DataError as error: print('unpack to more' in str(error))\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    is_refused, megabytes = run.stdout.split()
+    assert is_refused == "True" and int(megabytes) < 250  # 1 MB of it is 300 MB unpacked
+
+
+@pytest.mark.parametrize("from_bytes", [0, 1 << 30], ids=["fast", "by line"])
+def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, from_bytes):
+    monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
+    monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", 1000)
+    file = tmp_path / "per_query.jsonl"
+    long = json.dumps(record("long", [], query="x" * 5000))
+    file.write_text(f"{LINE}\n{long}\n")
+    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:2: a line of more than 4,000 bytes"):
+        rs.load_results(file, max_bytes=4000)
+    assert len(rs.load_results(file).responses) == 2
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "1"])
+def test_a_limit_is_a_whole_number_from_1_or_none(tmp_path, limit):
+    (tmp_path / "per_query.jsonl").write_text(LINE)
+    with pytest.raises(rs.DataError, match="max_bytes: found"):
+        rs.load_results(tmp_path / "per_query.jsonl", max_bytes=limit)
+
+
+TAG = "t" * 2_000_000
+LONG_IDS = {
+    "run.txt": f"q1 Q0 d1 1 1.5 t\nq1 Q0 d2 1 1.0 {TAG}\n",
+    "per_query.jsonl": f"{LINE}\n{json.dumps(record(TAG, []))}\n",
+    "hits.csv": f"query_id,doc_id,rank\nq,d,1\nq,{TAG[:70_000]},2\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("run.txt", ":2: tag: "), ("per_query.jsonl", ":2: query_id: "), ("hits.csv", ":3: doc_id: ")],
+)
+def test_an_endless_id_is_refused_at_its_line_and_field(tmp_path, name, place):
+    (tmp_path / name).write_text(LONG_IDS[name])
+    with pytest.raises(rs.DataError, match=r"characters: .* at most 65,536 characters") as caught:
+        rs.load_results(tmp_path / name)
+    assert place in str(caught.value) and len(str(caught.value)) < 500
+    assert len(rs.load_results(tmp_path / name, max_bytes=None).responses)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "place"),
+    [
+        (
+            "g.yaml",
+            "- id: a\n  query: q\n  size: 1:59:59" + ":59" * 3000,
+            r":3: size: .* is no int",
+        ),
+        ("g.yaml", "- id: a\n  query: q\n  size: 1.0e+999\n", r":3: size: .* is no float"),
+        ("g.yaml", "- id: a\n  query: q\n  size: -.inf\n", r":3: size: .* is no float"),
+        ("g.jsonl", '{"id": "a", "query": "q", "size": {"x": [1e999]}}', r":1: size.x: .*finite"),
+        ("g.jsonl", '{"id": "a", "query": "q", "size": -Infinity}', r":1: size: .*finite"),
+    ],
+)
+def test_numbers_that_overflow_are_refused_with_line_and_field(tmp_path, name, text, place):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(rs.DataError, match=place):
+        rs.load_golden(tmp_path / name)
+
+
+def test_infinite_scores_of_a_run_are_refused_in_every_format(tmp_path):
+    for name, text in {
+        "a.txt": "q Q0 d 1 1e999 t\n",
+        "a.csv": "query_id,doc_id,score\nq,d,1e999\n",
+        "a.json": '{"q": {"d": 1e999}}',
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(rs.DataError, match="finite") as caught:
+            rs.load_results(tmp_path / name)
+        assert caught.value.file == str(tmp_path / name)
+    frame = pd.DataFrame(
+        {"query_id": ["q", "q"], "doc_id": ["d", "e"], "score": [1.0, float("inf")]}
+    )
+    with pytest.raises(rs.DataError, match=r"frame:2: score: .* finite"):
+        rs.load_results(frame)
+
+
+def test_a_time_out_of_range_is_refused(tmp_path):
+    (tmp_path / "per_query.jsonl").write_text(LINE)
+    for time in ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2024-13-01"):
+        (tmp_path / "run.json").write_text(f'{{"run_id": "r",\n"created_at": "{time}"}}')
+        with pytest.raises(rs.DataError, match=r"run\.json:2: created_at: "):
+            rs.load_results(tmp_path / "per_query.jsonl")
+
+
+def test_a_description_comes_back_as_it_was_read(tmp_path):
+    # NaN is null, as everywhere; whole numbers of any length stay exact.
+    config = '{"k": 5, "t": NaN, "seed": 123456789012345678901234567890}'
+    (tmp_path / "per_query.jsonl").write_text(LINE)
+    (tmp_path / "run.json").write_text(
+        f'{{"run_id": "r", "config": {config}, "big": 1{"0" * 40}, "x": NaN}}'
+    )
+    first = rs.load_results(tmp_path / "per_query.jsonl")
+    wanted = {"k": 5, "t": None, "seed": 123456789012345678901234567890}
+    assert json.loads(first.runs["config"].iloc[0]) == wanted
+    rs.RunStore(tmp_path / "store").save(first)
+    stored = rs.RunStore(tmp_path / "store").load()
+    assert json.loads(stored.runs["config"].iloc[0]) == wanted
+    assert stored.runs["x_big.json"].tolist() == first.runs["x_big.json"].tolist()
+
+
+def test_an_infinite_number_in_a_description_is_refused_with_line_and_field(tmp_path):
+    (tmp_path / "per_query.jsonl").write_text(LINE)
+    (tmp_path / "run.json").write_text('{"run_id": "r",\n"config": {"k": {"deep": 1e999}}}')
+    with pytest.raises(rs.DataError, match=r"run\.json:2: config\.k\.deep: .* no finite number"):
+        rs.load_results(tmp_path / "per_query.jsonl")
+
+
+@pytest.mark.parametrize("depth", [101, 900, 100_000])
+def test_deep_json_is_refused_and_what_is_in_quotes_is_not_deep(depth):
+    for text in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth, "[" * depth):
+        with pytest.raises(RecursionError):
+            parse_json(text)
+    brackets = "[" * depth
+    assert parse_json(json.dumps({"a": brackets, "b": '"' + brackets + "\\"}))["a"] == brackets
+    assert parse_json("[" * 100 + "]" * 100)
+    assert len(parse_json(json.dumps([{"a": []}] * depth))) == depth
