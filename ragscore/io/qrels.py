@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.data import Golden, from_records
+from ragscore.frames.data import Golden, empty, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Codes
 from ragscore.io.file_content import read_text
@@ -181,6 +181,7 @@ class JudgedColumns:
                 "doc_id": doc_id,
             }
         )
+        targets = targets if len(targets) else empty("targets")  # as records of none are
         return Golden(queries=queries, targets=targets, problems=problems.frame())
 
 

@@ -739,7 +739,8 @@ def _report(
         return
     row = int(is_bad.argmax())
     value, n = column.iloc[row], int(is_bad.sum())
-    found = describe(float(value) if isinstance(value, float) else _plain(value))
+    is_infinite = isinstance(value, float) and np.isinf(value)  # which `_plain` refuses
+    found = describe(value if is_infinite else _plain(value))
     more = f" ({n} of {len(is_bad)} rows are like that)" if n > 1 else ""
     line = None if len(is_bad) != len(table) else _line(table, row)
     problems.add(f"found {found}{more}", line=line, field=str(column.name), allowed=allowed)
