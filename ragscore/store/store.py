@@ -20,9 +20,11 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.frames.errors import check_choice, name_list, names_of, plural
 from ragscore.frames.escaping import html_frame, html_text
 from ragscore.frames.verbs import Verb
+from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
+from ragscore.io.source import naming
 from ragscore.scoring.metrics import default_metrics
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profiles import Profile, find_profile
@@ -182,6 +184,7 @@ class RunStore:
         rule: Rule | None = None,
         profile: str | None = None,
         progress: bool | None = None,
+        max_bytes: int | None = MAX_BYTES,
         policies: Policies | None = None,
         **fields: Any,
     ) -> list[str]:
@@ -197,7 +200,7 @@ class RunStore:
         ----------
         path
             The run's file, or the folder it is in.
-        format, strict
+        format, strict, max_bytes
             As for `rs.load_results`. Lines that could not be read are `problems` of the run.
         golden, overwrite, text, rule, profile, policies, fields
             As for `save`. A rule of your own sees the hits of one part at a time.
@@ -221,7 +224,7 @@ class RunStore:
         """
         file = record_file(path, format)
         if file is None:
-            loaded = load_results(path, format=format, strict=strict)
+            loaded = load_results(path, format=format, strict=strict, max_bytes=max_bytes)
             return self.save(
                 loaded,
                 golden=golden,
@@ -233,7 +236,8 @@ class RunStore:
                 **fields,
             )
         choices = _choices(golden, text, profile, policies_of(policies, fields))
-        described, problems = begin_run(file, strict)
+        with size_limit(max_bytes), naming(file):
+            described, problems = begin_run(file, strict)
         run_id = str(described["run_id"])
         self._check_free([run_id], overwrite)
         self._make_folder()
@@ -241,7 +245,8 @@ class RunStore:
         write = partial(
             write_file, file=file, run=described, problems=problems, request=request, text=text
         )
-        put_run(self.root, run_id, partial(write, progress=progress), overwrite)
+        with size_limit(max_bytes):
+            put_run(self.root, run_id, partial(write, progress=progress), overwrite)
         return [run_id]
 
     def runs(self) -> pd.DataFrame:
