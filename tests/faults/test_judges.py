@@ -367,7 +367,8 @@ def test_a_disk_that_takes_no_more_loses_no_verdict(given, tmp_path, monkeypatch
             n = f"{len(n_fail)} new row"
             assert any(n in text and str(path) in text for text in said), f"seed {seed}"
             judged, _ = judge(data, server.url, cache=path)
-            assert points(judged) == POINTS and len(server.requests) == N + len(n_fail)
+            # A row of which only the line break is missing is whole as soon as the next begins.
+            assert points(judged) == POINTS and len(server.requests) <= N + len(n_fail)
         tally("judge: full disk", "kept")
 
 
