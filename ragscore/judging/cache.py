@@ -8,11 +8,9 @@ are stored. A key is a hash of everything that could change the reply.
 import hashlib
 import json
 import os
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +21,6 @@ from ragscore.frames.errors import plural, warn
 DEFAULT_CACHE = "~/.cache/ragscore/judge.jsonl"
 _HEADER: dict[str, Any] = {"ragscore": "replies to judges", "version": 1}
 _FIRST_LINE = f"\n{json.dumps(_HEADER)}\n".encode()
-_EARLIER = ".sqlite"  # what caches were before they were lines
 _LONGEST_LINE = 80_000_000  # bytes; no reply that is accepted fills more
 
 
@@ -80,7 +77,7 @@ class Cache:
             is_new = _FIRST_LINE.startswith(self._reading.read(len(_FIRST_LINE)))
             self._scan()
             if is_new and not self._is_cache:
-                self._append([_HEADER, *_earlier_rows(file)])
+                self._append([_HEADER])
                 self._scan()
         except OSError as error:
             raise DataError(
@@ -90,16 +87,12 @@ class Cache:
                 allowed="a file that can be read and written, or cache=None",
             ) from error
         if not self._is_cache:
-            self._reading.seek(0)
-            is_earlier = self._reading.read(15) == b"SQLite format 3"
             self.close()
             raise DataError(
-                "a cache of an earlier version" if is_earlier else "not a cache of replies",
+                "not a cache of replies",
                 file=file,
                 field="cache",
-                allowed=f"{file.with_suffix('.jsonl')}, which takes its replies over"
-                if is_earlier
-                else "another file, or cache=None",
+                allowed="another file, or cache=None",
             )
 
     def __enter__(self) -> "Cache":
@@ -245,16 +238,3 @@ def _row(line: bytes) -> tuple[str, CachedReply] | None:
     except (ValueError, TypeError, LookupError, RecursionError):
         pass
     return None
-
-
-def _earlier_rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the replies of a cache of an earlier version, a SQLite file of the same name."""
-    earlier = file.with_suffix(_EARLIER)
-    if earlier == file or not earlier.is_file():
-        return
-    try:
-        with closing(sqlite3.connect(f"{earlier.resolve().as_uri()}?mode=ro", uri=True)) as old:
-            for key, reply in old.execute("SELECT key, reply FROM replies"):
-                yield _content(key, CachedReply(**json.loads(reply)))
-    except (sqlite3.Error, ValueError, TypeError) as error:
-        warn(f"{earlier}: an earlier cache can't be read to its end ({error})")

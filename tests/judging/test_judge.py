@@ -6,9 +6,7 @@ What is sent, what is made of the replies, what is kept, and what is accounted f
 import asyncio
 import json
 import os
-import sqlite3
 import warnings
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -699,24 +697,6 @@ def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp
         and b"cheese" not in content.lower()
         and b"by its words" in content
     )
-
-
-def test_a_cache_of_an_earlier_version_is_taken_over(asked, server, tmp_path):
-    results, golden = asked()
-    rs.judge(results, golden, "abstention", endpoint(server), cache=tmp_path / "new.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().split("\n\n")[1:]]
-    names = ("text", "prompt_tokens", "completion_tokens")
-    with closing(sqlite3.connect(tmp_path / "c.sqlite")) as earlier, earlier:
-        earlier.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT) WITHOUT ROWID")
-        earlier.executemany(
-            "INSERT INTO replies VALUES (?, ?)",
-            [(row["key"], json.dumps(dict(zip(names, row["reply"], strict=True)))) for row in rows],
-        )
-    n = len(server.requests)
-    judged = rs.judge(results, golden, "abstention", endpoint(server), cache=tmp_path / "c.jsonl")
-    assert len(server.requests) == n and judged.ledger["n_cached"].sum() == 3
-    with pytest.raises(rs.DataError, match=r"an earlier version; .*c.jsonl, which takes its"):
-        rs.judge(results, golden, "abstention", endpoint(server), cache=tmp_path / "c.sqlite")
 
 
 def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
