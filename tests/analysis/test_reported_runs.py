@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from stored import stored_file
 
 import ragscore as rs
 from ragscore.analysis.leaderboard import Leaderboard
@@ -241,13 +242,15 @@ def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone,
     ):
         with pytest.raises(rs.DataError, match=r"dense.*\.parquet.*nor is any table.*metrics\(\)"):
             ask()
-    with pytest.raises(rs.DataError, match=r"dense.responses\.parquet.*only reported aggregates"):
+    with pytest.raises(
+        rs.DataError, match=r"dense.responses-\w+\.parquet.*only reported aggregates"
+    ):
         clone.evaluate(demo.golden).compare("dense", "hybrid")
 
 
 def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
-    (tmp_path / "store" / "hybrid" / "scores.parquet").unlink()
-    with pytest.raises(rs.DataError, match=r"hybrid.scores\.parquet.*save the run again"):
+    stored_file(clone, "hybrid", "scores").unlink()
+    with pytest.raises(rs.DataError, match=r"hybrid.scores-\w+\.parquet.*the run saved again"):
         clone.trend("mrr@10")
 
 

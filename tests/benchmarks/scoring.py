@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import ragscore as rs
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.process import PYTHON_VARIABLE, Measured, run_fresh
 from tests.benchmarks.table import Claim, Table, at_most, middle, number, of_times, power, seconds
@@ -141,7 +142,7 @@ def _one(
 
 def _floors(folder: Path, hits: int) -> list[Measured]:
     home = folder / str(hits) / "plain"
-    files = {FRAMES: home / "hits.parquet", STORE: home / "store" / "run" / "hits.parquet"}
+    files = {FRAMES: home / "hits.parquet", STORE: rs.RunStore(home / "store").files("hits")[0]}
     found = run_fresh(
         "tools", "floor", files={of: str(file) for of, file in files.items()}, columns=NEEDED
     )

@@ -55,7 +55,8 @@ def kept(clock: Clock, folder: str, n_queries: int, text: str) -> Measured:
         )
     results = as_results(hits, golden)
     with clock.stage("save"):
-        rs.RunStore(Path(folder) / text).save(results, text=text)
+        store = rs.RunStore(Path(folder) / text)
+        store.save(results, text=text)
     golden.queries.to_parquet(Path(folder) / "queries.parquet", index=False)
     golden.targets.to_parquet(Path(folder) / "targets.parquet", index=False)
     in_memory = (
@@ -63,7 +64,7 @@ def kept(clock: Clock, folder: str, n_queries: int, text: str) -> Measured:
     )
     return {
         "hits": len(hits),
-        "bytes": (Path(folder) / text / "run" / "hits.parquet").stat().st_size,
+        "bytes": Path(store.files("hits")[0]).stat().st_size,
         "in_memory": int(in_memory),
     }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stored import stored_file, stored_run
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
@@ -195,13 +196,14 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
     few = RELABELLED
     for name in few:
         shutil.copytree(store.path(name), tmp_path / name)
-        (tmp_path / name / "golden.parquet").unlink()
-    described = {name: (tmp_path / name / "run.json").read_text() for name in few}
+        stored_file(rs.RunStore(tmp_path), name, "golden").unlink()
+    before = {name: stored_run(store, name).described | {"ragscore": 0} for name in few}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "VARIATIONS", [by_id[name] for name in few])
         history.refresh_history(tmp_path, DEMO / "golden.yaml")
-    assert {name: (tmp_path / name / "run.json").read_text() for name in few} == described
-    assert rs.RunStore(tmp_path).golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
+    again = rs.RunStore(tmp_path)
+    assert {name: stored_run(again, name).described | {"ragscore": 0} for name in few} == before
+    assert again.golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
 
 
 def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):

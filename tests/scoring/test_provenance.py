@@ -4,7 +4,6 @@ Each component is told by itself, and what different ones measured is not set si
 asked.
 """
 
-import json
 import warnings
 from dataclasses import fields, replace
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from stored import describe, described
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
@@ -287,10 +287,11 @@ def test_a_run_of_an_older_store_contradicts_nothing(runs, tmp_path):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, golden, match="doc")
-    file = tmp_path / "store" / "b" / "run.json"
-    content = json.loads(file.read_text())
-    del content["scoring"]["provenance"], content["scoring"]["policies"]
-    file.write_text(json.dumps(content))
+
+    def forget(run):
+        del run["scoring"]["provenance"], run["scoring"]["policies"]
+
+    describe(store.root, "b", forget)
     assert len(store.scores()) == 6 and set(store.provenance()["run_id"]) == {"a"}
 
 
@@ -298,11 +299,12 @@ def test_runs_without_a_provenance_are_told_apart_by_the_hash_of_their_golden_se
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, replace(golden, targets=golden.targets.iloc[1:]))
+
+    def forget(run):
+        del run["scoring"]["provenance"]
+
     for name in ("b", "a"):  # first one of them, then both
-        file = tmp_path / "store" / name / "run.json"
-        content = json.loads(file.read_text())
-        del content["scoring"]["provenance"]
-        file.write_text(json.dumps(content))
+        describe(store.root, name, forget)
         with pytest.raises(
             rs.DataError,
             match=(
@@ -324,7 +326,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
     results = rs.load_results(write_run("a", CITED[:2]))
     store.save(results, golden=golden, match="doc", **policies)
-    stored = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
+    stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == {
         field.name for field in fields(rs.Policies)
     }
@@ -332,7 +334,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     assert before == [1, 1, 0]  # the third was never asked: missing="zero"
     store.refresh(golden)
     assert store.scores(["hit@1"])["hit@1"].tolist() == before
-    assert json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"] == stored
+    assert described(store, "a")["scoring"] == stored
 
 
 def test_ignoring_what_is_no_component_is_an_error(runs):

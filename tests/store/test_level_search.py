@@ -6,6 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import answer, hit, record
+from stored import put_table, stored_file
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -173,8 +174,8 @@ def test_hits_are_looked_at_where_statistics_dont_tell_the_level(
         and looked_at(kept, chunk, monkeypatch) == 1
         and looked_at(kept, doc, monkeypatch, collapse="doc") == 1
     )
-    file = kept.path("a") / "hits.parquet"
-    pq.write_table(pq.read_table(file), file, write_statistics=False)
+    table = pq.read_table(stored_file(kept, "a", "hits"))
+    put_table(kept, "a", "hits", table, write_statistics=False)
     assert set(statistics_of(open_catalogue(kept.root).stored["a"], "hits").values()) == {None}
     assert looked_at(kept, doc, monkeypatch) == 1
     found, expected = levels_of(kept, doc, monkeypatch)

@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from conftest import answer, hit, record
+from stored import edit_table, put_file, stored_file
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -111,57 +111,62 @@ def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
 def test_tables_that_another_program_wrote_are_read_one_by_one(several):
     expected = one_by_one(several)
     for name in "ad":
-        file = several.path(name) / "hits.parquet"
-        table = pq.read_table(file)
-        pq.write_table(
-            table.set_column(
-                table.schema.get_field_index("run_id"), "run_id", pa.array([name] * len(table))
-            ),
-            file,
-        )
+        edit_table(several, name, "hits", of_text(name))
     assert_same(several.load(), expected)
 
 
-def change(file, edit):
-    table = pq.read_table(file)
-    pq.write_table(edit(table), file)
+def of_text(run_id):
+    """Makes run_id plain text, as other programs write it."""
+
+    def edit(table):
+        at = table.schema.get_field_index("run_id")
+        return table.set_column(at, "run_id", pa.array([run_id] * len(table)))
+
+    return edit
 
 
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
         (
-            lambda file: change(file, lambda table: table.drop_columns(["run_id"])),
-            r"b/hits.parquet: hits: columns \['run_id'\] are missing",
+            lambda store: edit_table(store, "b", "hits", lambda one: one.drop_columns(["run_id"])),
+            r"b/hits-\w+\.parquet: hits: columns \['run_id'\] are missing",
         ),
         (
-            lambda file: change(
-                file, lambda table: table.set_column(0, "run_id", pa.array(["z"] * len(table)))
-            ),
+            lambda store: edit_table(store, "b", "hits", of_text("z")),
             "hits: run_id 'z' is not in the runs frame; one of b",
         ),
-        (lambda file: file.write_bytes(b"PAR1"), "b/hits.parquet: not a readable Parquet file"),
         (
-            lambda file: change(file, lambda table: table.drop_columns(["rank"])),
-            r"b/hits.parquet: hits: columns \['rank'\] are missing",
+            lambda store: put_file(store, "b", "hits", b"PAR1"),
+            r"b/hits-\w+\.parquet: not a readable Parquet file",
         ),
         (
-            lambda file: (file.parent / "responses.parquet").unlink(),
-            "b/responses.parquet: the file is not there",
+            lambda store: stored_file(store, "b", "hits").write_bytes(b"PAR1"),
+            r"b/hits-\w+\.parquet: damaged since it was written",
+        ),
+        (
+            lambda store: edit_table(store, "b", "hits", lambda one: one.drop_columns(["rank"])),
+            r"b/hits-\w+\.parquet: hits: columns \['rank'\] are missing",
+        ),
+        (
+            lambda store: stored_file(store, "b", "responses").unlink(),
+            r"b/responses-\w+\.parquet: the file is not there",
         ),
     ],
-    ids=["no run_id", "another run's", "not Parquet", "no rank", "no responses"],
+    ids=["no run_id", "another run's", "not Parquet", "damaged", "no rank", "no responses"],
 )
 def test_a_table_that_cant_be_read_is_named(several, break_it, message):
-    break_it(several.path("b") / "hits.parquet")
+    break_it(several)
     with pytest.raises(rs.DataError, match=message):
         several.load()
 
 
 def test_columns_that_the_kind_doesnt_know_are_left_out(several):
     expected = one_by_one(several)
-    change(
-        several.path("a") / "hits.parquet",
+    edit_table(
+        several,
+        "a",
+        "hits",
         lambda table: table.append_column("unheard_of", pa.array(np.zeros(len(table)))),
     )
     assert_same(several.load(), expected)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -10,10 +11,20 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import (
+    describe,
+    described,
+    named_by,
+    put_file,
+    put_table,
+    stored_file,
+    stored_run,
+)
 
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.summary import summarize
+from ragscore.store import draft
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:
@@ -180,9 +191,26 @@ def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
         store.save(results)
     store.save(results, golden=golden, overwrite=True)
     assert len(store.scores(["mrr"])) == 6
-    assert not [
-        path for path in tmp_path.iterdir() if path.name.startswith((".staging", ".replaced"))
-    ]
+    assert not list(tmp_path.rglob(".staging*"))
+
+
+def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_step(
+    pair, tmp_path, monkeypatch
+):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select("a"), golden=golden)
+    reader, old = stored_run(store, "a"), set(store.path("a").iterdir())
+    store.save(results.select("a"), overwrite=True)
+    assert named_by(store, "a") == ["hits", "responses"]
+    assert set(store.path("a").iterdir()) >= old  # run.json and the tables of both
+    assert reader.table("scores").read_bytes()[:4] == b"PAR1"
+    monkeypatch.setattr(draft, "KEPT_FOR_READERS", timedelta(0))
+    store.save(results.select("a"), overwrite=True)
+    assert {file.name for file in store.path("a").iterdir()} == {
+        "run.json",
+        *(entry.name for entry in stored_run(store, "a").entries.values()),
+    }
 
 
 def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
@@ -195,10 +223,12 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", crash)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(
+        rs.DataError, match=r"could not be written \(disk full\); the a saved before is as it was"
+    ):
         store.save(results, golden=golden, overwrite=True)
     monkeypatch.undo()
-    assert store.runs()["run_id"].tolist() == ["a", "b"]  # half a run in .staging-a is none
+    assert store.runs()["run_id"].tolist() == ["a", "b"]
     pd.testing.assert_frame_equal(store.scores(), before)
     store.save(results, golden=golden, overwrite=True)
 
@@ -207,7 +237,7 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden)
-    text = (tmp_path / "a" / "metrics.json").read_text()
+    text = stored_file(store, "a", "metrics").read_text()
     content = json.loads(text)
     assert (
         "NaN" not in text
@@ -236,10 +266,7 @@ def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golde
     assert store.refresh(relabelled, runs="a") == ["a"] and store.refresh(relabelled) == ["a", "b"]
     means = store.metrics().query("metric == 'hit@1'").set_index("run_id")["mean"]
     assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
-    assert (
-        json.loads((tmp_path / "a" / "run.json").read_text())["golden_hash"]
-        == relabelled.golden_hash
-    )
+    assert described(store, "a")["golden_hash"] == relabelled.golden_hash
 
 
 def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
@@ -468,35 +495,115 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     store = rs.RunStore(tmp_path)
     store.save(results.select(["a"]), golden=golden)
     store.save(results.select(["b"]), golden=golden, rule=by_hidden_word)
-    before = (tmp_path / "a" / "metrics.json").stat().st_mtime_ns
+    before = sorted(tmp_path.rglob("*")), stored_run(store, "a")
     with pytest.raises(rs.DataError, match="b was scored by the rule by_hidden_word#"):
         store.refresh(golden)
-    assert (tmp_path / "a" / "metrics.json").stat().st_mtime_ns == before
+    assert (sorted(tmp_path.rglob("*")), stored_run(store, "a")) == before
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
+def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0], golden=pair[1])
+    (tmp_path / "a" / "run.json").write_bytes(content)
+    with pytest.raises(rs.DataError, match=r"a/run.json: without its checksum.*runs that a store"):
+        store.runs()
+    store.save(pair[0].select("a"), overwrite=True)
+    assert store.runs()["run_id"].tolist() == ["a", "b"]
+
+
+def test_a_description_changed_by_hand_is_refused(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0], golden=pair[1])
+    file = tmp_path / "a" / "run.json"
+    file.write_text(file.read_text().replace('"eval_k": 10', '"eval_k": 20'))
+    with pytest.raises(rs.DataError, match=r"a/run.json: damaged .* changed by hand"):
+        store.runs()
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "read", "message"),
+    ("changed", "message"),
     [
-        ("run.json", b"{", "runs", "run.json: not valid JSON"),
-        ("run.json", b"\xff", "runs", "run.json: not valid JSON"),
-        ("run.json", b"[]", "runs", "run.json: not a JSON object"),
-        ("run.json", b"{}", "runs", "run.json: run_id: the field is missing"),
-        ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
-        ("hits.parquet", b"", "load", "hits.parquet: not a readable Parquet file"),
-        ("responses.parquet", None, "load", "responses.parquet: .*not there"),
-        ("scores.parquet", b"x", "scores", "scores.parquet: not a readable Parquet file"),
-        ("metrics.json", b"{", "metrics", "metrics.json: not valid JSON"),
-        ("metrics.json", b"{}", "metrics", "metrics.json: .*metrics"),
-        ("metrics.json", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics",
-        "metrics.json: metrics"),
+        ({"system": "s"}, "run.json: run_id: the field is missing"),
+        ({"run_id": "a", "ragscore": {}}, "run.json: ragscore.files: names no files"),
+        ({"run_id": "a", "ragscore": {"files": {"hits": "h"}}}, "run.json: ragscore.files: names"),
+        ({"run_id": "a", "ragscore": {"files": {"scores": {"name": "scores-0123456789ab.parquet",
+        "size": 1, "crc32": "0"}}}}, "run.json: ragscore.files.responses: the run has no resp"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_of_the_store_is_named(pair, tmp_path, name, content, read, message):
+def test_a_description_that_no_store_writes_is_named(pair, tmp_path, changed, message):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]))
+    describe(tmp_path, "a", lambda _: changed)
+    with pytest.raises(rs.DataError, match=message):
+        store.load()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("../../other", "load"), ("/etc/hosts", "load"), ("a/hits-0123456789ab.parquet", "load"),
+     ("hits-0123456789ab.parquet\n", "load"), ("run.json", "files")],
+)  # fmt: skip
+def test_a_name_that_no_store_gives_a_file_is_refused(pair, tmp_path, name, read):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]))
+    describe(tmp_path, "a", lambda run: run["ragscore"]["files"]["hits"].update(name=name))
+    with pytest.raises(rs.DataError, match=r"ragscore.files.hits.name: found .*; the name of a"):
+        store.load() if read == "load" else store.files("hits")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "read"),
+    [
+        ("hits", b"PAR1 no", "load"),
+        ("hits", b"", "load"),
+        ("scores", b"x", "scores"),
+        ("metrics", b"{", "metrics"),
+        ("golden", b"PAR1", "golden_changes"),
+    ],
+)
+def test_a_damaged_file_of_the_store_is_named(pair, tmp_path, kind, content, read):
+    """Before it is parsed, and with what else of the run is sound."""
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results.select(["a"]), golden=golden)
-    file = tmp_path / "a" / name
-    file.unlink() if content is None else file.write_bytes(content)
+    stored_file(store, "a", kind).write_bytes(content)
+    others = ", ".join(one for one in stored_run(store, "a").entries if one != kind)
+    with pytest.raises(
+        rs.DataError,
+        match=rf"{kind}-\w+\.\w+: damaged since it was written: {len(content)} bytes of [\d,]+;"
+        rf" sound beside it: {others}; a sound copy of the file, or the run saved again",
+    ):
+        getattr(store, read)(*(("a", "a") if read == "golden_changes" else ()))
+
+
+def test_a_file_that_is_gone_is_named(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]))
+    stored_file(store, "a", "responses").unlink()
+    with pytest.raises(
+        rs.DataError, match=r"responses-\w+\.parquet: the file is not there; a copy"
+    ):
+        store.load()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "read", "message"),
+    [
+        ("hits", b"PAR1 no", "load", r"hits-\w+\.parquet: not a readable Parquet file"),
+        ("hits", b"", "load", r"hits-\w+\.parquet: not a readable Parquet file"),
+        ("scores", b"x", "scores", r"scores-\w+\.parquet: not a readable Parquet file"),
+        ("metrics", b"{", "metrics", r"metrics-\w+\.json: not valid JSON"),
+        ("metrics", b"{}", "metrics", r"metrics-\w+\.json: metrics"),
+        ("metrics", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics",
+        r"metrics-\w+\.json: metrics"),
+    ],
+)  # fmt: skip
+def test_a_sound_file_that_holds_no_table_is_named(pair, tmp_path, kind, content, read, message):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select(["a"]), golden=golden)
+    put_file(store, "a", kind, content)
     with pytest.raises(rs.DataError, match=message):
         getattr(store, read)()
 
@@ -504,8 +611,19 @@ def test_a_damaged_file_of_the_store_is_named(pair, tmp_path, name, content, rea
 def test_a_parquet_file_of_other_columns_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0].select(["a"]))
-    pd.DataFrame({"run_id": ["a"], "rank": ["first"]}).to_parquet(tmp_path / "a" / "hits.parquet")
-    with pytest.raises(rs.DataError, match=r"hits.parquet.*columns \['query_id'\] are missing"):
+    put_table(store, "a", "hits", pd.DataFrame({"run_id": ["a"], "rank": ["first"]}))
+    with pytest.raises(
+        rs.DataError, match=r"hits-\w+\.parquet.*columns \['query_id'\] are missing"
+    ):
+        store.load()
+
+
+def test_a_table_rewritten_by_another_program_under_its_name_is_refused(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]))
+    file = stored_file(store, "a", "hits")
+    pd.read_parquet(file).to_parquet(file)
+    with pytest.raises(rs.DataError, match=r"hits-\w+\.parquet: damaged since it was written"):
         store.load()
 
 
@@ -545,7 +663,7 @@ def test_a_config_that_is_plain_text_is_kept_as_it_is(pair, tmp_path):
     results = pair[0].select(["a"])
     store = rs.RunStore(tmp_path)
     store.save(replace(results, runs=results.runs.assign(config="k = 5")))
-    assert json.loads((tmp_path / "a" / "run.json").read_text())["config"] == "k = 5"
+    assert described(store, "a")["config"] == "k = 5"
     assert store.load().runs["config"].tolist() == ['"k = 5"']  # as JSON, which says the same
 
 
@@ -581,7 +699,7 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
     assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
         ["mrr"]
     ).loc["e", "mrr"].tolist() == [1, 1]
-    made = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
+    made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
         "errors": "exclude",
@@ -594,10 +712,8 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "judged_only": False,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
-    assert (
-        json.loads((tmp_path / "store" / "a" / "metrics.json").read_text())["policies"]["collapse"]
-        == "doc"
-    )
+    metrics = json.loads(stored_file(store, "a", "metrics").read_text())
+    assert metrics["policies"]["collapse"] == "doc"
 
 
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
@@ -631,14 +747,11 @@ def test_a_run_stored_without_its_policies_had_the_defaults(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
     store.save(results.select("a"), golden=golden)
-    file = tmp_path / "a" / "run.json"
-    described = json.loads(file.read_text())
-    described["scoring"] = {
-        name: value
-        for name, value in described["scoring"].items()
-        if name not in ("policies", "profile")
-    }
-    file.write_text(json.dumps(described))
+
+    def forget(run):
+        del run["scoring"]["policies"], run["scoring"]["profile"]
+
+    describe(tmp_path, "a", forget)
     assert store.scores(["mrr"], collapse="none", profile=None).loc["q", "mrr"] == 1 / 3
     assert store.refresh(golden) == ["a"]
 
@@ -652,7 +765,7 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
         rs.score(results, golden, profile="rig"),
         check_categorical=False,
     )
-    made = json.loads((tmp_path / "a" / "run.json").read_text())["scoring"]
+    made = described(store, "a")["scoring"]
     assert made["profile"] == "rig" and (
         made["policies"]["match"],
         made["policies"]["empty_gold"],

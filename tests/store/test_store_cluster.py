@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stored import put_file, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.store import tables as run_tables
@@ -85,8 +86,7 @@ def large(tmp_path_factory):
             rs.Results(runs=pd.DataFrame({"run_id": ["big"]}), responses=responses, hits=hits),
             text="full",
         )
-    file = store.path("big") / "hits.parquet"
-    with pq.ParquetFile(file) as source:
+    with pq.ParquetFile(stored_file(store, "big", "hits")) as source:
         schema, groups = (
             source.schema_arrow,
             [source.read_row_group(n) for n in range(source.num_row_groups)],
@@ -96,7 +96,8 @@ def large(tmp_path_factory):
             for name, value in source.metadata.metadata.items()
             if name in (RESPONSES_KEY, LENGTHS_KEY)
         }
-    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for group in groups:
             at = schema.get_field_index("text")
             text = pa.array(["x" * TEXT], schema.field(at).type).take(
@@ -104,6 +105,7 @@ def large(tmp_path_factory):
             )
             writer.write_table(group.set_column(at, schema.field(at), text))
         writer.add_key_value_metadata(notes)
+    put_file(store, "big", "hits", bytes(sink.getvalue()))
     return store, golden
 
 
@@ -141,7 +143,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
         golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
     )
     monkeypatch.undo()
-    with pq.ParquetFile(store.path("big") / "hits.parquet") as file:
+    with pq.ParquetFile(stored_file(store, "big", "hits")) as file:
         texts = file.metadata.num_rows * TEXT
     assert texts > MEMORY_LIMIT > max(client.run(peak_memory).values())
     numbers = scores.select_dtypes("float64").to_numpy().nbytes
@@ -155,12 +157,11 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
 
 def without_texts(store):
     """The results without what would not fit."""
-    folder = store.path("big")
     hits = pd.read_parquet(
-        folder / "hits.parquet", columns=["run_id", "query_id", "rank", "doc_id"]
+        stored_file(store, "big", "hits"), columns=["run_id", "query_id", "rank", "doc_id"]
     )
     return rs.Results(
-        runs=store.runs(), responses=pd.read_parquet(folder / "responses.parquet"), hits=hits
+        runs=store.runs(), responses=stored_table(store, "big", "responses"), hits=hits
     )
 
 

@@ -14,13 +14,21 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
+from stored import (
+    compact_file,
+    describe,
+    described,
+    edit_table,
+    parquet_bytes,
+    put_compact,
+    stored_file,
+)
 
 import ragscore as rs
 from ragscore.store import compact
 from ragscore.store import runs as stored
 from ragscore.store.catalogue import open_catalogue
-from ragscore.store.parquet import write_parquet
-from ragscore.store.run_cache import CACHE_KEY, load_cache
+from ragscore.store.run_cache import CACHE_KEY, COMPACT_FILE, load_cache
 from ragscore.store.runs import stored_runs
 
 
@@ -62,7 +70,7 @@ def store(request, tmp_path):
 def copied(store, kind="scores"):
     """Which runs are read from the compact file."""
     there = open_catalogue(store.root)
-    return sorted(compact.valid_rows(there, kind, list(there.stored)))
+    return sorted(compact.valid_rows(there, kind, list(there.stored))[1])
 
 
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
@@ -142,7 +150,7 @@ def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
 ):
     """Citations were replaced.
 
-    Run.json says the same of golden set, judges and fields, the scores are others.
+    Run.json says the same of golden set, judges and fields; only the files that it names differ.
     """
     records = [{**one, "answer": answer("text", paths=["docs/elsewhere.md"])} for one in RUN_A]
     results = rs.load_results(write_run("run 1", records))
@@ -151,10 +159,12 @@ def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
     assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 0 and copied(
         store
     ) == ["run 1"]
-    described = stored_runs(store.root)[0].digest
+    (before,) = stored_runs(store.root)
     store.add("run 1", citations=results.citations.assign(path="docs/d1.md"), overwrite=True)
     store.refresh(golden)
-    assert stored_runs(store.root)[0].digest == described and copied(store) == []
+    (after,) = stored_runs(store.root)
+    assert before.described | {"ragscore": 0} == after.described | {"ragscore": 0}
+    assert after.digest != before.digest and copied(store) == []
     assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 1
 
 
@@ -205,9 +215,9 @@ def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
     for name in ("run 6", "run 4"):
-        (tmp_path / name / "scores.parquet").write_bytes(b"damaged")
+        stored_file(store, name, "scores").write_bytes(b"damaged")
     assert store.scores("mrr", runs=store.find(system="dense"))["run_id"].nunique() == 3
-    with pytest.raises(rs.DataError, match="not a readable Parquet file"):
+    with pytest.raises(rs.DataError, match=r"run 6/scores-\w+\.parquet: damaged since"):
         store.scores("mrr")
 
 
@@ -222,11 +232,13 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path / "s")
     store.save(runs(), golden=golden)
     expected = store.scores("mrr").groupby("system")["mrr"].mean().to_dict()
-    store.compact()
-    sql = f"SELECT system, avg(mrr) FROM '{tmp_path}/s/scores.parquet' GROUP BY system"
+    told = store.compact()
+    (scores,) = told["file"][told["table"] == "scores"].unique()
+    assert scores == str(compact_file(store, "scores"))
+    sql = f"SELECT system, avg(mrr) FROM '{scores}' GROUP BY system"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
-    joined = f"""SELECT system, avg(mrr) FROM '{tmp_path}/s/*/scores.parquet'
-        JOIN (SELECT run_id, system FROM '{tmp_path}/s/runs.parquet') USING (run_id)
+    joined = f"""SELECT system, avg(mrr) FROM read_parquet({store.files("scores")})
+        JOIN (SELECT run_id, system FROM '{compact_file(store, "runs")}') USING (run_id)
                  WHERE system = 'dense' GROUP BY system"""
     assert dict(duckdb.sql(joined).fetchall()) == pytest.approx({"dense": expected["dense"]})
     read = (
@@ -234,10 +246,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     )
     assert read == pytest.approx(store.scores("mrr")["mrr"].mean())
     by_system = (
-        polars.scan_parquet(tmp_path / "s" / "scores.parquet")
-        .group_by("system")
-        .agg(polars.col("mrr").mean())
-        .collect()
+        polars.scan_parquet(scores).group_by("system").agg(polars.col("mrr").mean()).collect()
     )
     assert dict(by_system.iter_rows()) == pytest.approx(expected)
     (hits,) = duckdb.sql(
@@ -270,7 +279,9 @@ def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
     store.save(results.select("run 1"), golden=golden)
     store.save(results.select("run 2"))
     (file,) = store.files("scores")
-    assert "run 1/" in file and file.endswith("scores.parquet") and len(store.files("hits")) == 2
+    (run,) = (one for one in stored_runs(store.root) if one.run_id == "run 1")
+    assert file == str(run.table("scores")) and "run 1/scores-" in file
+    assert len(store.files("hits")) == 2
 
 
 def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, monkeypatch):
@@ -278,7 +289,7 @@ def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, 
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
     store.compact()
-    metadata = pq.ParquetFile(tmp_path / "scores.parquet").metadata
+    metadata = pq.ParquetFile(compact_file(store, "scores")).metadata
     assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [6, 6, 6]
 
 
@@ -295,14 +306,6 @@ def opened(root):
     return [call.args[1] for call in reader.call_args_list]
 
 
-def change(run, **values):
-    """Rewrite fields of a stored run's run.json."""
-    file = run / "run.json"
-    file.write_text(
-        json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8"
-    )
-
-
 def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
@@ -311,7 +314,7 @@ def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_
         {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}},
     ]
     for name, values in zip(("run 2", "run 5"), own, strict=True):
-        change(tmp_path / name, **values)
+        describe(tmp_path, name, lambda run, values=values: run | values)
     expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
     store.compact()
     for run in tmp_path.glob("run */run.json"):
@@ -332,11 +335,11 @@ def test_a_cached_run_is_scored_anew_from_its_description(runs, golden, tmp_path
     store.save(runs(2), golden=golden, text="full")
     store.compact()
     anew = rs.RunStore(tmp_path)
-    before = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
+    before = described(store, "run 1")
     assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == [
         "run 1"
     ]
-    after = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
+    after = described(store, "run 1")
     assert (
         after.keys() == before.keys()
         and after["text"] == "full"
@@ -356,9 +359,9 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
     os.utime(file, ns=(second, second))
     store.compact()
     before = store.scores("mrr")
-    written = file.read_bytes()
-    file.write_bytes(written.replace(b'"dense"', b'"other"'))
-    assert file.stat().st_size == len(written)
+    size = file.stat().st_size
+    describe(tmp_path, "run 1", lambda run: run | {"system": "other"})
+    assert file.stat().st_size == size
     os.utime(file, ns=(second, second + 1))
     for one in (rs.RunStore(tmp_path), store):
         assert set(one.scores("mrr")["system"]) == {"bm25", "other"} and set(before["system"]) == {
@@ -383,14 +386,15 @@ def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tm
 
 @pytest.mark.parametrize(
     "garbage",
-    ["no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],
+    ["damaged", "no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],
 )
 def test_a_cache_that_cannot_be_understood_is_none(runs, golden, tmp_path, settled, garbage):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
     store.compact()
     expected = store.scores()
-    cache = json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[CACHE_KEY])
+    table = pq.read_table(compact_file(store, "runs"))
+    cache = json.loads(pq.read_metadata(compact_file(store, "runs")).metadata[CACHE_KEY])
     assert len(cache["scorings"]) == 1 and opened(tmp_path) == []
     stamp, digest, described = cache["runs"]["run 1"]
     spoilt = {
@@ -398,15 +402,14 @@ def test_a_cache_that_cannot_be_understood_is_none(runs, golden, tmp_path, settl
         "no scoring": cache | {"runs": {"run 1": [stamp, digest, described | {"scoring": 1}]}},
         "scoring is text": cache | {"scorings": ["text"]},
     }  # fmt: skip
-    if garbage == "no parquet":
-        (tmp_path / "runs.parquet").write_bytes(b"garbage")
+    if garbage == "damaged":
+        compact_file(store, "runs").write_bytes(b"garbage")
+    elif garbage == "no parquet":
+        put_compact(store, "runs", b"garbage")
     else:
         text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
-        write_parquet(
-            tmp_path / "runs.parquet",
-            store.runs(),
-            notes={CACHE_KEY: text} if garbage != "none" else {},
-        )
+        notes = {CACHE_KEY: text} if garbage != "none" else {}
+        put_compact(store, "runs", parquet_bytes(table.replace_schema_metadata(notes)))
     assert opened(tmp_path) == ["run 1", "run 2"]
     pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
 
@@ -415,8 +418,7 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
     store = rs.RunStore(tmp_path)
     store.save(runs(3), golden=golden)
     for name in ("run 1", "run 3"):
-        file = tmp_path / name / "scores.parquet"
-        pq.write_table(pq.read_table(file).slice(0, 0), file)
+        edit_table(store, name, "scores", lambda table: table.slice(0, 0))
     (tmp_path / "note.txt").write_text("no run")
     (tmp_path / "empty").mkdir()
     expected = store.scores(["mrr", "hit@1"])
@@ -427,8 +429,7 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
     assert copied(store) == ["run 1", "run 2", "run 3"]
     for asked in (None, ["run 1"], ["run 3", "run 2"], ["run 1", "run 3"]):
         found = store.scores(["mrr", "hit@1"], asked)
-        shutil.copy(tmp_path / "scores.parquet", tmp_path / "aside")
-        (tmp_path / "scores.parquet").unlink()
+        (tmp_path / COMPACT_FILE).rename(tmp_path / "aside")
         pd.testing.assert_frame_equal(found, store.scores(["mrr", "hit@1"], asked))
-        shutil.move(tmp_path / "aside", tmp_path / "scores.parquet")
+        (tmp_path / "aside").rename(tmp_path / COMPACT_FILE)
     assert rs.RunStore(tmp_path / "nowhere").runs().empty

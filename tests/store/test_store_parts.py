@@ -10,9 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import answer, hit, record
+from stored import edit_table, put_file, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.frames.data import from_records
@@ -237,19 +239,20 @@ def test_batches_hold_no_more_scores_than_a_golden_set_or_run_of_many_questions_
 
 
 def test_a_part_reads_its_own_row_groups_only(varied):
+    """The first group is none; whoever wrote the file has summed it all the same."""
     store, _ = varied
-    there = open_catalogue(store.root)
-    file = store.path("a") / "hits.parquet"
-    parts = parts_of(there.stored["a"], there.table.iloc[:1], 4)
+    file = stored_file(store, "a", "hits")
     groups = pq.ParquetFile(file).metadata
-    assert groups.num_row_groups == 8 and len(parts) >= 8
     written = bytearray(file.read_bytes())
     begin, end = (
         groups.row_group(0).column(0).dictionary_page_offset,
         groups.row_group(1).column(0).dictionary_page_offset,
     )
     written[begin:end] = bytes(end - begin)
-    file.write_bytes(bytes(written))
+    put_file(store, "a", "hits", bytes(written))
+    there = open_catalogue(store.root)
+    parts = parts_of(there.stored["a"], there.table.iloc[:1], 4)
+    assert groups.num_row_groups == 8 and len(parts) >= 8
     last, queries = read_part(parts[-1])
     assert last.hits["query_id"].unique().tolist() == ["doc"] and list(queries.own) == ["doc"]
     with pytest.raises(rs.DataError, match="not a readable Parquet file"):
@@ -302,30 +305,30 @@ def parts_of_run(store, name, part_hits):
     return parts_of(there.stored[name], there.table[there.table["run_id"] == name], part_hits)
 
 
-def rewritten(file, change):
+def rewrite(store, run_id, change):
     """The same row groups with other notes in the file's metadata, as another writer may leave
     them.
     """
-    with pq.ParquetFile(file) as source:
+    with pq.ParquetFile(stored_file(store, run_id, "hits")) as source:
         groups, notes = (
             [source.read_row_group(n) for n in range(source.num_row_groups)],
             change(dict(source.metadata.metadata)),
         )
-    with pq.ParquetWriter(file, groups[0].schema.remove_metadata()) as writer:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, groups[0].schema.remove_metadata()) as writer:
         for group in groups:
             writer.write_table(group.replace_schema_metadata())
         writer.add_key_value_metadata(
             {key: value for key, value in notes.items() if key.startswith(b"ragscore")}
         )
+    put_file(store, run_id, "hits", bytes(sink.getvalue()))
 
 
 def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
     store, _ = varied
     for name in "abc":
         parts = parts_of_run(store, name, 3)
-        responses, hits = (
-            pd.read_parquet(store.path(name) / f"{kind}.parquet") for kind in ("responses", "hits")
-        )
+        responses, hits = (stored_table(store, name, kind) for kind in ("responses", "hits"))
         counted = (
             hits["query_id"].value_counts().reindex(responses["query_id"], fill_value=0).tolist()
         )
@@ -345,8 +348,9 @@ def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(vari
     store, golden = varied
     expected, *_ = scored_both_ways(store, golden, 3)
     found = {} if note is None else {LENGTHS_KEY: note}
-    rewritten(
-        store.path("a") / "hits.parquet",
+    rewrite(
+        store,
+        "a",
         lambda notes: {key: value for key, value in notes.items() if key != LENGTHS_KEY} | found,
     )
     assert all(part.n_hits is None for part in parts_of_run(store, "a", 3))
@@ -359,10 +363,8 @@ def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query
     monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
     store, golden = rs.RunStore(tmp_path / "sorted"), varied[1]
     store.save(varied[0].load("a"))
-    file = store.path("a") / "hits.parquet"
     assert parts_of_run(store, "a", 10**6)[0].n_hits is not None
-    table = pq.read_table(file)
-    pq.write_table(table.sort_by([("rank", "descending")]), file)
+    edit_table(store, "a", "hits", lambda table: table.sort_by([("rank", "descending")]))
     whole, parts, *_ = scored_both_ways(store, golden, 10**6)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 

@@ -3,16 +3,18 @@
 A run is there when its run.json is, whole, and of several writers one wins.
 """
 
-import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Barrier, Lock
 from uuid import uuid4
 
 import pandas as pd
 import pytest
 from conftest import RUN_A
+from stored import describe, named_by
 
 import ragscore as rs
+from ragscore.store import draft
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.compact import valid_rows
@@ -87,10 +89,11 @@ def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote
     stored, whole = remote.scores(), rs.score(remote.load(), golden)
     remote.compact()
     there = open_catalogue(remote.root)
-    assert sorted(there.stored) == ["a", "b"] == sorted(valid_rows(there, "scores", ["a", "b"]))
+    assert sorted(there.stored) == ["a", "b"] == sorted(valid_rows(there, "scores", ["a", "b"])[1])
     pd.testing.assert_frame_equal(remote.scores(), stored)
     pd.testing.assert_frame_equal(remote.score(golden, part_hits=2), whole, check_exact=True)
-    assert [name.rpartition("/")[2] for name in remote.files("hits")] == ["hits.parquet"] * 2
+    assert set(remote.files("hits")) == {str(run.table("hits")) for run in there.stored.values()}
+    assert [name.split("/")[-2] for name in remote.files("hits")] == ["a", "b"]
 
 
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
@@ -102,7 +105,9 @@ def test_a_run_without_its_run_json_is_not_there(pair, remote):
     assert remote.save(pair[0].select("a")) == ["a"]
 
 
-def test_saving_twice_is_refused_and_overwriting_leaves_nothing_of_the_old_run(pair, remote):
+def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_readers(
+    pair, remote, monkeypatch
+):
     results, golden = pair
     remote.save(results, golden=golden)
     before = names_in(remote)
@@ -110,9 +115,11 @@ def test_saving_twice_is_refused_and_overwriting_leaves_nothing_of_the_old_run(p
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
-    assert len(names_in(remote)) == len(before) - 2 * len(
-        ("scores", "golden", "matches", "metrics")
-    )
+    assert set(names_in(remote)) > set(before)
+    monkeypatch.setattr(draft, "KEPT_FOR_READERS", timedelta(0))
+    remote.save(results, overwrite=True)
+    assert named_by(remote, "a") == ["hits", "responses"]
+    assert len(names_in(remote)) == 2 * len(("run.json", "hits", "responses"))
     with pytest.raises(rs.DataError, match="a, b saved without scores"):
         remote.scores()
 
@@ -124,8 +131,8 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     versions = [rs.load_results(write_run("r", RUN_A[:n], system=f"system {n}")) for n in (1, 3)]
     both_wrote, written = Barrier(2), run_tables.write_run
 
-    def waiting(folder, run, text, scored):
-        described = written(folder, run, text, scored)
+    def waiting(draft, run, text, scored):
+        described = written(draft, run, text, scored)
         both_wrote.wait(timeout=60)
         assert len(remote.runs()) <= 1  # tables alone are no run
         return described
@@ -146,15 +153,13 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     lost = [outcome for outcome in outcomes if outcome != ["r"]]
     assert len(won) == 1 and len(lost) == 1
     assert (
-        "run_id: r was saved by another writer meanwhile; another run id, or overwrite=True"
-        in lost[0]
+        "run_id: r was saved by another writer meanwhile, and that one stays;"
+        " another run id, or overwrite=True" in lost[0]
     )
     loaded, expected = remote.load(), versions[won[0]]
     for kind in ("runs", "responses", "hits"):
         pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
-    assert {name.split("/")[0] for name in names_in(remote)} == {"r"} and len(
-        {name.split("/")[1] for name in names_in(remote)}
-    ) == 2
+    assert len(names_in(remote)) == len(("run.json", "hits", "responses"))
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -164,12 +169,16 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
         remote.save(results, golden=golden)
     before = names_in(remote)
 
-    def crash(folder, described, scored):
+    def crash(draft, described, scored):
         raise OSError("connection lost")
 
     monkeypatch.setattr(run_tables, "write_scores", crash)
-    with pytest.raises(OSError, match="connection lost"):
+    kept = "the a saved before is as it was" if overwrite else "no a was saved"
+    with pytest.raises(
+        rs.DataError, match=rf"could not be written \(connection lost\); {kept}"
+    ) as caught:
         remote.save(results, golden=golden, overwrite=overwrite)
+    assert caught.value.file == f"{remote.root}/a"
     assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
 
 
@@ -177,16 +186,16 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
     results = pair[0].select("a")
     store, written = rs.RunStore(tmp_path), run_tables.write_run
 
-    def overtaken(folder, run, text, scored):
+    def overtaken(draft, run, text, scored):
         monkeypatch.setattr("ragscore.store.store.write_run", written)
         rs.RunStore(tmp_path).save(results)
-        folder.mkdir(exist_ok=True)  # the other writer cleared what looked like the rest of a crash
-        return written(folder, run, text, scored)
+        return written(draft, run, text, scored)
 
     monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
     with pytest.raises(rs.DataError, match="a was saved by another writer meanwhile"):
         store.save(results)
     assert store.runs()["run_id"].tolist() == ["a"]
+    assert len(list(store.path("a").iterdir())) == len(("run.json", "hits", "responses"))
 
 
 def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
@@ -224,6 +233,6 @@ def test_a_file_url_is_a_folder(pair, tmp_path):
 def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])
-    (tmp_path / "a" / "run.json").write_text(json.dumps({"system": "x"}))
+    describe(tmp_path, "a", lambda _: {"system": "x"})
     with pytest.raises(rs.DataError, match=r"a/run.json: run_id: the field is missing"):
         store.runs()

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from scipy.stats import t as student
+from stored import put_table, stored_table
 
 import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
@@ -259,9 +260,8 @@ def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
 
 def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     store, new = changing
-    file = store.path("c") / "scores.parquet"
-    scores = pd.read_parquet(file)
-    scores.assign(**{"hit@1": 1.0}).to_parquet(file)
+    scores = stored_table(store, "c", "scores")
+    put_table(store, "c", "scores", scores.assign(**{"hit@1": 1.0}))
     assert trend_table(store, "hit@1", golden=new)["bridge"].isna().all()
 
 
