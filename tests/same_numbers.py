@@ -319,7 +319,9 @@ class Kept:
         if path.is_dir():
             for one in sorted(path.rglob("*")):
                 if one.is_file():
-                    self.file(f"{name}/{one.relative_to(path).as_posix()}", one)
+                    # Files of a store have a token of their own in their names.
+                    plain = re.sub(r"-[0-9a-f]{12}(?=\.)", "", one.relative_to(path).as_posix())
+                    self.file(f"{name}/{plain}", one)
             return
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
