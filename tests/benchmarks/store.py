@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import ragscore as rs
+from ragscore.store.run_cache import compacted
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.process import Clock, Measured, repeated, run_fresh
 from tests.benchmarks.table import Claim, Table, at_most, middle, number
@@ -175,7 +176,8 @@ def theirs(clock: Clock, root: str, reading: str, is_compact: bool) -> Measured:
         "one system": [("system", "==", SYSTEM)],
     }.get(reading)
     by_query = ds.field("query_id").isin(category) if reading == "one slice" else None
-    bare = lambda: pq.read_table(folder / "scores.parquet", columns=COLUMNS, filters=chosen)  # noqa: E731
+    copy = str(compacted(folder)["scores"]) if is_compact else ""
+    bare = lambda: pq.read_table(copy, columns=COLUMNS, filters=chosen)  # noqa: E731
     return _measured(
         clock,
         (
