@@ -229,10 +229,12 @@ def rank_overlap(
         sides.append((n, place, keys, first))
     (n_a, place_a, keys_a, first_a), (n_b, place_b, keys_b, first_b) = sides
     _, in_a, in_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
-    order = np.argsort(first_a[in_a])
-    at_a, at_b = first_a[in_a][order], first_b[in_b][order]
+    at_a, at_b = first_a[in_a], first_b[in_b]
     query = np.repeat(np.arange(len(queries)), n_a)[at_a]
     depth = np.maximum(place_a[at_a], place_b[at_b])
+    # Sums go by depth, so that neither the order of rows nor that of the runs changes a bit.
+    order = np.lexsort((depth, query))
+    query, depth = query[order], depth[order]
     return pd.DataFrame(
         {
             "query_id": pd.Series(queries, dtype="str"),

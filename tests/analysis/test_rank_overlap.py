@@ -3,6 +3,8 @@
 Against the definition written out, and where lists are equal, disjoint, uneven or empty.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import hit, record
@@ -55,6 +57,16 @@ def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
     expected = [written_out(*pair, p) for pair in lists]
     for a, b in ("ab", "ba"):
         np.testing.assert_allclose(rank_overlap(results, a, b, p=p)["rbo"], expected, atol=1e-12)
+
+
+def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit():
+    rng = np.random.default_rng(3)
+    lists = [[rng.permutation(60)[:40].astype(str).tolist() for _ in "ab"] for _ in range(30)]
+    results = runs_of(lists)
+    forth = rank_overlap(results, "a", "b")["rbo"].to_numpy()
+    assert forth.tobytes() == rank_overlap(results, "b", "a")["rbo"].to_numpy().tobytes()
+    shuffled = replace(results, hits=results.hits.iloc[rng.permutation(len(results.hits))])
+    assert forth.tobytes() == rank_overlap(shuffled, "a", "b")["rbo"].to_numpy().tobytes()
 
 
 def test_equal_lists_overlap_fully_and_disjoint_ones_not_at_all():
