@@ -356,8 +356,8 @@ def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
         raise DataError(
             "damaged since it was written, or changed by hand: it doesn't agree with its checksum",
             file=str(file),
-            allowed="a sound copy of the file, or the run saved again with overwrite=True; the"
-            " tables beside it and the other runs are not affected",
+            allowed="a sound copy of the file, or the run saved again with overwrite=True; move its"
+            " folder away to go on with the other runs, which are not affected",
         )
     return json_object(head + b"}", file)
 
