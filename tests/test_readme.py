@@ -222,6 +222,14 @@ def test_every_test_that_a_page_names_is_there(page):
         assert (ROOT / target).exists(), target
 
 
+def test_every_module_of_the_tests_that_the_readme_runs_is_there():
+    names = set(re.findall(r"python -m (tests[\w.]*\w)", README))
+    assert {"tests.benchmarks", "tests.faults", "tests.same_numbers"} <= names
+    for name in names:
+        file = ROOT / name.replace(".", "/")
+        assert file.with_suffix(".py").exists() or (file / "__main__.py").exists(), name
+
+
 @pytest.mark.parametrize("kind", ["ragscore demo", "pytest"])
 def test_the_two_commands_are_one_line_each(kind):
     commands = re.findall(r"^python3 -m venv \.venv && .*$", README, flags=re.M)
