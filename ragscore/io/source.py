@@ -133,9 +133,7 @@ class Problems:
         """Record a fault, or raise it if the load is strict."""
         if self.strict:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
-        self.records.append(
-            {"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed}
-        )
+        self._keep(found, line, field, allowed)
 
     def reject(self, value: Any, line: int | None, field: str | None, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
@@ -143,9 +141,16 @@ class Problems:
 
     def note(self, found: str, *, field: str | None = None) -> None:
         """Record what the format's own rules leave out; this never stops a load."""
-        self.records.append(
-            {"file": self.file, "line": None, "field": field, "found": found, "allowed": None}
-        )
+        self._keep(found, None, field, None)
+
+    def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
+        texts = {"file": self.file, "field": field, "found": found, "allowed": allowed}
+        # Half a surrogate pair, which names in broken files may have, is no text for a frame.
+        plain = {
+            name: text and text.encode("utf-8", "backslashreplace").decode()
+            for name, text in texts.items()
+        }
+        self.records.append({"file": plain.pop("file"), "line": line} | plain)
 
     def for_file(self, file: Path | str) -> "Problems":
         """Return a collector for another file that shares this list of faults."""

@@ -5,6 +5,7 @@ that can't be compared.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,6 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_provenance
+from ragscore.store.checked import GoneError
 from ragscore.store.parquet import read_parquet
 from ragscore.store.places import Place
 from ragscore.store.runs import StoredRun, stored_runs
@@ -153,9 +155,12 @@ class Catalogue:
             ((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]),
             ("", ""),
         )
-        n = len(read_parquet(self.stored[a].table("golden"), ["query_id"])) if a else 0
         parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
-        details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
+        details = ""
+        with suppress(GoneError):  # a clone without tables can't tell which queries
+            if a:
+                n = len(read_parquet(self.stored[a].table("golden"), ["query_id"]))
+                details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}"
         check_provenance(
             _distinct(parts), columns, ignore, details=details, remedy=": refresh(golden)"
         )

@@ -234,6 +234,18 @@ def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert board.loc["dense", "mean"] == pytest.approx(whole.loc["dense", "mean"])
 
 
+def test_a_clone_of_runs_by_different_labels_tells_that_and_shows_them_if_allowed(tmp_path):
+    history = Path(__file__).parents[2] / "data/demo/history"
+    for name in ("13-rerank-30", "14-rerank-30-relabelled"):
+        shutil.copytree(history / name, tmp_path / name, ignore=shutil.ignore_patterns("*.parquet"))
+    clone = rs.RunStore(tmp_path)
+    with pytest.raises(rs.DataError, match="golden"):
+        clone.metrics()
+    with pytest.warns(UserWarning, match="golden"):
+        shown = clone.metrics(allow_different=True)
+    assert shown["is_reported"].all() and shown["run_id"].nunique() == 2
+
+
 def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone, demo):
     for ask in (
         lambda: clone.load("dense"),

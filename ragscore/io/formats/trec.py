@@ -212,7 +212,7 @@ def _hits(text: str, problems: Problems) -> tuple[pd.DataFrame, int]:
         if rank is None or rank < 0:
             problems.reject(parts[3], number, "rank", "a whole number from 0")
         elif score is None:
-            problems.reject(parts[4], number, "score", "a finite number")
+            problems.reject(parts[4], number, "score", "a finite number, or inf")
         else:
             rows.append((parts[5], parts[0], parts[2], rank, score))
             n_cut += len(parts) > 6
@@ -226,7 +226,9 @@ def _score(text: str) -> float | None:
         score = float(text)
     except ValueError:
         return None
-    return score if math.isfinite(score) else None
+    # "-inf" is the logarithm of 0; digits that stand for more than a float can hold are a fault
+    is_number = math.isfinite(score) or (math.isinf(score) and "inf" in text.lower())
+    return score if is_number else None
 
 
 def named_by_file(path: Path, results: Results) -> Results:
