@@ -20,11 +20,12 @@ WRITTEN = re.compile(r"(<!-- faults -->\n).*?(<!-- /faults -->)", re.DOTALL)
 
 
 def table(report: Path) -> str:
-    """Return a Markdown table: one row per attack, with its rounds and what came of them."""
+    """Return a Markdown table: per kind of attack its rounds, and what came of them."""
     counts: dict[str, Counter[str]] = {}
     for line in report.read_text(encoding="utf-8").splitlines():
         found = json.loads(line)
-        counts.setdefault(found["attack"], Counter())[found["outcome"]] += found["n"]
+        kind = re.split("[:,]", found["attack"])[0]
+        counts.setdefault(kind, Counter())[found["outcome"]] += found["n"]
     rows = [
         f"| {attack} | {sum(of.values()):,} | "
         f"{', '.join(f'{outcome} {n:,}' for outcome, n in of.most_common())} |"
