@@ -202,7 +202,8 @@ def done(operation: small.Operation, root: Path, prepare: Callable[[], Any]) -> 
 @cache
 def n_steps(name: str, count: Callable[..., Any], *given: Any) -> int:
     """How many steps an operation takes."""
-    root = copied(prepared(name), f"counted-{count.__name__}-{given[0]}".replace("/", "-"))
+    circumstances = "-".join(map(str, (count.__name__, *given))).replace("/", "-")
+    root = copied(prepared(name), f"counted-{circumstances}")
     n = start(partial(done, ATTACKED[name][1], root, partial(count, *given))).answer()
     assert isinstance(n, int) and n > 0, n
     return n
