@@ -249,8 +249,12 @@ def ask_all(
             while not stop.is_set():
                 record = ask(system, todo.get_nowait(), policy, limiter, stop.wait)
                 with saving:
-                    if not stop.is_set():
-                        done.put(save(record))
+                    try:
+                        if not stop.is_set():
+                            done.put(save(record))
+                    except BaseException:
+                        stop.set()  # no other may be saved: the first error is the one to tell
+                        raise
         except queue.Empty:
             pass
         except BaseException as error:

@@ -15,6 +15,7 @@ from servers import Reply, Server
 
 import ragscore as rs
 from ragscore.collecting import journal
+from ragscore.collecting.requests import RequestPolicy, ask_all
 from ragscore.collecting.systems import as_system, base
 from ragscore.collecting.systems.http import UNPACKED, _Content
 
@@ -230,6 +231,22 @@ def test_a_full_disk_says_what_is_kept_and_the_same_call_goes_on(golden, tmp_pat
     results = rs.collect(system, golden, tmp_path, progress=False)
     assert asked == ["question 0", "question 1", "question 1", "question 2"]
     assert results.responses["error"].isna().all()
+
+
+def test_of_several_workers_the_first_that_cannot_save_is_told_and_no_other_saves():
+    """Between an error and its telling other workers are at the door."""
+    requests = [{"query_id": f"q{n}", "query": f"question {n}"} for n in range(40)]
+    policy = RequestPolicy(workers=8)
+    for _ in range(50):
+        tried = []
+
+        def save(answer, tried=tried):
+            tried.append(answer)
+            raise OSError(f"the disk is full: {len(tried)}")
+
+        with pytest.raises(OSError, match=r"full: 1$"):
+            list(ask_all(as_system(lambda query: GOOD), requests, policy, save))
+        assert len(tried) == 1
 
 
 def test_a_finished_run_is_found_after_a_collector_that_waited_for_its_journal(golden, tmp_path):
