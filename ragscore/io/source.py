@@ -22,6 +22,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
+from ragscore.frames.escaping import visible
 from ragscore.io.file_content import LONGEST_ID, check_line, is_too_long, read_text
 
 SIMILARITY = 0.82
@@ -100,7 +101,11 @@ class Row:
 
 @contextmanager
 def naming(file: Path | str) -> Iterator[None]:
-    """Give a DataError without a file this one: what goes wrong while a file is read is in it."""
+    """Name the file in whatever goes wrong while it is read.
+
+    Files are broken in more ways than readers can foresee: an error that none of them tells is one
+    of the file, too, and keeps its cause.
+    """
     try:
         yield
     except DataError as error:
@@ -108,6 +113,12 @@ def naming(file: Path | str) -> Iterator[None]:
             raise
         raise DataError(
             error.found, file=file, line=error.line, field=error.field, allowed=error.allowed
+        ) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"can't be read ({type(error).__name__}: {visible(str(error)[:200])})",
+            file=file,
+            allowed="a whole file of a known format; pass format= if it was taken for another",
         ) from error
 
 

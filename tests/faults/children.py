@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import resource
 import select
 import signal
 import sys
@@ -47,7 +48,8 @@ class Child:
             parts.append(part)
         os.close(self.pipe)
         _, _, usage = os.wait4(self.pid, 0)
-        if usage.ru_maxrss > LIMIT_KB:
+        # It began with all that the process has that it was forked from.
+        if usage.ru_maxrss > LIMIT_KB + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
             return f"CRASH took {usage.ru_maxrss} KB"
         return json.loads(b"".join(parts)) if parts else None
 
