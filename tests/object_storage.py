@@ -37,7 +37,7 @@ def s3_server() -> Iterator[dict[str, Any]]:
     options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
     import s3fs
 
-    s3fs.S3FileSystem(**options).mkdir("bucket")
+    s3fs.S3FileSystem(**options).makedirs("bucket", exist_ok=True)
     try:
         yield options
     finally:

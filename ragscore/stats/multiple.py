@@ -264,11 +264,13 @@ def max_t_p(
 def _canonical(units: Values) -> Values:
     """Sort runs within each query, and queries: labels are exchanged within a query anyhow.
 
-    So p doesn't depend on their order.
+    So p doesn't depend on their order. Values that only rounding tells apart count as equal, or
+    the order of a sum would decide which query gets which draw.
     """
     n, runs, metrics = units.shape
     if runs < 2 or not n:
         return units
+    units = np.round(units, 12)
     columns = [units[:, :, metric].ravel() for metric in range(metrics)]
     order = np.lexsort([*columns[::-1], np.repeat(np.arange(n), runs)])
     units = units.reshape(-1, metrics)[order].reshape(n, runs, metrics)

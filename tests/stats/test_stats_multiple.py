@@ -137,6 +137,15 @@ def test_neither_the_order_of_queries_nor_that_of_runs_changes_p(runs, n, random
     )
 
 
+@pytest.mark.parametrize("seed", [11, 20, 47, 68])
+def test_queries_that_only_rounding_tells_apart_are_equal(seed):
+    scores = np.random.default_rng(seed).integers(0, 9, (7, 4)) / 7
+    p = max_t_p(scores, iterations=300)
+    for order in range(10):
+        rows = np.random.default_rng(order).permutation(7)
+        np.testing.assert_array_equal(max_t_p(scores[rows], iterations=300), p)
+
+
 @given(st.integers(2, 5), st.integers(1, 30), st.integers(0, 1000))
 @settings(max_examples=25, deadline=None)
 def test_a_larger_difference_never_has_a_larger_p(runs, n, seed):

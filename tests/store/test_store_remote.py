@@ -42,7 +42,7 @@ def s3():
     options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
     import s3fs
 
-    s3fs.S3FileSystem(**options).mkdir("bucket")
+    s3fs.S3FileSystem(**options).makedirs("bucket", exist_ok=True)
     yield options
     server.stop()
 
