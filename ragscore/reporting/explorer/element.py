@@ -1,0 +1,124 @@
+"""The explorer as HTML: an element of a page, a page of its own, or the frame of a notebook.
+
+In: the content that `data` made. Out: text. Style and script are inside and nothing is loaded. The
+content stands packed in the element (gzip, base64), so that no text of it is ever HTML. Equal
+content gives equal bytes: names of elements are hashes of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ragscore.frames.escaping import html_text
+
+HEIGHT = 640  # pixels of the frame in a notebook
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """The parts of an explorer in a page, which writes style and script once.
+
+    `policy` is what its Content-Security-Policy must allow: `script-src 'sha256-…'`, to be joined
+    with the page's own. The script starts every explorer that stands before it.
+    """
+
+    html: str
+    style: str
+    script: str
+
+    @property
+    def policy(self) -> str:
+        """The hash of the script, quoted as a policy has it."""
+        digest = hashlib.sha256(self.script.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def pack(content: dict[str, Any]) -> str:
+    """Return the content as JSON in gzip in base64: equal content, equal bytes."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # half a character is shown as one that is unknown
+        data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return base64.b64encode(gzip.compress(data, 6, mtime=0)).decode()
+
+
+def element(
+    content: dict[str, Any] | str, *, link: str | None = "hash", code: str = "cmp",
+    state: dict[str, Any] | None = None, label: bool = False, plain: str = "",
+) -> Mounted:  # fmt: skip
+    """Return the explorer as an element of a page.
+
+    Parameters
+    ----------
+    content
+        What `data` made, or the same packed.
+    link
+        "hash": links lead to the page's address; "message": the selection is told to the page
+        around this one; None: neither.
+    code
+        What copied code begins with: cmp or ev.
+    state
+        What to open with: query, outcome, search, run.
+    label
+        Offer a button that asks Python to label.
+    plain
+        HTML that stands there until the explorer starts, and where no script runs.
+    """
+    packed = content if isinstance(content, str) else pack(content)
+    options = json.dumps(
+        {"link": link, "code": code, "theme": "auto", "label": label, "state": state}
+    )
+    name = token(packed + options)
+    html = (
+        f'<div class="rs-explorer" id="{name}" data-lm-suppress-shortcuts="true"'
+        f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
+        f'<div class="rs-plain">{plain}</div></div>'
+    )
+    return Mounted(html, _file("explorer.css"), f"{_file('explorer.js')}\n{_file('mount.js')}")
+
+
+def page(title: str, mounted: Mounted) -> str:
+    """Return a page of its own with the explorer in it; it may load nothing."""
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
+        f" script-src {mounted.policy};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f"<title>{html_text(title)}</title><style>\n{mounted.style}</style></head>\n"
+        f"<body>\n{mounted.html}\n<script>{mounted.script}</script>\n</body>\n</html>\n"
+    )
+
+
+def frame(title: str, mounted: Mounted, plain: str) -> str:
+    """Return the explorer in a frame without rights, for a notebook.
+
+    Hosts that strip frames show the plain table; a script hides it once the frame has started.
+    """
+    name = mounted.html.partition(' id="')[2].partition('"')[0]
+    return (
+        f'<div class="rs-output"><iframe data-ragscore="{name}" title="{html_text(title)}"'
+        ' sandbox="allow-scripts" allow="clipboard-write" style="width:100%;border:0;'
+        f'height:{HEIGHT}px;resize:vertical" srcdoc="{escape(page(title, mounted))}"></iframe>'
+        f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'
+    )
+
+
+def token(text: str) -> str:
+    """Return a name for an element: a hash of its content."""
+    return f"x-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
