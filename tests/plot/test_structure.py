@@ -1,4 +1,4 @@
-"""Every picture, alone and beside another, of 2, 8 and 18 runs: nothing is cut, nothing overlaps."""
+"""Every picture of 2, 8 and 18 runs, alone and beside another: nothing cut, no overlaps."""
 
 import matplotlib
 import matplotlib.pyplot as plt
