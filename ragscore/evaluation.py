@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
     from ragscore.reporting import Report
+    from ragscore.reporting.explorer.explorer import Explorer
     from ragscore.store.store import RunStore
 
 # The metrics that tell answers from refusals, and right answers from wrong ones.
@@ -549,6 +550,45 @@ class Evaluation(Tables):
 
         refuse_without_rows(runs if isinstance(runs, (list, tuple)) else (), self.reported)
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
+
+    def explore(
+        self, query: str | None = None, runs: list[str] | str | None = None,
+        baseline: str | None = None, *, outcome: list[str] | str | None = None, search: str = "",
+        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_mb: float = 4,
+    ) -> Explorer:  # fmt: skip
+        """Look through the queries of one run or several, side by side: an `Explorer`.
+
+        Parameters
+        ----------
+        query
+            The id of the query to open.
+        runs
+            Run ids or systems; by default all.
+        baseline
+            The run that the others are compared with, by the rules of `compare`; by default the
+            first.
+        outcome, search, by, texts, max_mb
+            As for `cmp.explore`.
+
+        Returns
+        -------
+        An `Explorer`: end a cell with it, or `.write("explorer.html")`.
+
+        Raises
+        ------
+        DataError
+            An unknown query, run, outcome or name in `by`.
+
+        Examples
+        --------
+        >>> ev.explore(runs=["dense", "hybrid"]).write("explorer.html")
+        """
+        from ragscore.reporting.explorer.explorer import explore_runs
+
+        return explore_runs(
+            self, query, runs, baseline, outcome=outcome, search=search, by=by, texts=texts,
+            max_mb=max_mb,
+        )  # fmt: skip
 
     def coverage(self) -> Coverage:
         """Return what a mean would leave out or distort, before any mean.

@@ -1,13 +1,316 @@
-"""The explorer of runs: its data, its element, and what comes back to Python."""
+"""The explorer of runs: what it holds is what `ev.query` and `cmp.per_query` say."""
 
 import base64
 import gzip
 import json
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.reporting.explorer.element import element, pack
 
+DEMO = Path(__file__).parents[2] / "data" / "demo"
 
-def test_equal_content_has_equal_bytes():
+
+def unpacked(explorer):
+    """The content of an explorer, as a browser reads it from the page."""
+    packed = explorer.to_html().partition('<script type="text/plain">')[2].partition("</script>")[0]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
+
+
+@pytest.fixture(scope="module")
+def cmp(demo):
+    return demo.compare("dense", "hybrid")
+
+
+@pytest.fixture(scope="module")
+def content(cmp):
+    return unpacked(cmp.explore())
+
+
+def evaluated(golden, runs, write_golden, write_run, **options):
+    """An evaluation of runs given as records by run id."""
+    files = [write_run(name, records) for name, records in runs.items()]
+    return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(golden)), **options)
+
+
+def rows_of(content, part, run, query):
+    """The rows of a query in a part with one list per run, as dicts."""
+    start = content[part]["start"][run]
+    return [
+        {name: values[run][at] for name, values in content[part].items()
+         if name not in ("start", "kind")}
+        for at in range(start[query], start[query + 1])
+    ]  # fmt: skip
+
+
+# What it holds
+
+
+def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(demo, content):
+    runs = [one["id"] for one in content["runs"]]
+    assert runs == ["dense", "hybrid"]
+    for query, query_id in enumerate(content["queries"]["id"]):
+        view = demo.query(query_id, runs)
+        here = slice(*content["targets"]["start"][query : query + 2])
+        names = content["targets"]["name"][here]
+        shown = {
+            "target_id": names,
+            "grade": content["targets"]["grade"][here],
+            "alternatives": content["targets"]["others"][here],
+        } | {run: content["targets"]["rank"][at][here] for at, run in enumerate(runs)}
+        for name in view.targets:
+            expected = [None if pd.isna(one) else one for one in view.targets[name]]
+            assert shown[name] == expected
+        for at, run in enumerate(runs):
+            hits = view.hits[view.hits["run_id"] == run].to_dict("records")
+            own = rows_of(content, "hits", at, query)
+            assert [content["items"]["id"][one["item"]] for one in own] == [
+                one["id"] for one in hits
+            ]
+            assert [one["rank"] for one in own] == [one["rank"] for one in hits]
+            assert [one["grade"] for one in own] == [
+                None if pd.isna(one["grade"]) else one["grade"] for one in hits
+            ]
+            assert [{names[number] for number in one["target"]} for one in own] == [
+                set(filter(None, one["target"].split(", "))) for one in hits
+            ]
+            assert np.allclose([one["score"] for one in own], [one["score"] for one in hits], 1e-5)
+        checks = slice(*content["checks"]["start"][query : query + 2])
+        assert content["checks"]["text"][checks] == view.checks["text"].tolist()
+        assert content["queries"]["refuse"][query] == view.should_refuse
+
+
+def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, content):
+    per_query = cmp.per_query.set_index("query_id").reindex(content["queries"]["id"])
+    words = content["outcomes"]
+    assert [words[code] for code in content["queries"]["outcome"][1]] == per_query[
+        "outcome"
+    ].tolist()
+    assert set(content["queries"]["outcome"][0]) == {-1}, "the baseline has none"
+    for at, side in enumerate(("rank_baseline", "rank_candidate")):
+        expected = [None if pd.isna(one) else one for one in per_query[side]]
+        assert content["queries"]["first"][at] == expected
+    for at, metric in enumerate(content["metrics"]):
+        for run, name in enumerate(("dense", "hybrid")):
+            values = demo.pivot(metric["name"])[name].reindex(per_query.index)
+            own = pd.Series(content["queries"]["metric"][at][run], dtype="float64")
+            assert np.allclose(own, values, rtol=1e-5, equal_nan=True), metric
+    assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp.primary)
+
+
+def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
+    citations = demo.results.citations.sort_values(["query_id", "position"])
+    for run, run_id in enumerate(("dense", "hybrid")):
+        own = citations[citations["run_id"] == run_id]
+        cited = own.groupby("query_id")["chunk_id"].agg(list).to_dict()
+        for query, query_id in enumerate(content["queries"]["id"]):
+            rows = rows_of(content, "citations", run, query)
+            assert [content["items"]["id"][one["item"]] for one in rows] == cited.get(query_id, [])
+
+
+def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo, cmp, content):
+    differences = [
+        (demo.pivot(name)["hybrid"] - demo.pivot(name)["dense"]).abs() for name in cmp.primary
+    ]
+    largest = pd.concat(differences, axis=1).max(axis=1).reindex(content["queries"]["id"])
+    # ties differ by a millionth of the change in reciprocal rank
+    assert np.allclose(content["queries"]["change"][1], largest, atol=2e-6)
+
+
+def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo):
+    content = unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
+    assert [(one["id"], one["role"]) for one in content["runs"]] == [
+        ("dense", "baseline"), ("bm25", "candidate"), ("hybrid", "candidate"),
+    ]  # fmt: skip
+    for run, name in ((1, "bm25"), (2, "hybrid")):
+        outcomes = demo.compare("dense", name).per_query.set_index("query_id")["outcome"]
+        own = [content["outcomes"][code] for code in content["queries"]["outcome"][run]]
+        assert own == outcomes.reindex(content["queries"]["id"]).tolist()
+
+
+def test_one_run_has_no_outcome(demo):
+    content = unpacked(demo.explore(runs="bm25"))
+    assert content["runs"][0]["role"] is None and content["runs"][0]["id"] == "bm25"
+    assert set(content["queries"]["outcome"][0]) == {-1}
+    hit_at_10 = demo.pivot("hit@10")["bm25"].reindex(content["queries"]["id"])
+    found = pd.Series(content["queries"]["first"][0], dtype="float64").notna()
+    assert found[hit_at_10.eq(1).to_numpy()].all() and not found[hit_at_10.eq(0).to_numpy()].any()
+
+
+def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(demo)
+    golden = str(DEMO / "golden.yaml")
+    shown = unpacked(store.evaluate(golden).explore(runs=["dense", "hybrid"]))
+    whole = unpacked(demo.explore(runs=["dense", "hybrid"]))
+    assert shown["queries"]["outcome"] == whole["queries"]["outcome"]
+    assert shown["hits"]["target"] == whole["hits"]["target"]
+
+
+# Runs that lack something
+
+
+def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
+    failed = [record("q1", [], error="timed out"), *RUN_B[1:]]
+    ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": failed}, write_golden, write_run)
+    content = unpacked(ev.compare("a", "b").explore())
+    assert content["answers"]["error"] == [[None] * 3, ["timed out", None, None]]
+    assert "text" not in content["answers"], "no run has answers"
+
+
+def test_without_targets_hits_have_no_grade(write_run):
+    golden = rs.Golden(queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}))
+    files = [write_run("a", RUN_A), write_run("b", RUN_B)]
+    with pytest.warns(UserWarning, match="none of the 3 queries of the golden set is labelled"):
+        ev = rs.evaluate(rs.load_results(files), golden)
+    content = unpacked(ev.explore())
+    assert content["targets"]["start"] == [0, 0, 0, 0]
+    assert set(content["hits"]["grade"][0]) == {None}
+    assert {content["outcomes"][code] for code in content["queries"]["outcome"][1]} == {"no_target"}
+
+
+def test_queries_that_no_run_was_asked_are_counted(write_golden, write_run):
+    ev = evaluated(THREE_QUERIES, {"a": RUN_A[:2]}, write_golden, write_run, missing="zero")
+    explorer = ev.explore()
+    assert unpacked(explorer)["queries"]["id"] == ["q1", "q2"]
+    assert "1 golden queries that no run was asked are left out." in explorer.left_out
+
+
+def test_a_query_that_one_run_was_not_asked_has_no_hits_there(write_golden, write_run):
+    ev = evaluated(
+        THREE_QUERIES, {"a": RUN_A, "b": RUN_B[:2]}, write_golden, write_run, missing="zero"
+    )
+    content = unpacked(ev.explore())
+    assert content["outcomes"][content["queries"]["outcome"][1][2]] == "only_baseline"
+    assert rows_of(content, "hits", 1, 2) == []
+
+
+def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
+    chunk = demo.results.hits["chunk_id"].iloc[0]
+    texts = pd.DataFrame({"chunk_id": [chunk], "text": ["words of the passage"]})
+    items = unpacked(demo.explore(runs=["bm25"], texts=texts))["items"]
+    assert items["text"][items["id"].index(chunk)] == "words of the passage"
+    assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
+
+
+def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
+    runs = {
+        name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]
+        for name, text in (("a", "old words"), ("b", "new words"))
+    }
+    ev = evaluated(THREE_QUERIES[:1], runs, write_golden, write_run)
+    items = unpacked(ev.explore())["items"]
+    assert items["id"] == ["c1", "c1"] and items["text"] == ["old words", "new words"]
+
+
+def test_a_snippet_is_marked_where_a_browser_finds_it(write_golden, write_run):
+    golden = [
+        {
+            "id": "q1",
+            "query": "?",
+            "gold_supports": [{"path": "docs/d1.md", "snippets": ["The Answer"]}],
+        }
+    ]
+    text = "😀 here is the answer."  # an emoji takes two units in a browser
+    ev = evaluated(
+        golden, {"a": [record("q1", [hit("c1", "d1", 1, snippet=text)])]}, write_golden, write_run
+    )
+    content = unpacked(ev.explore())
+    begin, end = content["hits"]["span"][0][0]
+    units = content["items"]["text"][0].encode("utf-16-le")
+    assert units[2 * begin : 2 * end].decode("utf-16-le") == "the answer"
+
+
+def test_lines_of_a_span_are_marked_in_a_text_of_whole_lines():
+    golden = rs.Golden(
+        queries=pd.DataFrame({"query_id": ["q"]}),
+        targets=pd.DataFrame(
+            {"query_id": ["q"], "level": "doc", "target_id": "t", "doc_id": "d", "start": 11,
+             "end": 13, "span_unit": "line"}
+        ),
+    )  # fmt: skip
+    results = rs.Results(
+        runs=pd.DataFrame({"run_id": ["a"]}),
+        responses=pd.DataFrame({"run_id": ["a"], "query_id": ["q"]}),
+        hits=pd.DataFrame(
+            {"run_id": ["a"], "query_id": ["q"], "rank": [1], "doc_id": ["d"], "start": [10],
+             "end": [13], "span_unit": "line", "text": ["first\nsecond\nthird"]}
+        ),
+    )  # fmt: skip
+    content = unpacked(rs.evaluate(results, golden, match="span").explore())
+    begin, end = content["hits"]["span"][0][0]
+    assert "first\nsecond\nthird"[begin:end] == "second\nthird"
+
+
+def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_run):
+    golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
+    runs = {
+        name: [RUN_A[0] | {"answer": answer(text)}]
+        for name, text in (("a", "yes"), ("b", "never"), ("c", "yes, never"))
+    }
+    ev = evaluated(golden, runs, write_golden, write_run)
+    assert unpacked(ev.explore())["checks"]["met"] == [[True, True], [False, False], [True, False]]
+
+
+def test_a_cited_passage_that_is_no_hit_is_there_too(write_golden, write_run):
+    said = [RUN_A[0] | {"answer": answer("see", paths=["docs/d1.md", "docs/other.md"])}]
+    ev = evaluated(THREE_QUERIES[:1], {"a": said}, write_golden, write_run)
+    content = unpacked(ev.explore())
+    (cited, other) = rows_of(content, "citations", 0, 0)
+    assert content["items"]["id"][cited["item"]] == "c1"
+    assert (other["item"], other["label"]) == (-1, "docs/other.md 2–3")
+
+
+# What to open with
+
+
+def test_an_explorer_opens_with_what_a_copied_link_names(cmp):
+    state = cmp.explore("pd-014", outcome="regression", search="csv").state
+    assert state == {"query": "pd-014", "outcome": ["regression"], "search": "csv"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query": "pd014"}, r"query: no query 'pd014'; .*did you mean pd-014"),
+        ({"outcome": ["wins"]}, r"outcome: no outcome 'wins'; .*did you mean win"),
+        ({"by": "dificulty"}, "did you mean difficulty"),
+        ({"texts": "texts.parquet"}, "texts: found str"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(cmp, options, message):
+    with pytest.raises(rs.DataError, match=message):
+        cmp.explore(**options)
+
+
+def test_outcomes_need_two_runs(demo):
+    with pytest.raises(rs.DataError, match="outcome: one run has no outcomes"):
+        demo.explore(runs="bm25", outcome="win")
+
+
+def test_a_comparison_from_json_says_what_it_needs(cmp):
+    again = rs.Comparison.from_json(cmp.to_json())
+    with pytest.raises(rs.DataError, match=r"neither hits nor answers; .*compare\("):
+        again.explore()
+
+
+# Bytes
+
+
+def test_equal_frames_give_equal_bytes(demo, cmp):
+    again = rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
+    assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
     content = {"version": 1, "queries": {"id": ["a"], "text": ["naïve"]}}
     assert element(content).html == element(json.loads(json.dumps(content))).html
 
@@ -15,3 +318,47 @@ def test_equal_content_has_equal_bytes():
 def test_half_a_character_is_shown_as_unknown():
     packed = pack({"text": "a\ud800b 😀"})
     assert json.loads(gzip.decompress(base64.b64decode(packed))) == {"text": "a\ufffdb 😀"}
+
+
+def kept_in(content):
+    return content["queries"].get("kept", [1] * content["n_queries"])
+
+
+def test_what_is_too_large_loses_texts_of_unchanged_queries_first_and_says_so(demo, pair):
+    cmp = compare_runs(*pair, "a", "b")
+    whole = cmp.explore()
+    assert whole.left_out == () and None not in unpacked(whole)["items"]["text"]
+    cmp = demo.compare("dense", "hybrid")
+    sizes = [len(one.to_html()) for one in (cmp.explore(), cmp.explore(max_mb=0.08))]
+    assert sizes[1] < sizes[0]
+    less = cmp.explore("pd-001", max_mb=0.08)
+    content = unpacked(less)
+    changed = cmp.per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
+    assert [bool(one) for one in kept_in(content)] == [
+        bool(one) or name == "pd-001"
+        for one, name in zip(changed, content["queries"]["id"], strict=True)
+    ]
+    assert content["n_queries"] == 182 and len(content["queries"]["text"]) == 182
+    n = 182 - sum(kept_in(content))
+    assert f"Hits and answers of {n} unchanged queries are left out: all would be" in str(less)
+    assert "cmp.explore(max_mb=1) shows them" in str(less)
+
+
+def test_the_smallest_explorer_keeps_the_largest_change(cmp):
+    content = unpacked(cmp.explore(max_mb=0.001))
+    assert sum(kept_in(content)) == 1
+    change = content["queries"]["change"][1]
+    is_changed = [content["outcomes"][code] in ("win", "loss", "regression")
+                  for code in content["queries"]["outcome"][1]]  # fmt: skip
+    largest = max(one for one, changed in zip(change, is_changed, strict=True) if changed)
+    assert change[kept_in(content).index(1)] == largest
+
+
+# Files
+
+
+def test_a_page_of_its_own_is_written(cmp, tmp_path):
+    page = cmp.explore().write(tmp_path / "explorer.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "//" not in page.partition("<body>")[0]
+    with pytest.raises(rs.DataError, match=r"found '\.md'; a name that ends in \.html"):
+        cmp.explore().write(tmp_path / "explorer.md")

@@ -155,6 +155,7 @@ class Comparison:
     corrected = Verb("ragscore.judging.corrected:corrected_comparison")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
     report = Verb("ragscore.reporting.build:report_comparison")
+    explore = Verb("ragscore.reporting.explorer.explorer:explore_comparison")
 
     def slices(
         self,

@@ -25,13 +25,14 @@ HEIGHT = 640  # pixels of the frame in a notebook
 class Mounted:
     """The parts of an explorer in a page, which writes style and script once.
 
-    `policy` is what its Content-Security-Policy must allow: `script-src 'sha256-…'`, to be joined
-    with the page's own. The script starts every explorer that stands before it.
+    `name` is the id of the element. `policy` is what the page's Content-Security-Policy must allow
+    beside its own scripts: `script-src 'sha256-…'`. The script starts every explorer before it.
     """
 
     html: str
     style: str
     script: str
+    name: str
 
     @property
     def policy(self) -> str:
@@ -82,7 +83,9 @@ def element(
         f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
         f'<div class="rs-plain">{plain}</div></div>'
     )
-    return Mounted(html, _file("explorer.css"), f"{_file('explorer.js')}\n{_file('mount.js')}")
+    return Mounted(
+        html, _file("explorer.css"), f"{_file('explorer.js')}\n{_file('mount.js')}", name
+    )
 
 
 def page(title: str, mounted: Mounted) -> str:
@@ -106,9 +109,8 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
 
     Hosts that strip frames show the plain table; a script hides it once the frame has started.
     """
-    name = mounted.html.partition(' id="')[2].partition('"')[0]
     return (
-        f'<div class="rs-output"><iframe data-ragscore="{name}" title="{html_text(title)}"'
+        f'<div class="rs-output"><iframe data-ragscore="{mounted.name}" title="{html_text(title)}"'
         ' sandbox="allow-scripts" allow="clipboard-write" style="width:100%;border:0;'
         f'height:{HEIGHT}px;resize:vertical" srcdoc="{escape(page(title, mounted))}"></iframe>'
         f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'

@@ -1,0 +1,469 @@
+"""`Explorer`, what `cmp.explore()` and `ev.explore()` return, and how its content is made to fit.
+
+In: a comparison or an evaluation. Out: an object that a notebook shows, a page embeds, and a file
+holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.text import describe_matching
+from ragscore.analysis.reported import refuse_without_rows
+from ragscore.frames.data import DataError, Results, check_type, run_names
+from ragscore.frames.errors import excerpt, name_list, names_of, nearest
+from ragscore.frames.escaping import html_table, visible
+from ragscore.frames.render import decimals_for, shown_interval
+from ragscore.frames.typing import Flags
+from ragscore.io.output import write_text
+from ragscore.reporting.explorer.data import Columns, Runs
+from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
+from ragscore.reporting.page import each
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
+from ragscore.scoring.summary import Slicing
+
+if TYPE_CHECKING:
+    from ragscore.golden.labelling.panel import LabelPanel
+
+LARGEST = 20  # rows of the plain table
+MAX_MB = 4.0  # up to here a page opens within half a second
+GLYPHS = {
+    "win": "▲", "loss": "▼", "regression": "▼!", "draw": "=", "both_miss": "○", "no_target": "–",
+    "only_baseline": "◁", "only_candidate": "▷",
+}  # fmt: skip
+HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Explorer:
+    """Every query of some runs to look through; the last value of a cell is shown.
+
+    It needs no server, no network and no kernel: a notebook keeps it, also when it is exported.
+    Equal frames give equal bytes.
+
+    Attributes
+    ----------
+    title
+        What is shown, such as "hybrid against dense".
+    left_out
+        What is not in it, and how to get it; one sentence each.
+    state
+        What it opens with: query, outcome, search.
+    results
+        The runs shown.
+    """
+
+    title: str
+    left_out: tuple[str, ...]
+    state: dict[str, Any]
+    results: Results
+    _columns: Columns
+    _packed: str
+    _code: str
+    _texts: pd.DataFrame | None = field(default=None)
+
+    def to_html(self) -> str:
+        """Return the explorer as an element of a page, with its style and script."""
+        mounted = self.mounted()
+        return f"{mounted.html}<style>{mounted.style}</style><script>{mounted.script}</script>"
+
+    def mounted(self, link: str | None = "hash") -> Mounted:
+        """Return the parts of that element, for a page that writes style and script itself.
+
+        Parameters
+        ----------
+        link
+            "hash": links lead to the page's address; None: no links.
+        """
+        return element(
+            self._packed, link=link, code=self._code, state=self.state, plain=self._plain()
+        )
+
+    def write(self, path: str | Path) -> Path:
+        """Write the explorer as a page of its own.
+
+        Raises
+        ------
+        DataError
+            A name that doesn't end in .html, or the file can't be written.
+        """
+        file = Path(path)
+        if file.suffix.lower() not in (".html", ".htm"):
+            raise DataError(
+                f"found {file.suffix or 'no ending'!r}",
+                file=file,
+                field="path",
+                allowed="a name that ends in .html",
+            )
+        return write_text(file, page(self.title, self.mounted()))
+
+    @property
+    def selected(self) -> pd.DataFrame:
+        """One row for the query that is open in the notebook, with the hit that is chosen.
+
+        Columns: query_id, query, `outcome` (of the run chosen; NA without a comparison), and of the
+        hit run_id, rank, chunk_id, doc_id and path, NA where none is chosen. No row before the
+        explorer was shown.
+
+        Raises
+        ------
+        DataError
+            anywidget, which brings the selection back, is not installed.
+        """
+        state = _bridge(self._in_frame()).state
+        ids = self._columns.ids
+        query = state.get("query")
+        if not isinstance(query, str) or query not in ids:
+            return self._selection([])
+        place = ids.get_loc(query)
+        runs = self._columns.runs.run_ids
+        run = state.get("run") if state.get("run") in runs[1:] else runs[min(1, len(runs) - 1)]
+        code = int(self._columns.outcome[runs.index(run), place])
+        row = {
+            "query_id": query,
+            "query": self._columns.queries["query"].iloc[place],
+            "outcome": self._columns.words[code] if code >= 0 else pd.NA,
+        }
+        hit = state.get("hit")
+        chosen = hit if isinstance(hit, dict) else {}
+        hits = self._columns.results.hits
+        own = hits[
+            hits["query_id"].eq(query).to_numpy()
+            & hits["run_id"].astype("str").eq(str(chosen.get("run"))).to_numpy()
+            & hits["rank"].eq(chosen.get("rank", 0)).to_numpy(dtype=bool)
+        ]
+        known = own[[name for name in HIT if name in own]].head(1).to_dict("records")
+        return self._selection([{**row, **(known[0] if known else {})}])
+
+    def _selection(self, rows: list[dict[Any, Any]]) -> pd.DataFrame:
+        names = ["query_id", "query", "outcome", *HIT]
+        return pd.DataFrame(rows, columns=names).astype(
+            {name: "Int64" if name == "rank" else "str" for name in names}
+        )
+
+    def label(self, golden_file: str | Path) -> LabelPanel:
+        """Open `rs.label` at the selected query, with the chosen hit on top.
+
+        Parameters
+        ----------
+        golden_file
+            The file to label; every click is written into it.
+
+        Raises
+        ------
+        DataError
+            No query is selected, or `rs.label` refuses the file.
+        """
+        from ragscore.golden.labelling import LabelSession
+        from ragscore.golden.labelling.panel import LabelPanel
+
+        selected = self.selected
+        if not len(selected):
+            raise DataError(
+                "no query is selected", field="label", allowed="click a query in the explorer first"
+            )
+        chosen = selected.dropna(subset="rank").dropna(axis="columns", how="all")
+        session = LabelSession(
+            golden_file, self.results, texts=self._texts, first=chosen if len(chosen) else None
+        )
+        if len(chosen):
+            session.show("label first")
+        if session.query_id != selected["query_id"].iloc[0]:  # the hit is labelled already
+            session.show("all")
+            session.go(selected["query_id"].iloc[0])
+        return LabelPanel(session)
+
+    def _in_frame(self) -> Mounted:
+        return element(self._packed, link="message", code=self._code, state=self.state)
+
+    def _plain(self) -> str:
+        """Return the largest changes as a table, for hosts that show neither frame nor script."""
+        columns = self._columns
+        order = columns.order[:LARGEST]
+        table = pd.DataFrame({"query_id": columns.ids[order]})
+        for place, run_id in enumerate(columns.runs.run_ids[1:], start=1):
+            words = [columns.words[code] for code in columns.outcome[place, order]]
+            name = "outcome" if len(columns.runs.run_ids) == 2 else run_id
+            table[name] = [f"{GLYPHS.get(word, '')} {word}".strip() for word in words]
+            table[f"{name}: note" if name == run_id else "note"] = [
+                columns.notes[place][one] for one in order
+            ]
+        table["query"] = columns.queries["query"].iloc[order].tolist()
+        return html_table(table)
+
+    def _repr_html_(self) -> str:
+        return frame(self.title, self._in_frame(), self._plain())
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        with suppress(DataError):  # without anywidget everything works but `selected`
+            _bridge(self._in_frame())
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __repr__(self) -> str:
+        n = self._columns.n
+        found = [
+            f"Explorer: {self.title}, {n:,} {'query' if n == 1 else 'queries'}",
+            *self.left_out,
+            ".write('explorer.html') saves it",
+        ]
+        return visible("\n".join(found))
+
+
+def _bridge(mounted: Mounted) -> Any:
+    """Return what brings the selection in this frame back to Python."""
+    try:
+        from ragscore.reporting.explorer.widget import bridge
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"the package {error.name} is missing",
+            field="selected",
+            allowed="pip install 'ragscore[lab]'",
+        ) from error
+    return bridge(mounted.name)
+
+
+def explore_comparison(
+    cmp: Comparison, query: str | None = None, outcome: list[str] | str | None = None, *,
+    search: str = "", by: Slicing | None = None, texts: pd.DataFrame | None = None,
+    max_mb: float = MAX_MB,
+) -> Explorer:  # fmt: skip
+    """Look through the queries of both runs, side by side: an `Explorer`.
+
+    Parameters
+    ----------
+    query
+        The id of the query to open; by default the one that got worst.
+    outcome
+        Show queries of these outcomes: win, loss, regression, draw, both_miss, no_target,
+        only_baseline, only_candidate. By default those that changed.
+    search
+        Show queries whose text or id has these words.
+    by
+        Filters: columns of `golden.queries` or kinds of tags. By default difficulty, category,
+        lang and all kinds of tags with 2 to 100 values.
+    texts
+        Passages (chunk_id, text) to show where the hits kept no text of their own.
+    max_mb
+        Largest size. Beyond it texts are kept of changed queries only, then nothing but changed
+        queries; it says so.
+
+    Returns
+    -------
+    An `Explorer`: end a cell with it, or `.write("explorer.html")`; `selected` is the query that
+    is open.
+
+    Raises
+    ------
+    DataError
+        An unknown query, outcome or name in `by`; a comparison that was reloaded from JSON.
+
+    Examples
+    --------
+    >>> ev.compare("dense", "hybrid").explore("pd-014", outcome="regression")
+    """
+    if cmp.golden is None or cmp.scores is None or cmp.results is None:
+        raise DataError(
+            "a comparison from JSON holds neither hits nor answers",
+            field="results",
+            allowed="rs.evaluate(results, golden).compare(baseline, candidate).explore()",
+        )
+    runs = Runs(
+        cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
+        cmp.level, resolve_policies(cmp.profile, Policies(**cmp.policies)), cmp.rule,
+        bool(cmp.profile and cmp.profile.score_refusals),
+    )  # fmt: skip
+    head = {
+        "kind": "comparison",
+        "title": f"{cmp.candidate} against {cmp.baseline}",
+        "verdict": [_headline(cmp), *_aspects(cmp), describe_matching(cmp.level, cmp.k)],
+    }
+    return _explorer(runs, head, "cmp", query, outcome, search, by, texts, max_mb)
+
+
+def explore_runs(
+    ev: Any, query: str | None, runs: list[str] | str | None, baseline: str | None, *,
+    outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
+    max_mb: float,
+) -> Explorer:  # fmt: skip
+    """Look through the queries of some runs; see `Evaluation.explore`."""
+    given = [] if runs is None else names_of(runs, "runs")
+    refuse_without_rows([*given, *([] if baseline is None else [baseline])], ev.reported)
+    table = ev.results.runs
+    names = list(dict.fromkeys(run_names(table, given or ev.run_ids)))
+    if not names:
+        raise DataError(
+            "no run has rows", field="runs", allowed="runs with hits or answers, not only means"
+        )
+    if baseline is not None:
+        (first,) = run_names(table, [baseline])
+        names = [first, *(name for name in names if name != first)]
+    compared = tuple(ev.compare(names[0], name, allow_different=True) for name in names[1:])
+    policies = resolve_policies(ev.profile, ev.policies)
+    golden = read_refusals(ev.golden, ev.profile)
+    level = (
+        compared[0].level if compared else choose_level(ev.results.select(names), golden, ev._level)
+    )
+    scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
+    shown = Runs(
+        golden, ev.results, scores, names, compared, ev.primary, level, policies, ev.rule,
+        bool(ev.profile and ev.profile.score_refusals),
+    )  # fmt: skip
+    title = f"{names[1]} against {names[0]}" if len(names) == 2 else (
+        f"{len(names)} runs, baseline {names[0]}" if compared else names[0]
+    )  # fmt: skip
+    verdict = [_headline(one) for one in compared] if compared else [_means(ev, names[0])]
+    k = max((one.k for one in compared), default=None)
+    head = {
+        "kind": "evaluation",
+        "title": title,
+        "verdict": [*verdict, describe_matching(level, k)],
+    }
+    return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_mb)
+
+
+def _headline(cmp: Comparison) -> str:
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in cmp.counts.items())
+    word = "" if cmp.profile else f" {cmp.overall}."
+    return f"{cmp.candidate} against {cmp.baseline}:{word} {counts}."
+
+
+def _aspects(cmp: Comparison) -> list[str]:
+    if cmp.profile:
+        return []
+    rows = cmp.aspects[["aspect", "metrics", "sentence"]].itertuples(index=False)
+    return [
+        f"{aspect}{f' ({metrics})' if metrics != aspect else ''}: {sentence}"
+        for aspect, metrics, sentence in rows
+    ]
+
+
+def _means(ev: Any, run_id: str) -> str:
+    """Return the primary metrics of one run in words."""
+    rows = ev.select(run_id).summary(list(ev.primary))
+    told = [
+        f"{metric} {shown_interval(mean, low, high, decimals_for((high - low) / 4))}, n {n}"
+        for metric, mean, low, high, n in each(rows, "metric", "mean", "low", "high", "n")
+        if n
+    ]
+    return f"{run_id}: {'; '.join(told) or 'no primary metric has a value'}."
+
+
+def _explorer(
+    runs: Runs, head: dict[str, Any], code: str, query: str | None,
+    outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
+    max_mb: float,
+) -> Explorer:  # fmt: skip
+    if texts is not None:
+        check_type(texts, pd.DataFrame, "texts", "passages: a DataFrame of chunk_id and text")
+    check_type(search, str, "search", "words to look for")
+    check_type(max_mb, (int, float), "max_mb", "a number of megabytes")
+    columns = Columns(runs, by, texts)
+    state = {
+        "query": _known_query(query, columns),
+        "outcome": _known_outcomes(outcome, columns),
+        "search": search,
+    }
+    packed, left_out = _fitted(columns, head, code, max_mb * 1e6, query)
+    shown = runs.results.select(runs.run_ids)
+    return Explorer(head["title"], left_out, state, shown, columns, packed, code, texts)
+
+
+def _known_query(query: str | None, columns: Columns) -> str | None:
+    if query is None:
+        return None
+    check_type(query, str, "query", "the id of a query")
+    if query not in columns.ids:
+        raise DataError(
+            f"no query {excerpt(query)}",
+            field="query",
+            allowed=nearest(query, columns.ids, "these runs were asked"),
+        )
+    return query
+
+
+def _known_outcomes(outcome: list[str] | str | None, columns: Columns) -> list[str] | None:
+    if outcome is None:
+        return None
+    if not columns.runs.compared:
+        raise DataError(
+            "one run has no outcomes", field="outcome", allowed="two runs or more, or no outcome"
+        )
+    words = names_of(outcome, "outcome", f"outcomes: {name_list(columns.words)}")
+    for word in words:
+        if word not in columns.words:
+            raise DataError(
+                f"no outcome {excerpt(word)}", field="outcome", allowed=nearest(word, columns.words)
+            )
+    return words
+
+
+# What fits
+
+
+def _fitted(
+    columns: Columns, head: dict[str, Any], code: str, limit: float, query: str | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return the content packed, no larger than the limit, and what that left out."""
+    general = _not_there(columns, code)
+    whole = 0
+    packed, left_out = "", list[str]()
+    for kept, with_text, told in _plans(columns, query):
+        left_out = [*general]
+        if told:
+            left_out.append(
+                f"{told}: all would be {whole / 1e6:.1f} MB."
+                f" {code}.explore(max_mb={math.ceil(whole / 1e6)}) shows them."
+            )
+        content = {"version": 1, **head, "left_out": left_out}
+        packed = pack(content | columns.content(kept, with_text))
+        whole = whole or len(packed)
+        if len(packed) <= limit:
+            break
+    return packed, tuple(left_out)
+
+
+def _plans(columns: Columns, query: str | None) -> Iterator[tuple[Flags | None, Flags | None, str]]:
+    """Yield what to keep, largest first: queries with details, those with texts, what is left out.
+
+    Texts go before details, and queries that changed stay longest, those that changed most last.
+    """
+    yield None, None, ""
+    chosen = columns.of_interest.copy()
+    asked = columns.ids == query
+    rest = "unchanged queries" if columns.runs.compared else "queries without a miss"
+    keep = chosen | asked
+    n = columns.n - int(keep.sum())
+    none = np.zeros(columns.n, dtype=bool)
+    yield None, keep, f"Texts of {n:,} {rest} are left out"
+    yield keep, keep, f"Hits and answers of {n:,} {rest} are left out"
+    yield keep, none, f"Hits and answers of {n:,} {rest}, and all texts, are left out"
+    left = int(chosen.sum())
+    while left > 1:
+        left //= 2
+        keep = asked.copy()
+        keep[columns.order[:left]] = True
+        n = columns.n - int(keep.sum())
+        yield keep, none, f"Hits and answers of {n:,} queries, and all texts, are left out"
+
+
+def _not_there(columns: Columns, code: str) -> list[str]:
+    """Return sentences about what these runs don't hold at all."""
+    told = []
+    if columns.n_unasked:
+        told.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
+    if len(columns.hits) and columns.items["text"].isna().all():
+        told.append(
+            f"The hits kept no text. {code}.explore(texts=frame) shows it,"
+            " from a frame with chunk_id and text."
+        )
+    return told
