@@ -2,7 +2,10 @@
 
 import base64
 import gzip
+import importlib.util
 import json
+import random
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,6 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.reporting.explorer.element import element, pack
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -324,34 +326,53 @@ def kept_in(content):
     return content["queries"].get("kept", [1] * content["n_queries"])
 
 
-def test_what_is_too_large_loses_texts_of_unchanged_queries_first_and_says_so(demo, pair):
-    cmp = compare_runs(*pair, "a", "b")
-    whole = cmp.explore()
+@pytest.fixture
+def wordy(write_golden, write_run):
+    """A comparison of 40 queries with long texts, of which every fourth is a win."""
+    draw = random.Random(0)
+    golden = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(40)]
+    runs = {"a": [], "b": []}
+    for n in range(40):
+        texts = [f"{draw.getrandbits(4000):x}" for _ in range(2)]
+        hits = [(f"c{n}", f"d{n}", texts[0]), (f"x{n}", f"x{n}", texts[1])]
+        for name, order in (("a", hits[::-1] if n % 4 == 0 else hits), ("b", hits)):
+            listed = [hit(chunk, doc, rank, snippet=text)
+                      for rank, (chunk, doc, text) in enumerate(order, 1)]  # fmt: skip
+            runs[name].append(record(f"q{n}", listed, answer=answer(texts[0])))
+    return evaluated(golden, runs, write_golden, write_run).compare("a", "b")
+
+
+def test_what_is_too_large_loses_texts_of_unchanged_queries_first(wordy):
+    whole = wordy.explore()
     assert whole.left_out == () and None not in unpacked(whole)["items"]["text"]
-    cmp = demo.compare("dense", "hybrid")
-    sizes = [len(one.to_html()) for one in (cmp.explore(), cmp.explore(max_mb=0.08))]
-    assert sizes[1] < sizes[0]
-    less = cmp.explore("pd-001", max_mb=0.08)
-    content = unpacked(less)
-    changed = cmp.per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
-    assert [bool(one) for one in kept_in(content)] == [
-        bool(one) or name == "pd-001"
-        for one, name in zip(changed, content["queries"]["id"], strict=True)
-    ]
-    assert content["n_queries"] == 182 and len(content["queries"]["text"]) == 182
-    n = 182 - sum(kept_in(content))
-    assert f"Hits and answers of {n} unchanged queries are left out: all would be" in str(less)
-    assert "cmp.explore(max_mb=1) shows them" in str(less)
+    size = len(whole.packed) / 1e6
+    less = wordy.explore(max_mb=size * 0.9)
+    items = unpacked(less)["items"]
+    with_text = {name for name, text in zip(items["id"], items["text"], strict=True) if text}
+    assert with_text == {f"{letter}{n}" for n in range(0, 40, 4) for letter in "cx"}
+    assert "kept" not in unpacked(less)["queries"]
+    assert less.left_out == (
+        f"Texts of 30 unchanged queries are left out: all would be {size:.1f} MB."
+        " cmp.explore(max_mb=1) shows them.",
+    )
+
+
+def test_then_it_loses_what_is_known_of_unchanged_queries_but_the_one_asked_for(wordy):
+    content = unpacked(wordy.explore("q1", max_mb=len(wordy.explore().packed) / 1e6 * 0.4))
+    assert [place for place, kept in enumerate(kept_in(content)) if kept] == [
+        0, 1, 4, 8, 12, 16, 20, 24, 28, 32, 36,
+    ]  # fmt: skip
+    assert rows_of(content, "hits", 0, 2) == [] and len(rows_of(content, "hits", 0, 1)) == 2
+    assert content["answers"]["text"][0][2] is None
+    assert content["n_queries"] == 40 and len(content["queries"]["text"]) == 40
+    assert content["left_out"][0].startswith("Hits and answers of 29 unchanged queries are left")
 
 
 def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     content = unpacked(cmp.explore(max_mb=0.001))
     assert sum(kept_in(content)) == 1
     change = content["queries"]["change"][1]
-    is_changed = [content["outcomes"][code] in ("win", "loss", "regression")
-                  for code in content["queries"]["outcome"][1]]  # fmt: skip
-    largest = max(one for one, changed in zip(change, is_changed, strict=True) if changed)
-    assert change[kept_in(content).index(1)] == largest
+    assert change[kept_in(content).index(1)] == max(change)
 
 
 # Files
@@ -362,3 +383,81 @@ def test_a_page_of_its_own_is_written(cmp, tmp_path):
     assert page.startswith("<!doctype html>") and "//" not in page.partition("<body>")[0]
     with pytest.raises(rs.DataError, match=r"found '\.md'; a name that ends in \.html"):
         cmp.explore().write(tmp_path / "explorer.md")
+
+
+# Back to Python
+
+needs_widget = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("anywidget", "ipywidgets")),
+    reason="anywidget and ipywidgets are not installed",
+)
+
+
+def select(explorer, **state):
+    """Select as the explorer's frame in a notebook does."""
+    from ragscore.reporting.explorer.widget import bridge
+
+    bridge(explorer.frame_name).state = state
+
+
+@needs_widget
+def test_the_selected_hit_comes_back_as_a_frame(demo, cmp):
+    explorer = cmp.explore("pd-002")
+    assert not len(explorer.selected), "nothing was shown"
+    select(explorer, query="pd-014", run="hybrid", hit={"run": "dense", "rank": 2})
+    (row,) = explorer.selected.to_dict("records")
+    hits = demo.results.hits.query("run_id == 'dense' and query_id == 'pd-014' and rank == 2")
+    assert (row["query_id"], row["outcome"]) == ("pd-014", "regression")
+    assert (row["run_id"], row["rank"]) == ("dense", 2)
+    assert row["chunk_id"] == hits["chunk_id"].item() and row["doc_id"] == hits["doc_id"].item()
+
+
+@needs_widget
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"query": "pd-999"}, {"query": ["pd-014"]}, {"query": None}, {"query": {"$ne": 1}}],
+)
+def test_a_frame_can_select_only_what_is_there(cmp, state):
+    explorer = cmp.explore("pd-003")
+    select(explorer, **state)
+    assert not len(explorer.selected)
+
+
+@needs_widget
+@pytest.mark.parametrize(
+    "hit", [None, 7, {"run": "nobody", "rank": 1}, {"run": "dense", "rank": "1"}, {"rank": [1]}, {}]
+)
+def test_a_hit_that_is_not_there_is_no_hit(cmp, hit):
+    explorer = cmp.explore("pd-004")
+    select(explorer, query="pd-014", run={"a": 1}, hit=hit)
+    (row,) = explorer.selected.to_dict("records")
+    assert row["query_id"] == "pd-014" and pd.isna(row["run_id"]) and pd.isna(row["rank"])
+
+
+@needs_widget
+def test_labelling_opens_at_the_selected_query_with_the_hit_on_top(write_golden, write_run):
+    others = [hit(f"x{n}", "dx", n, snippet=f"words of {n}") for n in (1, 2, 3)]
+    runs = {"a": [RUN_A[0], record("q2", others), RUN_A[2]], "b": RUN_B}
+    explorer = evaluated(THREE_QUERIES, runs, write_golden, write_run).explore()
+    file = write_golden(THREE_QUERIES)
+    with pytest.raises(rs.DataError, match="label: no query is selected"):
+        explorer.label(file)
+    select(explorer, query="q2", hit={"run": "a", "rank": 3})
+    session = explorer.label(file).session
+    assert session.query_id == "q2" and session.hits["chunk_id"].iloc[0] == "x3"
+    select(explorer, query="q3", hit=None)
+    assert explorer.label(file).session.query_id == "q3"
+    select(explorer, query="q1", hit={"run": "a", "rank": 1})
+    assert explorer.label(file).session.query_id == "q1", "its hit is labelled already"
+
+
+def test_without_anywidget_only_the_selection_is_missing(cmp, monkeypatch):
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.delitem(sys.modules, "ragscore.reporting.explorer.widget", raising=False)
+    explorer = cmp.explore()
+    assert set(explorer._repr_mimebundle_()) == {"text/plain", "text/html"}
+    with pytest.raises(
+        rs.DataError,
+        match=r"selected: the package anywidget is missing; pip install 'ragscore\[lab\]'",
+    ):
+        explorer.selected  # noqa: B018

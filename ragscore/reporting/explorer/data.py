@@ -35,7 +35,7 @@ from ragscore.scoring.rules import LEVELS, Rule, apply_rule, targets_at
 from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.scoring.value_states import chosen_columns
 
-SAME = ("draw", "both_miss", "no_target", "")  # outcomes of queries that didn't change
+SAME = ("draw", "both_miss", "no_target", "")  # outcomes by which nothing changed
 SLICED = ("difficulty", "category", "lang")  # columns of the golden set that are filters by default
 MOST_VALUES = 100  # of a default filter
 DIGITS = 6  # significant ones of scores and metrics
@@ -104,9 +104,10 @@ class Columns:
 
     @cached_property
     def is_changed(self) -> Flags:
-        """Flag the queries whose outcome in any run is more than a draw or a miss of both."""
+        """Flag the queries of which any run has another outcome or primary value than the first."""
         same = [place for place, word in enumerate(self.words) if word in SAME]
-        changed: Flags = np.any(~np.isin(self.outcome, [-1, *same]), axis=0)
+        moved = ~np.isin(self.outcome, [-1, *same]) | (np.nan_to_num(self.change) > 0)
+        changed: Flags = np.any(moved, axis=0)
         return changed
 
     @cached_property

@@ -61,14 +61,16 @@ class Explorer:
         What it opens with: query, outcome, search.
     results
         The runs shown.
+    packed
+        The content as it is embedded: JSON, gzip, base64.
     """
 
     title: str
     left_out: tuple[str, ...]
     state: dict[str, Any]
     results: Results
+    packed: str
     _columns: Columns
-    _packed: str
     _code: str
     _texts: pd.DataFrame | None = field(default=None)
 
@@ -86,7 +88,7 @@ class Explorer:
             "hash": links lead to the page's address; None: no links.
         """
         return element(
-            self._packed, link=link, code=self._code, state=self.state, plain=self._plain()
+            self.packed, link=link, code=self._code, state=self.state, plain=self._plain()
         )
 
     def write(self, path: str | Path) -> Path:
@@ -120,7 +122,7 @@ class Explorer:
         DataError
             anywidget, which brings the selection back, is not installed.
         """
-        state = _bridge(self._in_frame()).state
+        state = _bridge(self.frame_name).state
         ids = self._columns.ids
         query = state.get("query")
         if not isinstance(query, str) or query not in ids:
@@ -136,11 +138,11 @@ class Explorer:
         }
         hit = state.get("hit")
         chosen = hit if isinstance(hit, dict) else {}
-        hits = self._columns.results.hits
+        hits, rank = self._columns.results.hits, chosen.get("rank")
         own = hits[
             hits["query_id"].eq(query).to_numpy()
             & hits["run_id"].astype("str").eq(str(chosen.get("run"))).to_numpy()
-            & hits["rank"].eq(chosen.get("rank", 0)).to_numpy(dtype=bool)
+            & hits["rank"].eq(rank if isinstance(rank, int) else 0).to_numpy(dtype=bool)
         ]
         known = own[[name for name in HIT if name in own]].head(1).to_dict("records")
         return self._selection([{**row, **(known[0] if known else {})}])
@@ -183,8 +185,13 @@ class Explorer:
             session.go(selected["query_id"].iloc[0])
         return LabelPanel(session)
 
+    @property
+    def frame_name(self) -> str:
+        """What the frame in a notebook is called: a hash of what it shows."""
+        return self._in_frame().name
+
     def _in_frame(self) -> Mounted:
-        return element(self._packed, link="message", code=self._code, state=self.state)
+        return element(self.packed, link="message", code=self._code, state=self.state)
 
     def _plain(self) -> str:
         """Return the largest changes as a table, for hosts that show neither frame nor script."""
@@ -206,7 +213,7 @@ class Explorer:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         with suppress(DataError):  # without anywidget everything works but `selected`
-            _bridge(self._in_frame())
+            _bridge(self.frame_name)
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __repr__(self) -> str:
@@ -219,8 +226,8 @@ class Explorer:
         return visible("\n".join(found))
 
 
-def _bridge(mounted: Mounted) -> Any:
-    """Return what brings the selection in this frame back to Python."""
+def _bridge(name: str) -> Any:
+    """Return what brings the selection in the frame of this name back to Python."""
     try:
         from ragscore.reporting.explorer.widget import bridge
     except ModuleNotFoundError as error:
@@ -229,7 +236,7 @@ def _bridge(mounted: Mounted) -> Any:
             field="selected",
             allowed="pip install 'ragscore[lab]'",
         ) from error
-    return bridge(mounted.name)
+    return bridge(name)
 
 
 def explore_comparison(
@@ -375,7 +382,7 @@ def _explorer(
     }
     packed, left_out = _fitted(columns, head, code, max_mb * 1e6, query)
     shown = runs.results.select(runs.run_ids)
-    return Explorer(head["title"], left_out, state, shown, columns, packed, code, texts)
+    return Explorer(head["title"], left_out, state, shown, packed, columns, code, texts)
 
 
 def _known_query(query: str | None, columns: Columns) -> str | None:
