@@ -166,10 +166,11 @@ def decimals_for(error: float) -> int:
 
 
 def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
-    """Return a number for a table: `—` for NaN, with a sign on request."""
+    """Return a number for a table: `—` for NaN, with a sign on request, but none for 0."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return "—"
-    return f"{value:{'+' if signed else ''}.{decimals}f}"
+    text = f"{value:{'+' if signed else ''}.{decimals}f}"
+    return text if text.strip("+-0.") else text.lstrip("+-")
 
 
 def shown_interval(value: Any, low: Any, high: Any, decimals: int = 3, signed: bool = False) -> str:

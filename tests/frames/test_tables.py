@@ -1,0 +1,157 @@
+"""Tables as people see them: HTML, Markdown, LaTeX and text of the same cells."""
+
+import re
+
+import pandas as pd
+import pytest
+
+from ragscore.frames.tables import Display, Table, with_sign
+
+FORMS = ("to_html", "to_markdown", "to_latex", "to_text")
+HOSTILE = "<script>alert(1)</script> \\input{x} | [a](http://b) \x1b[2J"
+
+
+def cells(html: str) -> list[list[str]]:
+    """The texts of a table's body, row by row."""
+    body = html.split("<tbody>")[1].split("</tbody>")[0]
+    return [
+        [re.sub("<[^>]+>", "", cell) for cell in re.findall("<td.*?</td>", row, re.DOTALL)]
+        for row in re.findall("<tr>.*?</tr>", body, re.DOTALL)
+    ]
+
+
+def test_a_column_of_floats_has_one_number_of_decimals():
+    table = Table(pd.DataFrame({"run": ["a", "b"], "mean": [0.45, 0.4504]}))
+    assert cells(table.to_html()) == [["a", "0.450"], ["b", "0.450"]]
+
+
+def test_the_decimals_follow_the_standard_error():
+    # a quarter of the interval is .05, whose first digit is the second decimal
+    frame = pd.DataFrame({"mean": [0.4512], "low": [0.35], "high": [0.55]})
+    assert cells(Table(frame).to_html()) == [["0.45", "0.35", "0.55"]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_rounds_to_zero_has_no_sign(form):
+    text = getattr(Table(pd.DataFrame({"delta": [-0.0001, 0.5]})), form)()
+    assert "0.000" in text
+    assert "-0.000" not in text and "$-$0.000" not in text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_missing_values_are_dashes(form):
+    frame = pd.DataFrame({"a": [None, 0.5], "b": pd.array([pd.NA, 1], "Int64")})
+    text = getattr(Table(frame), form)()
+    assert "nan" not in text.lower() and "<NA>" not in text and "None" not in text
+    assert ("---" if form == "to_latex" else "—") in text
+
+
+def test_numbers_stand_right_and_texts_left():
+    frame = pd.DataFrame(
+        {
+            "query": ["001", "002"],
+            "delta": ["+0.02 [-0.01, +0.05]", "—"],
+            "n": ["12 / 180", "5"],
+            "day": ["2026-01-02", "2026-01-03"],
+            "p": ["< .001", ".02 (exact .03)"],
+        }
+    )
+    assert "\\begin{tabular}{rrrlr}" in Table(frame).to_latex()
+    heads = re.findall(r'<th scope="col" aria-sort="none"( class="n")?>', Table(frame).to_html())
+    # the first column is the key of the rows, even where its ids look like numbers
+    assert [bool(head) for head in heads] == [False, True, True, False, True]
+
+
+def test_verdicts_have_sign_word_and_tint():
+    html = Table(pd.DataFrame({"metric": ["mrr"], "verdict": ["worse"]})).to_html()
+    assert '<td class="rs-bad">▼ worse</td>' in html
+    assert with_sign("better (exploratory)") == "▲ better (exploratory)"
+    assert with_sign("+0.02 [0.01, 0.03] better") == "+0.02 [0.01, 0.03] ▲ better"
+
+
+def test_a_query_that_reads_like_a_verdict_stays_as_it_is():
+    table = Table(pd.DataFrame({"query": ["better"], "verdict": ["which is better"]}))
+    assert cells(table.to_html()) == [["better", "which is better"]]
+
+
+def test_an_id_is_never_cut_and_may_break_at_its_joints():
+    long = "python/library/asyncio-task.html#asyncio.create_task"
+    html = Table(pd.DataFrame({"id": [long]})).to_html()
+    assert cells(html) == [[long]]
+    assert "python/<wbr>library/<wbr>asyncio-task.<wbr>html#<wbr>asyncio.<wbr>create_task" in html
+    assert (
+        long in Table(pd.DataFrame({"id": [long] * 2, "text": ["many words " * 30] * 2})).to_text()
+    )
+
+
+def test_a_long_text_folds_and_keeps_its_words():
+    html = Table(pd.DataFrame({"text": ["many words " * 30]})).to_html()
+    assert html.count("<details title=") == 1
+    assert cells(html)[0][0] == "many words " * 30
+
+
+def test_a_limit_counts_the_rest_and_names_the_way():
+    table = Table(pd.DataFrame({"a": range(12)}), limit=10, way=".table")
+    assert table.rest == "2 more rows: .table."
+    assert len(cells(table.to_html())) == 10
+    for form in FORMS[:2] + FORMS[3:]:
+        assert "2 more rows: .table." in getattr(table, form)()
+
+
+@pytest.mark.parametrize("place", ["cell", "header", "heading"])
+@pytest.mark.parametrize("form", FORMS)
+def test_hostile_texts_are_shown_and_never_followed(form, place):
+    frame = pd.DataFrame({HOSTILE if place == "header" else "a": [HOSTILE]})
+    table = Table(frame, HOSTILE if place == "heading" else "")
+    text = table.to_html(alone=False) if form == "to_html" else getattr(table, form)()
+    assert "\x1b" not in text
+    if form in ("to_html", "to_markdown"):
+        assert "<script" not in text
+    if form == "to_latex":
+        assert "\\input" not in text
+
+
+def test_latex_is_a_booktabs_table_with_every_special_escaped():
+    frame = pd.DataFrame({"m_1": ["50 % & #1", "[x]", "a--b"], "delta": ["-0.02", "+0.10", "—"]})
+    assert Table(frame).to_latex("A & b", "tab:x y") == (
+        "\\begin{table}[htbp]\n\\centering\n\\caption{A \\& b}\n\\label{tab:x-y}\n"
+        "\\begin{tabular}{lr}\n\\toprule\nm\\_1 & delta \\\\\n\\midrule\n"
+        "50 \\% \\& \\#1 & $-$0.02 \\\\\n{[}x{]} & $+$0.10 \\\\\na-{}-b & --- \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def test_a_terminal_of_100_columns_holds_a_table_of_long_texts():
+    frame = pd.DataFrame({name: [f"{name} says many words " * 9] for name in "abcd"})
+    lines = Table(frame).to_text().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert len(lines) == 1 + 3
+
+
+def test_wide_letters_take_two_columns_of_a_terminal():
+    lines = Table(pd.DataFrame({"a": ["漢字", "abcd"], "b": ["x", "y"]})).to_text().splitlines()
+    assert lines == ["a     b", "漢字  x", "abcd  y"]
+
+
+class Card(Display):
+    """A title, a sentence, two tables and notes."""
+
+    def _parts(self):
+        one = pd.DataFrame({"a": [1]})
+        return ["Title", "Sentence.", Table(one), Table(one, "Second"), "A note.\nAnother."]
+
+
+def test_a_display_begins_with_its_title_in_every_form():
+    assert repr(Card()) == "Title\nSentence.\n\na\n1\n\nSecond\na\n1\n\nA note.\nAnother."
+    assert Card().to_markdown() == (
+        "# Title\n\nSentence.\n\n| a |\n| ---: |\n| 1 |\n\n## Second\n\n| a |\n| ---: |\n| 1 |\n\n"
+        "- A note.\n- Another.\n"
+    )
+    html = Card()._repr_html_()
+    assert html.index("<b>Title</b>") < html.index("Sentence.") < html.index("Second")
+    assert "<ul><li>A note.</li><li>Another.</li></ul>" in html
+    latex = Card().to_latex(label="tab")
+    assert (
+        "\\caption{Title}\n\\label{tab}" in latex and "\\caption{Second}\n\\label{tab-2}" in latex
+    )
+    assert latex.endswith("% Sentence.\n% A note.\n% Another.\n")
