@@ -9,10 +9,11 @@ from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter
 from ragscore.plot.runs import score_distribution, scores_by_rank, slices, summary
 from ragscore.plot.style import PALETTE
+from ragscore.plot.theme import theme
 from ragscore.plot.trends import trend
 
 __all__ = [
-    "PALETTE",
+    "PALETTE", "theme",
     "summary", "slices", "heatmap", "trend",
     "ranks", "outcomes", "forest", "scatter",
     "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",

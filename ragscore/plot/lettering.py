@@ -1,8 +1,9 @@
 """The door through which every text enters a figure: names of files and models are texts there.
 
 Matplotlib reads `$...$` as a formula, when it draws and not before, so that a name may break a
-figure long after the call. A public function of `rs.plot` is `lettered`: after it has drawn, what
-it wrote is made literal. Texts of the caller's own axes stay as they were.
+figure long after the call. A public function of `rs.plot` is `lettered`: it draws under the theme,
+what it wrote is made literal, and then finds its place. Texts of the caller's own axes stay as they
+were.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +11,8 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from ragscore.frames.escaping import visible
+from ragscore.plot.layout import settle
+from ragscore.plot.theme import dress, themed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,10 +34,15 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
 
     @wraps(draw)
     def drawn(*args: P.args, **options: P.kwargs) -> "Axes":
-        place: Any = options.get("ax") or options.get("figure")
+        given: Any = options.get("ax")
+        place: Any = given or options.get("figure")
         before = {} if place is None else {text: text.get_text() for text in _texts(place)}
         formatters = {} if place is None else _formatters(place)
-        ax = draw(*args, **options)
+        earlier = set() if place is None else set(_axes(place)) - {given}
+        with themed():
+            if given is not None:
+                dress(given)
+            ax = draw(*args, **options)
         place = place or ax.figure
         for text in _texts(place):
             if text.get_text() and before.get(text) != text.get_text():
@@ -42,6 +50,8 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
         for axis, formatter in _formatters(place).items():
             if formatter is not formatters.get(axis):
                 _make_labels_literal(axis)
+        with themed():
+            settle([one for one in _axes(place) if one not in earlier])
         return ax
 
     return drawn

@@ -1,0 +1,236 @@
+"""One style per run and session, texts that stay within their place, themes, and the palette."""
+
+import itertools
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.text import Text
+
+import ragscore as rs
+from ragscore.plot.layout import label_ends, legend, settle, spread, title
+from ragscore.plot.style import LINES, MUTED, PALETTE, in_order, own_styles, run_styles
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+@pytest.fixture(autouse=True)
+def fresh_styles():
+    with own_styles([]):
+        yield
+
+
+def test_runs_keep_the_style_that_they_were_first_given():
+    first = run_styles(["dense", "hybrid"])
+    assert run_styles(["new", "hybrid"])["hybrid"] == first["hybrid"]
+    assert first["dense"].colour == PALETTE[0] and run_styles(["new"])["new"].colour == PALETTE[2]
+
+
+def test_a_selection_of_runs_has_the_styles_of_the_whole():
+    import pandas as pd
+
+    column = pd.Series(["b"], dtype=pd.CategoricalDtype(["a", "b"]))
+    assert list(run_styles(column)) == ["b"] and run_styles(column)["b"].colour == PALETTE[1]
+    assert run_styles(column.to_frame("run_id")) == run_styles(column)
+
+
+def test_no_two_of_many_runs_are_alike():
+    styles = run_styles([f"run {n}" for n in range(600)]).values()
+    assert len(set(styles)) == 600
+    first = list(styles)[:8]
+    assert len({one.colour for one in first}) == len({one.marker for one in first}) == 8
+    assert {one.line for one in first} == set(LINES)
+
+
+def test_a_report_has_styles_of_its_own_in_its_order():
+    with own_styles(["z", "a"]):
+        assert run_styles(["a", "z"])["z"].colour == PALETTE[0]
+    assert run_styles(["a"])["a"].colour == PALETTE[0], "the session saw neither"
+
+
+def test_runs_that_are_not_highlighted_are_grey_and_thin():
+    plain, styles = run_styles("ab"), run_styles("ab", highlight="b")
+    assert styles["b"] == plain["b"] and styles["a"].colour == MUTED
+    assert styles["a"].width < plain["a"].width and styles["a"].marker == plain["a"].marker
+    with pytest.raises(rs.DataError, match="highlight: no run 'c'; one of a, b"):
+        run_styles("ab", highlight=["c"])
+
+
+def test_categories_stand_in_their_own_order():
+    assert in_order(["hard", "(none)", "easy", "medium"]) == ["easy", "medium", "hard", "(none)"]
+    assert in_order(["high", "low"]) == ["low", "high"]
+    assert in_order(["zebra", "ape"]) == ["zebra", "ape"], "as they appear"
+    assert in_order(["a", "b", "c"], ["c", "a"]) == ["c", "a", "b"]
+    with pytest.raises(rs.DataError, match="order: no slice 'd'"):
+        in_order(["a"], ["d"])
+
+
+# The palette
+
+
+def linear(colour):
+    """Return linear light of #RRGGBB (IEC 61966-2-1)."""
+    parts = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def luminance(colour):
+    return float(linear(colour) @ [0.2126, 0.7152, 0.0722])
+
+
+def lightness(colour):
+    """Return CIE L*."""
+    y = luminance(colour)
+    return 116 * np.cbrt(y) - 16 if y > 0.008856 else 903.3 * y
+
+
+def lab(light):
+    """Return CIELAB of linear light, D65."""
+    to_xyz = np.array([
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ])  # fmt: skip
+    x = to_xyz @ np.clip(light, 0, 1) / [0.95047, 1, 1.08883]
+    f = np.where(x > 0.008856, np.cbrt(x), 7.787 * x + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Machado, Oliveira and Fernandes 2009 (10.1109/TVCG.2009.113), severity 1.0, on linear light
+SIGHTS = {
+    "normal": np.eye(3),
+    "protanopia": np.array([
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ]),
+    "deuteranopia": np.array([
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ]),
+    "tritanopia": np.array([
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_colours_of_runs_are_told_apart_by_every_eye(sight):
+    seen = [lab(SIGHTS[sight] @ linear(colour)) for colour in PALETTE]
+    nearest = min(float(np.linalg.norm(a - b)) for a, b in itertools.combinations(seen, 2))
+    # Okabe and Ito's own come as near as 16.1 (tritanopia)
+    assert nearest > 18
+
+
+def test_neighbouring_runs_differ_in_grey_as_well():
+    steps = np.abs(np.diff([lightness(colour) for colour in PALETTE]))
+    assert (steps > 10).all(), steps
+
+
+@pytest.mark.parametrize("colour", PALETTE)
+def test_lines_and_texts_in_a_run_s_colour_can_be_read_on_white(colour):
+    assert 1.05 / (luminance(colour) + 0.05) >= 3  # WCAG 2.2, 1.4.11
+
+
+# Places
+
+
+def boxes_of(*axes):
+    axes[0].figure.draw_without_rendering()
+    return [ax.get_tightbbox() for ax in axes]
+
+
+LONG = "a finding that takes more words than a small picture has room for in one line"
+
+
+def test_pictures_side_by_side_stay_within_their_places():
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2)
+    for ax in (left, right):
+        ax.barh(["a name that takes much room", "b"], [1, 2], label="a run with a long name, too")
+        ax.plot([0, 1], [0, 1], label="another run")
+        title(ax, LONG)
+        ax.set_xlabel("one, mean with 95 % interval")
+        legend(ax)
+        settle([ax])
+    first, second = boxes_of(left, right)
+    assert first.x0 >= 0 and first.x1 <= second.x0 and second.x1 <= figure.bbox.width
+    assert min(first.y0, second.y0) >= 0 and max(first.y1, second.y1) <= figure.bbox.height
+    assert left.get_title().replace("\n", " ") == LONG
+    below = left.xaxis.get_tightbbox().y0
+    assert left.get_legend().get_window_extent().y1 <= below
+
+
+@pytest.mark.parametrize(("place", "side"), [("right", "x1"), ("below", "y0"), (None, "y0")])
+def test_a_legend_stands_where_it_is_asked_to(place, side):
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.plot([0, 1], label="a")
+    legend(ax, place)
+    settle([ax])
+    told, data = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert told.x0 > data.x1 if side == "x1" else told.y1 < data.y0
+
+
+def test_a_legend_may_be_left_out_and_is_nowhere_else():
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.plot([0, 1], label="a")
+    legend(ax, False)
+    assert ax.get_legend() is None
+    with pytest.raises(rs.DataError, match="legend: found 'above'; one of right, below, inside"):
+        legend(ax, "above")
+
+
+def test_names_at_line_ends_never_overlap():
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    label_ends(ax, [(1, 0.5 + n / 1000, f"run {n}", "#000000") for n in range(18)])
+    settle([ax])
+    ax.figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without their lines
+    heights = sorted((box.y0, box.y1) for box in boxes)
+    assert all(high <= low + 1 for (_, high), (low, _) in itertools.pairwise(heights))
+    assert max(box.x1 for box in boxes) <= ax.figure.bbox.width
+
+
+def test_intervals_are_moved_apart_no_further_than_needed():
+    assert spread([1.0, 9.0], [2, 2], 0, 10).tolist() == [1, 9]
+    # two at 5 of height 2 share the move; the third is far enough away
+    assert spread([5.0, 5.0, 9.0], [2, 2, 2], 0, 10).tolist() == [4, 6, 9]
+    assert spread([10.0, 10.0], [2, 2], 0, 10).tolist() == [7, 9], "within the bounds"
+
+
+# Themes
+
+
+def test_a_theme_lasts_for_a_block_or_for_the_session_and_leaves_rcparams_alone():
+    from ragscore.plot.theme import sizes
+
+    before, plain = dict(matplotlib.rcParams), sizes()["label"]
+    with rs.plot.theme("paper"):
+        assert sizes()["label"] == 8
+    assert sizes()["label"] == plain
+    rs.plot.theme("slides")
+    assert sizes()["label"] == 16
+    rs.plot.theme()
+    assert sizes()["label"] == plain and dict(matplotlib.rcParams) == before
+    with pytest.raises(rs.DataError, match="name: found 'papre'"):
+        rs.plot.theme("papre")
+    with pytest.raises(rs.DataError, match="columns: found 3; 1 or 2"):
+        rs.plot.theme("paper", columns=3)
