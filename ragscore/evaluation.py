@@ -840,6 +840,9 @@ class Evaluation(Tables):
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
+        Its summary fits one screen: verdicts, primary metrics, and three queries to read first. The
+        newest comparison follows query by query, then sections that fold.
+
         Parameters
         ----------
         path
@@ -881,7 +884,8 @@ class Evaluation(Tables):
                 a, b, margins=margins, vary=vary, allow_different=allow_different
             ),
             path, slices=slices, baseline=baseline, title=title, gate=gate, rule=rule,
-            history=history, reported=self.reported,
+            history=history, reported=self.reported, primary=self.primary,
+            explore=lambda run: self.explore(runs=[run]),
         )  # fmt: skip
 
     def config_effects(

@@ -24,13 +24,16 @@ from ragscore.analysis.trend.trend import trend
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.golden.coverage import coverage
+from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
-from ragscore.scoring.metrics import headline_of
+from ragscore.reporting.reading import worst_changes, worst_queries
+from ragscore.scoring.metrics import describe, headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 TRACED = ("hit@5", "mrr@10", "passed")  # metrics whose trend is shown, as far as they were measured
+EXPLORER = "Query by query"
 FALLBACK = "hit@5"  # says whether an answer would have been right where nothing judges answers
 
 
@@ -246,10 +249,16 @@ def report_comparison(
     DataError
         A metric of `gate` that wasn't compared; an ending that names no form.
     """
+    explorer, reason = _packed(lambda: explore_comparison(cmp))
+    left_out = [(EXPLORER, reason)] if reason else []
     made = Report(
         title or f"{cmp.candidate} against {cmp.baseline}",
         comparisons=(cmp,),
+        left_out=pd.DataFrame(left_out, columns=["part", "why"], dtype="str"),
         gates=gates((cmp,), gate, rule),
+        read_first=worst_changes(cmp),
+        primary=cmp.primary,
+        explorer=explorer,
     )
     return _written(made, path)
 
@@ -259,7 +268,8 @@ def report_runs(
     compare: Callable[[str, str], Comparison], path: str | Path | None, *,
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None,
+    reported: Results | None = None, primary: Sequence[str] = (),
+    explore: Callable[[str], Explorer],
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -267,6 +277,8 @@ def report_runs(
     ----------
     compare
         Gives the comparison of two of the runs.
+    explore
+        Gives the explorer of a run alone.
     """
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
@@ -295,6 +307,16 @@ def report_runs(
         for name, part in found.parts.items()
     }
     run_ids = results.runs["run_id"].astype("str").tolist()
+    reason = ""
+    if compared:
+        parts_of_page["read_first"] = worst_changes(compared[0])
+        parts_of_page["explorer"], reason = _packed(lambda: explore_comparison(compared[0]))
+    elif run_ids:
+        newest = scores[(scores["run_id"] == run_ids[-1]).to_numpy()]
+        parts_of_page["read_first"] = worst_queries(newest, golden, _ranked(primary))
+        parts_of_page["explorer"], reason = _packed(lambda: explore(run_ids[-1]))
+    if reason:
+        found.reasons.append((EXPLORER, reason))
     n_all = len(run_ids) + (0 if reported is None else len(reported.runs))
     n_runs = f"{n_all} run{'s' if n_all != 1 else ''}"
     made = Report(
@@ -304,9 +326,25 @@ def report_runs(
         reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
+        primary=tuple(primary),
         **parts_of_page,
     )  # fmt: skip
     return _written(made, path)
+
+
+def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
+    """Return the content of an explorer, or nothing and the reason."""
+    try:
+        return explore().packed, ""
+    except DataError as error:
+        return "", str(error)
+
+
+def _ranked(primary: Sequence[str]) -> str | None:
+    """Return the first primary metric of 0 to 1 of which higher is better."""
+    known = [(name, describe(name)) for name in primary]
+    of_one = (n for n, told in known if told.range == "0 to 1" and told.better == "higher")
+    return next(of_one, None)
 
 
 def _written(made: Report, path: str | Path | None) -> Report:

@@ -28,5 +28,8 @@ class ReportFrames:
     faults: pd.DataFrame = field(default_factory=pd.DataFrame)
     transitions: pd.DataFrame = field(default_factory=pd.DataFrame)
     curve: pd.DataFrame = field(default_factory=pd.DataFrame)
+    read_first: pd.DataFrame = field(default_factory=pd.DataFrame)
+    primary: tuple[str, ...] = ()
+    explorer: str = ""
     comparisons: tuple[Comparison, ...] = ()
     left_out: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -12,10 +12,15 @@ from ragscore.frames.errors import plural
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import dump, reload
 from ragscore.io.output import write_text
+from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
-from ragscore.reporting.sections import sections
+from ragscore.reporting.sections import explored, run_ids, sections
+from ragscore.reporting.summary import summary_of
 from ragscore.scoring.profiles import Profile
+
+# where no script runs
+PLAIN = "<p>Single queries are shown by a script. The sections below need none.</p>"
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,15 @@ class Report(ReportFrames):
         `RiskCoverage.curve`, and `right_by`, what says that an answer is right.
     answers
         One row per run and query of those that changed: answer, refused, error.
+    read_first
+        One row per query most worth reading (`query_id`, `query`, `outcome`, `why`): the worst
+        regressions of the newest comparison, else its largest losses, else answers to queries that
+        should be refused; of a run alone its worst queries.
+    primary
+        The metrics that decide.
+    explorer
+        The content of the explorer, packed: of the newest comparison, or of a run alone. Empty for
+        a comparison from JSON.
     comparisons
         Of each run with the one before it, or with one baseline; newest first.
     left_out
@@ -62,13 +76,18 @@ class Report(ReportFrames):
     def to_html(self) -> str:
         """Return one HTML page that needs no other file.
 
-        Style, figures and the script that sorts its tables are inside; every text is escaped.
+        A summary first, then the explorer of single queries, then sections that fold. Style,
+        figures and scripts are inside; every text is escaped.
         """
-        return to_html(self.title, sections(self))
+        code = "cmp" if self.comparisons else "ev"
+        mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
+        return to_html(
+            self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self)
+        )
 
     def to_markdown(self) -> str:
-        """Return the same sections and tables as Markdown, without figures and answers."""
-        return to_markdown(self.title, sections(self))
+        """Return the same as Markdown, without figures and the explorer; tables have all rows."""
+        return to_markdown(self.title, sections(self), summary_of(self))
 
     def to_json(self) -> str:
         """Return the frames as JSON, NaN as null; `from_json` reloads it."""

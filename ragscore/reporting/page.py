@@ -1,75 +1,44 @@
-"""`Section`, and the sections of a report as one HTML page or as Markdown.
+"""`Section`, and a report's summary, explorer and sections as one HTML page or as Markdown.
 
-In the HTML page style, script and figures are inside, nothing is loaded, and every text is escaped.
-Figures are SVG in data addresses, the same bytes for the same frames.
+In the HTML page style, scripts and figures are inside, nothing is loaded, and every text is
+escaped. Equal sections give equal bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import re
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
-from ragscore.frames.render import markdown_table, shown_number
+from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
+from ragscore.plot.style import own_styles
+from ragscore.reporting.explorer.element import Mounted
+from ragscore.reporting.figures import Figure, image
+from ragscore.reporting.summary import Card, Summary
 from ragscore.scoring.metrics import headline_of
 from ragscore.stats import UNSURE, WORDS
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as MatplotlibFigure
-
-PIXELS = 1.2  # of the page for a point of the figure: two stand side by side
-NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
-# Ids inside the SVG come from the salt, not from chance; texts stay texts, so that every script is
-# shown in a font that has it.
-_STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 100}
-
-
-def image(alt: str, draw: Callable[[], Axes]) -> str:
-    """Return an `<img>` element with the figure in it; `alt` is escaped already."""
-    svg = _svg(draw)
-    size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    width = f' width="{float(size[1]) * PIXELS:.0f}"' if size else ""
-    return (
-        f'<img alt="{alt}"{width}'
-        f' src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}">'
-    )
-
-
-def _svg(draw: Callable[[], Axes]) -> str:
-    import matplotlib.pyplot as plt
-
-    with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
-        # measured in a font that lacks it, shown in one that has it
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
-        figure = cast("MatplotlibFigure", draw().figure)
-        out = io.StringIO()
-        figure.savefig(
-            out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None}
-        )
-        plt.close(figure)
-    # one such character in a name, and no browser shows the figure
-    return re.sub(NOT_XML, "\ufffd", out.getvalue())
-
-
-# what it shows, for those who can't see it, and how to draw it
-Figure = tuple[str, Callable[[], "Axes"]]
+OPEN = 3  # sections that are unfolded at first
+QUERIES = "queries"  # the id of the explorer's section
+READ_FIRST, UNTOLD = "Read these queries first", "What can't be told"
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading, and below it sentences, figures, a table and its notes, in this order.
 
-    `folded` are columns of long texts that open on a click; Markdown leaves them out.
+    The page shows `limit` rows of the table and says where the others are (`way`); Markdown has all
+    of them. Words in the columns `verdicts` get their sign and tint.
     """
 
     title: str
@@ -78,7 +47,9 @@ class Section:
     figures: tuple[Figure, ...] = ()
     table: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
-    folded: tuple[str, ...] = field(default=())
+    limit: int | None = None
+    way: str = ""
+    verdicts: tuple[str, ...] = VERDICTS
 
 
 def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
@@ -101,158 +72,206 @@ def exploratory(cmp: Comparison) -> str:
     return "; ".join(f"{word}: {names}" for word, names in told.items() if names)
 
 
-STYLE = """
-:root { color-scheme: light }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1400px; margin: 2em auto; padding: 0 1.5em }
-h1 { font-size: 1.6em } h2 { font-size: 1.3em; margin-top: 2.2em; border-top: 1px solid #ccc; padding-top: .8em } h3 { font-size: 1.05em; margin-top: 1.6em }
-h1, h2, h3, p, li { overflow-wrap: anywhere; max-height: 12em; overflow-y: auto }
-nav { font-size: .92em } nav a { display: inline-block; vertical-align: bottom; margin-right: 1.1em }
-nav a, th button { max-width: 24em; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
-.scroll { overflow-x: auto; border: 1px solid #ddd; margin: .8em 0 } .long { max-height: 34em; overflow-y: auto }
-table { border-collapse: collapse; font-size: .87em; min-width: 100% }
-th, td { text-align: left; vertical-align: top; padding: .25em .7em; border-bottom: 1px solid #eee }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-th { position: sticky; top: 0; background: #f3f3f3; padding: 0 }
-th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100% }
-th[aria-sort=ascending] button::after { content: " ▲" } th[aria-sort=descending] button::after { content: " ▼" }
-td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap }
-td > div:not(.s) { min-width: 10em } td > div.t { min-width: 13em }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; max-width: 46em; max-height: 22em; overflow: auto; margin: .3em 0 }
-.figures { display: flex; flex-wrap: wrap; gap: .8em 1em; align-items: flex-start } figure { margin: .3em 0 } img { max-width: 100%; height: auto }
-.better, .win { color: #00694c; font-weight: 600 } .worse, .regression { color: #a63f00; font-weight: 600 } .note { color: #555; font-size: .9em }
-"""
-# A click on a heading sorts by it: numbers by size, texts by the alphabet, missing values last; a
-# second click turns the order round.
-SCRIPT = """
-function key(row, at) {
-  const text = row.cells[at].textContent.trim(), found = text.replace(/\\u2212/g, '-').match(/^[<\\s]*([+-]?(?:\\d+\\.?\\d*|\\.\\d+))(?![\\w-])/);
-  return text === '' || text === '\\u2014' ? null : found ? Number(found[1]) : text;
-}
-function compare(a, b) {
-  if (typeof a === typeof b) return typeof a === 'number' ? a - b : a.localeCompare(b);
-  return typeof a === 'number' ? -1 : 1;
-}
-for (const button of document.querySelectorAll('th button')) button.addEventListener('click', () => {
-  const head = button.parentElement, at = head.cellIndex, body = head.closest('table').tBodies[0];
-  const turn = head.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
-  for (const other of head.parentElement.cells) other.removeAttribute('aria-sort');
-  head.setAttribute('aria-sort', turn === 1 ? 'ascending' : 'descending');
-  const rows = Array.from(body.rows, row => [key(row, at), row]);
-  rows.sort(([a], [b]) => a === null || b === null ? (a === null) - (b === null) : turn * compare(a, b));
-  body.append(...rows.map(([, row]) => row));
-});
-"""
-LONG = 25  # rows from which a table scrolls in itself
-SHORT, WIDE = 22, 45  # characters up to which a text stays on one line, and from which it gets room
-NUMBER = r"(< )?[-+−]?\d*\.?\d+"
-MARKED = ("better", "worse", "win", "regression")
+def to_html(
+    title: str,
+    parts: list[Section],
+    summary: Summary | None = None,
+    explorer: Mounted | None = None,
+    about: Sequence[str] = (),
+    run_ids: Sequence[str] = (),
+) -> str:
+    """Return the whole page; its policy forbids all addresses and other scripts.
 
-
-def to_html(title: str, parts: list[Section]) -> str:
-    """Return the whole page; its policy forbids all addresses and other scripts."""
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    Parameters
+    ----------
+    explorer
+        The element that shows single queries, with the sentences `about` above it.
+    run_ids
+        All runs, so that each looks alike in every figure, whatever the session drew before.
+    """
+    scripts = [tables.SCRIPT + _file("page.js"), *([explorer.script] if explorer else [])]
+    styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
-        f" 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        f" {' '.join(map(_digest, scripts))}; base-uri 'none'; form-action 'none'"
     )
-    links = "".join(
-        f'<a href="#s{place}">{html_text(part.title)}</a>'
-        for place, part in enumerate(parts)
-        if part.depth == 2
-    )
+    names = _names(parts)
+    links = [(QUERIES, "Query by query")] if explorer else []
+    links += [(names[at], part.title) for at, part in enumerate(parts) if part.depth == 2]
+    contents = "".join(f'<li><a href="#{name}">{html_text(text)}</a></li>' for name, text in links)
+    with own_styles(list(run_ids)):
+        folds = "\n".join(_folds(parts, names))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'
-        ' name="viewport" content="width=device-width">'
+        ' name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
+        f' href="data:,"><title>{html_text(title)}</title><style>{"".join(styles)}</style>'
     )
-    body = "\n".join(_section(place, part) for place, part in enumerate(parts))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>{head}<link rel="icon"'
-        f' href="data:,"><title>{html_text(title)}</title><style>{STYLE}</style></head>\n<body>\n'
-        f"<h1>{html_text(title)}</h1>\n<nav>{links}</nav>\n{body}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
-    )
-
-
-def _section(place: int, part: Section) -> str:
-    lines = [
-        f'<h{part.depth} id="s{place}">{html_text(part.title)}</h{part.depth}>',
-        *(f"<p>{html_text(text)}</p>" for text in part.sentences),
+    body = [
+        f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
+        f'\n<nav aria-label="Contents"><ul>{contents}</ul></nav></header>\n<main id="main"'
+        ' tabindex="-1">',
+        _summary(summary, has_links=explorer is not None) if summary else "",
+        _explorer(explorer, about) if explorer else "",
+        f"{folds}\n</main>",
+        *(f"<script>{script}</script>" for script in scripts),
     ]
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n<body>\n'
+        + "\n".join(filter(None, body))
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _names(parts: list[Section]) -> list[str]:
+    """Return an id for every section: its title in plain letters, so that links outlive changes."""
+    found: dict[str, None] = dict.fromkeys(("main", QUERIES))
+    for part in parts:
+        name = re.sub("[^a-z0-9]+", "-", part.title.lower())[:50].strip("-") or "section"
+        again = 2
+        own = name
+        while own in found:
+            own, again = f"{name}-{again}", again + 1
+        found[own] = None
+    return list(found)[2:]
+
+
+def _summary(summary: Summary, has_links: bool) -> str:
+    first, *others = summary.cards
+    right, below = [], ""
+    if len(summary.reading):
+        items = "".join(
+            f"<li>{_read_first(row, has_links)}</li>" for row in summary.reading.to_dict("records")
+        )
+        right += [f"<h3>{READ_FIRST}</h3><ol>{items}</ol>"]
+    if others:
+        folded = "".join(
+            f"<details><summary>{_card_title(card, 'b')}</summary>{''.join(_card_body(card))}"
+            "</details>"
+            for card in others
+        )
+        right.append(f"<h3>Other comparisons</h3>{folded}")
+    right += [f'<p class="note">{html_text(summary.more)}</p>'] if summary.more else []
+    if summary.untold:
+        items = "".join(f"<li>{html_text(text)}</li>" for text in summary.untold)
+        below = f"<div><h3>{UNTOLD}</h3><ul>{items}</ul></div>"
+    return (
+        '<section class="summary" aria-label="Summary">'
+        f"<div>{_card_title(first, 'h2')}{''.join(_card_body(first))}</div>"
+        f'<div class="reading">{"".join(right)}</div>{below}</section>'
+    )
+
+
+def _card_title(card: Card, tag: str) -> str:
+    tint = TINTS.get(card.verdict, "")
+    sign = f'<span class="sign">{SIGNS[card.verdict]}</span> ' if card.verdict in SIGNS else ""
+    inner = f"{sign}{html_text(card.title)}"
+    return f"<{tag}>{f'<span class={chr(34)}{tint}{chr(34)}>{inner}</span>' if tint else inner}</{tag}>"
+
+
+def _card_body(card: Card) -> list[str]:
+    found = [f"<p>{html_text(text)}</p>" for text in card.sentences]
+    if len(card.primaries):
+        found.append(Table(card.primaries).to_html(alone=False))
+    return found
+
+
+def _read_first(row: dict[Any, Any], has_link: bool) -> str:
+    """Return a query as a link into the explorer, what became of it, and its text."""
+    name = html_text(row["query_id"])
+    link = f"#x.q={quote(row['query_id'], safe='')}"
+    shown = f'<a href="{link}">{name}</a>' if has_link else f"<b>{name}</b>"
+    outcome = row["outcome"]
+    tint = TINTS.get(outcome, "")
+    words = f'<span class="{tint}">{SIGNS[outcome]} {html_text(outcome)}</span> ' if tint else ""
+    return (
+        f'<div class="clamp">{shown} {words}{html_text(row["why"])}</div><div class="clamp note">'
+        f"{html_text(row['query'])}</div>"
+    )
+
+
+def _explorer(explorer: Mounted, about: Sequence[str]) -> str:
+    sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
+    return (
+        f'<section id="{QUERIES}" aria-labelledby="{QUERIES}-title"><h2 id="{QUERIES}-title">Query'
+        f" by query</h2>{sentences}\n{explorer.html}</section>"
+    )
+
+
+def _folds(parts: list[Section], names: list[str]) -> list[str]:
+    """Return the sections; each with those below it folds, and the first ones are open."""
+    lines: list[str] = []
+    n = 0
+    for name, part in zip(names, parts, strict=True):
+        title = html_text(part.title)
+        if part.depth == 2:
+            lines += ["</details>"] if n else []
+            lines.append(
+                f'<details class="part" id="{name}"{" open" if n < OPEN else ""}><summary>'
+                f"<h2>{title}</h2></summary>"
+            )
+            n += 1
+        else:
+            lines.append(f'<h{part.depth} id="{name}">{title}</h{part.depth}>')
+        lines.append(_content(part))
+    return [*lines, "</details>"] if n else lines
+
+
+def _content(part: Section) -> str:
+    lines = [f"<p>{html_text(text)}</p>" for text in part.sentences]
     figures = "\n".join(
-        f"<figure>{image(html_text(alt), draw)}</figure>" for alt, draw in part.figures
+        f'<figure tabindex="0">{image(html_text(alt), draw)}</figure>' for alt, draw in part.figures
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
-    lines += [] if part.table is None else [_table(part.table, part.folded)]
+    if part.table is not None:
+        shown = Table(part.table, verdicts=part.verdicts, limit=part.limit, way=part.way)
+        # the heading above names the table for those who can't see that it stands there
+        lines.append(
+            shown.to_html(alone=False).replace(
+                'aria-label="Table"', f'aria-label="{html_text(part.title)}"', 1
+            )
+        )
     return "\n".join([*lines, *(f'<p class="note">{html_text(text)}</p>' for text in part.notes)])
 
 
-def _table(table: pd.DataFrame, folded: tuple[str, ...]) -> str:
-    names = [str(name) for name in table.columns]
-    head = "".join(
-        f'<th scope="col"><button type="button">{html_text(name)}</button></th>' for name in names
-    )
-    columns = [
-        _cells([_text(value) for value in table.iloc[:, place]], name in folded)
-        for place, name in enumerate(names)
-    ]
-    rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
-    return (
-        "<div"
-        f' class="scroll{" long" if len(table) > LONG else ""}"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
-    )
-
-
-def _cells(texts: list[str], is_folded: bool) -> list[str]:
-    """Return the cells of one column; a column of numbers is aligned right."""
-    if is_folded:
-        return [
-            f"<td><details><summary>show</summary><pre>{html_text(text)}</pre></details></td>"
-            for text in texts
-        ]
-    if any(text != "—" for text in texts) and all(
-        text == "—" or re.fullmatch(NUMBER, text) for text in texts
-    ):
-        return [f'<td class="n">{html_text(text)}</td>' for text in texts]
-    return [
-        (
-            f'<td class="{text}">{text}</td>'
-            if text in MARKED
-            else f"<td><div{_width(text)}>{html_text(text)}</div></td>"
-        )
-        for text in texts
-    ]
-
-
-def _width(text: str) -> str:
-    return ' class="s"' if len(text) <= SHORT else ' class="t"' if len(text) >= WIDE else ""
-
-
-def _text(value: object) -> str:
-    return (
-        "—"
-        if value is None or value is pd.NA
-        else shown_number(value)
-        if isinstance(value, float)
-        else str(value)
-    )
-
-
-def to_markdown(title: str, parts: list[Section]) -> str:
+def to_markdown(title: str, parts: list[Section], summary: Summary | None = None) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
-    return (
-        "\n\n".join(
-            [f"# {markdown_line(title)}", *(block for part in parts for block in _blocks(part))]
-        )
-        + "\n"
-    )
+    top = _summary_blocks(summary) if summary else []
+    blocks = [
+        f"# {markdown_line(title)}",
+        *top,
+        *(block for part in parts for block in _blocks(part)),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _summary_blocks(summary: Summary) -> list[str]:
+    card = summary.cards[0]  # the section “In short” has the others
+    sign = f"{SIGNS[card.verdict]} " if card.verdict in SIGNS else ""
+    blocks = [f"## {sign}{markdown_line(card.title)}", *map(markdown_paragraph, card.sentences)]
+    blocks += [Table(card.primaries).to_markdown()] if len(card.primaries) else []
+    if len(summary.reading):
+        blocks += [f"### {READ_FIRST}", Table(summary.reading).to_markdown()]
+    if summary.untold:
+        blocks += [
+            f"### {UNTOLD}",
+            "\n".join(f"- {markdown_paragraph(one)}" for one in summary.untold),
+        ]
+    return blocks
 
 
 def _blocks(part: Section) -> list[str]:
-    table = (
-        [] if part.table is None else [markdown_table(part.table.drop(columns=list(part.folded)))]
-    )
+    shown = [] if part.table is None else [Table(part.table, verdicts=part.verdicts).to_markdown()]
     return [
         f"{'#' * part.depth} {markdown_line(part.title)}",
         *map(markdown_paragraph, part.sentences),
-        *table,
+        *shown,
         *map(markdown_paragraph, part.notes),
     ]

@@ -15,8 +15,9 @@ from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import Figure, Section, by_verdict, each
+from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import describe
 
@@ -102,10 +103,16 @@ def gate_sections(gate: Gate) -> list[Section]:
         )
     ]
     return (
-        [*found, Section("Largest regressions", 3, table=gate.regressions)]
+        [*found, Section("Largest regressions", 3, table=outcome_first(gate.regressions))]
         if len(gate.regressions)
         else found
     )
+
+
+def outcome_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of queries with the outcome before long texts, as a phone shows it."""
+    first = [name for name in ("query_id", "outcome") if name in table]
+    return table[[*first, *(name for name in table if name not in first)]]
 
 
 def leaderboard_sections(report: ReportFrames) -> list[Section]:

@@ -15,9 +15,11 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
+from ragscore.frames.errors import name_list
 from ragscore.frames.render import decimals_for, shown_interval, shown_n
+from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import Figure, Section, by_verdict, exploratory
+from ragscore.reporting.page import Section, by_verdict, exploratory
 from ragscore.reporting.run_sections import (
     curve_sections,
     decision_sections,
@@ -25,6 +27,7 @@ from ragscore.reporting.run_sections import (
     gate_sections,
     leaderboard_sections,
     left_out_sections,
+    outcome_first,
     reported_sections,
     run_by_run,
     trend_sections,
@@ -32,6 +35,11 @@ from ragscore.reporting.run_sections import (
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import HEADLINE, describe
 from ragscore.stats import WORDS
+
+ELSEWHERE = (
+    "Pictures of outcomes and ranks are left out here: cmp.plot.outcomes(), cmp.plot.ranks()."
+)
+LISTED = 10  # changed queries in a table of the page: the explorer has all
 
 
 def sections(report: ReportFrames) -> list[Section]:
@@ -42,9 +50,8 @@ def sections(report: ReportFrames) -> list[Section]:
     found = [_in_short(report)] if len(report.comparisons) > 1 else []
     found += run_by_run(report)
     for place, cmp in enumerate(report.comparisons):
-        found += _compared(
-            cmp, report.answers, gate_sections(report.gates[place]) if report.gates else []
-        )
+        gate = gate_sections(report.gates[place]) if report.gates else []
+        found += _compared(cmp, gate, place == 0, bool(report.explorer) and place == 0)
     found += [
         *leaderboard_sections(report),
         *_results(report),
@@ -54,6 +61,25 @@ def sections(report: ReportFrames) -> list[Section]:
     ]
     found += [*decision_sections(report), *curve_sections(report), *fault_sections(report)]
     return [*found, *_described(report), *left_out_sections(report)]
+
+
+def run_ids(report: ReportFrames) -> list[str]:
+    """Return all runs of a report, the baseline before its candidate."""
+    compared = [run for cmp in report.comparisons[::-1] for run in (cmp.baseline, cmp.candidate)]
+    own = report.runs["run_id"].tolist() if len(report.runs) else []
+    return list(dict.fromkeys([*own, *compared]))
+
+
+def explored(report: ReportFrames) -> list[str]:
+    """Return what the explorer of the page shows, and which runs it leaves to `ev.explore()`."""
+    if not report.comparisons:
+        return []
+    cmp = report.comparisons[0]
+    others = [run for run in run_ids(report) if run not in (cmp.baseline, cmp.candidate)]
+    about = [f"{cmp.candidate} against {cmp.baseline}: hits side by side, answers and judgments."]
+    if others:
+        about.append(f"Not inside: {name_list(others)}; ev.explore() shows all runs.")
+    return [" ".join(about)]
 
 
 def _in_short(report: ReportFrames) -> Section:
@@ -83,34 +109,32 @@ def _in_short(report: ReportFrames) -> Section:
         if report.leaderboard and report.leaderboard.baseline
         else ""
     )
-    return Section("In short", table=table.drop(columns=empty), notes=(note + corrected,))
+    return Section(
+        "In short",
+        table=table.drop(columns=empty),
+        notes=(note + corrected,),
+        verdicts=("overall",),
+    )
 
 
-def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> list[Section]:
+def _compared(
+    cmp: Comparison, gate: list[Section], is_newest: bool, is_explored: bool
+) -> list[Section]:
     shown, note = cmp.shown()
-    if cmp.profile is None:
-        sentences = cmp.deltas.set_index("metric")["sentence"]
-        shown = shown.assign(
-            **{
-                "in words": [
-                    str(sentences[name.removesuffix(" (p50)")]) for name in shown["metric"]
-                ]
-            }
-        )
     short = [] if cmp.profile else [f"{line}." for line in shown_decision(cmp.overall, cmp.aspects)]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,
         2,
         (*short, cmp.headline()),
-        _change_figures(cmp),
+        _change_figures(cmp, is_newest),
         shown,
-        tuple(note.splitlines()),
+        (*note.splitlines(), *([] if is_newest else [ELSEWHERE])),
     )
-    return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, answers)]
+    return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, is_explored)]
 
 
-def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
+def _change_figures(cmp: Comparison, is_newest: bool) -> tuple[Figure, ...]:
     title = f"{cmp.candidate} against {cmp.baseline}"
     found: list[Figure] = []
     if cmp.profile is None and any(
@@ -123,6 +147,8 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
                 partial(plot.forest, cmp.deltas, None, cmp.baseline, cmp.candidate),
             )
         )
+    if found and not is_newest:
+        return tuple(found)
     found.append(
         (
             f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}",
@@ -179,38 +205,17 @@ def _moved(cmp: Comparison) -> list[Section]:
     return found
 
 
-def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:
+def _changed(cmp: Comparison, is_explored: bool) -> Section:
     changed = cmp.changed()
     title = f"Queries that changed ({len(changed)})"
     if not len(changed):
         return Section(title, 3, ("None.",))
-    if not len(answers):
-        return Section(title, 3, table=changed)
-    said = {
-        run: _said(answers[(answers["run_id"] == run).to_numpy()])
-        for run in (cmp.baseline, cmp.candidate)
-    }
-    texts = [
-        "\n\n".join(f"{run}: {own.get(query_id, 'not asked')}" for run, own in said.items())
-        for query_id in changed["query_id"]
-    ]
-    return Section(title, 3, table=changed.assign(answers=texts), folded=("answers",))
-
-
-def _said(rows: pd.DataFrame) -> dict[str, str]:
-    """Return query id -> the run's answer, or the reason for none."""
-    found = {}
-    for row in rows.to_dict("records"):
-        failed, answer = row.get("error"), row.get("answer")
-        said = (
-            f"failed: {failed}"
-            if isinstance(failed, str)
-            else answer
-            if isinstance(answer, str)
-            else "no answer"
-        )
-        found[str(row["query_id"])] = f"(refused) {said}" if row.get("refused") is True else said
-    return found
+    way = (
+        "see “Query by query”"
+        if is_explored
+        else f"ev.compare({cmp.baseline!r}, {cmp.candidate!r}).explore()"
+    )
+    return Section(title, 3, table=outcome_first(changed), limit=LISTED, way=way)
 
 
 def _results(report: ReportFrames) -> list[Section]:

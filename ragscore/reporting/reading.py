@@ -1,0 +1,115 @@
+"""Queries most worth reading: those that a candidate lost worst, or that a run fails on."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.frames.data import Golden
+
+COLUMNS = ("query_id", "query", "outcome", "why")
+WORTH = 3  # queries, so that each of them is read
+ANSWERED = "answered_unanswerable"
+NOWHERE = "none"
+
+
+def worst_changes(cmp: Comparison, n: int = WORTH) -> pd.DataFrame:
+    """Return the queries of a comparison to read first.
+
+    Regressions by the grades of the targets that were lost and the rank they had, then losses by
+    the reciprocal rank that was lost, then queries that should be refused and are answered.
+
+    Returns
+    -------
+    One row per query, at most `n`: `query_id`, `query`, `outcome` of its retrieval, and `why` it is
+    worth reading.
+    """
+    rows = cmp.per_query.set_index("query_id", drop=False)
+    before = rows["rank_baseline"].astype("Float64").to_numpy(dtype="float64", na_value=np.inf)
+    after = rows["rank_candidate"].astype("Float64").to_numpy(dtype="float64", na_value=np.inf)
+    answered = rows["query_id"].isin(_newly_answered(cmp)).to_numpy()
+    is_regression = (rows["outcome"] == "regression").to_numpy()
+    is_loss = (rows["outcome"] == "loss").to_numpy()
+    order = pd.DataFrame(
+        {
+            "kind": np.select([is_regression, is_loss, answered], [0, 1, 2], 3),
+            "grades": -_lost_grades(cmp).reindex(rows.index).fillna(0).to_numpy(),
+            "lost": 1 / after - 1 / before,
+        }
+    )
+    # kinds first; grades only tell regressions apart, where nothing of the query is left
+    order.loc[~is_regression, "grades"] = 0.0
+    found = order[order["kind"] < 3].sort_values(list(order.columns), kind="stable").head(n)
+    chosen = rows.iloc[found.index]
+    why = [_why(row) for row in chosen.to_dict("records")]
+    table = chosen[["query_id", "query", "outcome"]].reset_index(drop=True)
+    return _texts(table.assign(why=why))
+
+
+def worst_queries(
+    scores: pd.DataFrame, golden: Golden, primary: str | None, n: int = WORTH
+) -> pd.DataFrame:
+    """Return the queries of one run to read first.
+
+    Queries that should be refused and are answered, then those of the lowest value of the primary
+    metric, as far as it is below one half. The columns are those of `worst_changes`.
+    """
+    rows = scores.reset_index() if "query_id" not in scores else scores.reset_index(drop=True)
+    known = golden.queries.set_index("query_id")["query"]
+    nothing = np.full(len(rows), np.nan)
+    answered = rows[ANSWERED].to_numpy("float64") if ANSWERED in rows else nothing
+    values = rows[primary].to_numpy("float64") if primary in rows else nothing
+    order = pd.DataFrame(
+        {"kind": np.select([answered == 1, values < 0.5], [0, 1], 2), "value": values}
+    )
+    found = order[order["kind"] < 2].sort_values(["kind", "value"], kind="stable").head(n)
+    chosen = rows.iloc[found.index]["query_id"].astype("str")
+    why = [
+        "answered; should be refused" if kind == 0 else f"{primary} {value:.2f}"
+        for kind, value in found.itertuples(index=False)
+    ]
+    return _texts(
+        pd.DataFrame(
+            {"query_id": chosen.to_numpy(), "query": known.reindex(chosen).to_numpy(),
+             "outcome": "", "why": why}
+        )
+    )  # fmt: skip
+
+
+def _texts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns are text, so that a reloaded one equals it."""
+    return table.reindex(columns=list(COLUMNS)).astype("str")
+
+
+def _newly_answered(cmp: Comparison) -> list[str]:
+    """Return queries that should be refused, and that only the candidate answers."""
+    if cmp.scores is None or ANSWERED not in cmp.scores:
+        return []
+    rows = cmp.scores.reset_index() if "query_id" not in cmp.scores else cmp.scores
+    run = rows["run_id"].astype("str")
+    is_answered = (rows[ANSWERED] == 1).to_numpy()
+    now = rows.loc[is_answered & (run == cmp.candidate).to_numpy(), "query_id"]
+    then = set(rows.loc[is_answered & (run == cmp.baseline).to_numpy(), "query_id"])
+    return [query_id for query_id in now if query_id not in then]
+
+
+def _lost_grades(cmp: Comparison) -> pd.Series:
+    """Return query id -> the sum of grades of the targets that it lost."""
+    lost = cmp.targets.loc[(cmp.targets["change"] == "lost").to_numpy(), ["query_id", "target_id"]]
+    if cmp.golden is None or not len(lost):
+        return lost.groupby("query_id").size().astype("float64")
+    own = cmp.golden.targets.groupby(["query_id", "target_id"], observed=True)["grade"].max()
+    grades = lost.merge(own.reset_index(), on=["query_id", "target_id"], how="left")
+    return grades["grade"].astype("float64").fillna(1).groupby(grades["query_id"]).sum()
+
+
+def _why(row: dict[Any, Any]) -> str:
+    if row["outcome"] not in ("regression", "loss"):
+        return "answered; should be refused"
+    before, after = (
+        NOWHERE if pd.isna(row[name]) else str(row[name])
+        for name in ("rank_baseline", "rank_candidate")
+    )
+    lost = f"; lost {row['lost']}" if row["lost"] and not pd.isna(row["lost"]) else ""
+    return f"first hit at rank {before} → {after}{lost}"

@@ -1,0 +1,207 @@
+"""A report as a browser shows it: the first screen, folds, links, phone, dark, paper."""
+
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+
+import ragscore as rs
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine to show the page"
+)
+WANTED = ["np-033", "pd-031", "mh-001"]  # the three regressions of the demo's newest run
+# contrast of an element's text with what is behind it, by WCAG
+CONTRAST = """selector => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const mixed = (colour, under) => {
+    canvas.fillStyle = under; canvas.fillRect(0, 0, 1, 1);
+    canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return canvas.getImageData(0, 0, 1, 1).data;
+  };
+  const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
+    .reduce((sum, c, at) => sum + c * [.2126, .7152, .0722][at], 0);
+  const css = data => `rgb(${data[0]},${data[1]},${data[2]})`;
+  const paper = css(mixed(getComputedStyle(document.body).backgroundColor, 'white'));
+  return Math.min(...[...document.querySelectorAll(selector)].map(one => {
+    const behind = css(mixed(getComputedStyle(one).backgroundColor, paper));
+    const [a, b] = [mixed(getComputedStyle(one).color, behind), mixed(behind, behind)].map(light);
+    return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+  }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def made():
+    """The page about the demo's four runs of 182 queries."""
+    ev = rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+    return ev.report(gate={"mrr@10": 0.02})
+
+
+@pytest.fixture(scope="module")
+def file(made, tmp_path_factory):
+    return made.write(tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chromium, file):
+    """The page opened anew at 1,280 × 800."""
+    sized(chromium, 1280)
+    chromium.open(file)
+    return chromium
+
+
+def sized(browser, width, dark=False, media=""):
+    """Give the window a width, and the system a preference."""
+    browser.send(
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=800,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.send("Emulation.setEmulatedMedia", media=media, features=[scheme])
+
+
+def lowest(browser, selector):
+    """The lower edge of the lowest of these elements, from the top of the page."""
+    return browser.run(
+        f"Math.max(...[...document.querySelectorAll({selector!r})].map("
+        "one => one.getBoundingClientRect().bottom + scrollY))"
+    )
+
+
+def is_open(browser, name):
+    return browser.run(f"document.getElementById({name!r}).open")
+
+
+def test_two_hundred_queries_are_less_than_a_megabyte(file):
+    assert file.stat().st_size < 1_000_000
+
+
+def test_the_first_screen_holds_verdict_primary_metrics_and_three_queries(page):
+    assert page.run("document.querySelector('.summary h2').textContent") == (
+        "▲ hybrid_rerank is better than hybrid"
+    )
+    first = page.run("document.querySelector('.summary tbody tr').innerText").split("\t")
+    assert first[:2] == ["ndcg@10", "▲ better"] and first[3] == "150"
+    assert "[+0.02,\u00a0+0.13]" in first[2], "the difference with its interval"
+    shown = "[...document.querySelectorAll('.reading li a')].map(one => one.textContent)"
+    assert page.run(shown) == WANTED
+    assert lowest(page, ".summary h2, .summary tr, .reading li, .summary li") <= 800
+
+
+def test_a_phone_has_them_on_two_screens_and_nothing_sticks_out_sideways(page, file):
+    sized(page, 400)
+    page.open(file)
+    assert lowest(page, ".summary h2, .summary tr, .reading li") <= 2 * 800
+    page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert page.run("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_on_a_phone_tables_scroll_below_a_fixed_first_column_and_figures_keep_their_size(page):
+    sized(page, 400)
+    page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    moved = page.run("""(() => {
+      const box = [...document.querySelectorAll('.part .rs-table')]
+        .find(one => one.scrollWidth > one.clientWidth + 100);
+      const [first, second] = box.querySelectorAll('tbody td');
+      const before = [first, second].map(one => one.getBoundingClientRect().x);
+      box.scrollLeft = 100;
+      return [first, second].map((one, at) => before[at] - one.getBoundingClientRect().x);
+    })()""")
+    assert moved == [0, 100]
+    sizes = page.run(
+        "[...document.querySelectorAll('figure img')].map(one =>"
+        " [one.clientWidth, Number(one.getAttribute('width')), one.parentElement.clientWidth])"
+    )
+    assert len(sizes) > 8 and all(shown == own for shown, own, _ in sizes)
+    assert all(box <= 400 for *_, box in sizes), "wider ones scroll in their box"
+
+
+def test_the_first_sections_are_open_and_a_link_opens_the_section_that_it_leads_into(page, file):
+    folds = page.run("[...document.querySelectorAll('details.part')].map(one => one.open)")
+    assert folds[:3] == [True] * 3 and not any(folds[3:]) and len(folds) > 8
+    assert not is_open(page, "leaderboard")
+    page.click('nav a[href="#leaderboard"]')
+    page.wait("document.getElementById('leaderboard').open")
+    page.run("document.getElementById('leaderboard').open = false")
+    page.click('nav a[href="#leaderboard"]')  # the address stays the same
+    page.wait("document.getElementById('leaderboard').open")
+    page.visit(f"{file.as_uri()}#configuration")  # a heading inside "The runs"
+    page.wait("document.getElementById('the-runs')?.open")
+    page.wait("Math.abs(document.getElementById('configuration').getBoundingClientRect().y) < 800")
+
+
+def test_paper_shows_what_is_folded(page):
+    hidden = (
+        "[...document.querySelectorAll('details.part')]"
+        ".filter(one => !one.lastElementChild.checkVisibility({contentVisibilityAuto: true})"
+        " || !one.lastElementChild.getBoundingClientRect().height).length"
+    )
+    assert page.run(hidden) > 5
+    sized(page, 1280, media="print")
+    page.wait(f"{hidden} === 0")  # by style alone
+    sized(page, 1280)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run("[...document.querySelectorAll('details')].every(one => one.open)")
+    page.run("dispatchEvent(new Event('afterprint'))")
+    assert not is_open(page, "leaderboard"), "and the screen is as it was"
+
+
+def test_texts_stand_out_from_the_page_by_day_and_by_night(page, file):
+    for dark in (False, True):
+        sized(page, 1280, dark)
+        page.open(file)
+        for selector in (".note", ".summary a", "nav a", ".good, .bad, .poor", ".part td"):
+            assert page.run(f"({CONTRAST})({selector!r})") >= 4.5, (dark, selector)
+    assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(18, 18, 18)"
+
+
+def test_landmarks_headings_and_names_are_there_for_those_who_cannot_see(page):
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    roles = [node["role"]["value"] for node in nodes if not node.get("ignored")]
+    assert roles.count("main") == roles.count("navigation") == roles.count("banner") == 1
+    levels = page.run(
+        "[...document.querySelectorAll('h1, h2, h3')].filter(one => !one.closest('.rs-explorer'))"
+        ".map(one => Number(one.tagName[1]))"
+    )
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    headings = [
+        node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "heading"
+    ]
+    assert "Leaderboard" in headings, "a folded section is found by its heading"
+    assert page.run("[...document.images].every(one => one.alt)")
+    assert page.run("[...document.querySelectorAll('[role=region]')].every(one => one.ariaLabel)")
+    page.run("document.activeElement.blur()")
+    for kind in ("rawKeyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, key="Tab", windowsVirtualKeyCode=9)
+    assert page.run("document.activeElement.getAttribute('href')") == "#main"
+
+
+def test_nothing_is_loaded_and_nothing_complains(page, file):
+    page.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.run("document.querySelectorAll('.rs-table th button').forEach(one => one.click())")
+    assert page.complaints == [] and page.loaded == [file.as_uri()]
+    assert page.run("document.querySelectorAll('[aria-sort=ascending]').length") > 8
+
+
+def test_a_report_from_json_is_the_same_page_and_no_run_drawn_before_changes_it(made):
+    again = rs.Report.from_json(made.to_json())
+    html = made.to_html()
+    assert again.to_html() == html and again.explorer
+    rs.plot.summary(
+        made.summary.assign(run_id="other " + made.summary["run_id"]), ["hit@5"]
+    ).figure.clear()
+    assert made.to_html() == html
+    pd.testing.assert_frame_equal(again.read_first, made.read_first)

@@ -1,0 +1,197 @@
+"""The top of a report: which queries are read first, verdicts in words, and what isn't told."""
+
+import re
+from types import SimpleNamespace
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+from ragscore.reporting.figures import compact_svg, image
+from ragscore.reporting.page import Section, to_html, to_markdown
+from ragscore.reporting.reading import worst_changes, worst_queries
+from ragscore.reporting.summary import Summary, summary_of
+
+# query -> the rank of its one target in the old run and in the new one (0: not found)
+RANKS = {"same": (1, 1), "down": (1, 3), "lost": (2, 0), "lost first": (1, 0), "up": (3, 1)}
+
+
+@pytest.fixture
+def runs(write_golden, write_run):
+    """Two runs: of "lost dear" the target of grade 3 is lost, "no" should be refused."""
+    rows = [
+        {"id": name, "query": f"question {name}", "expected_doc_ids": [name]} for name in RANKS
+    ] + [
+        {
+            "id": "lost dear",
+            "query": "question lost dear",
+            "expected_doc_ids": [{"any": ["dear"], "grade": 3}],
+        },
+        {"id": "no", "query": "question no", "answerable": False},
+    ]
+    files = []
+    for side, name in enumerate(("old", "new")):
+        records = [
+            record(
+                query,
+                [hit(f"c{n}", query if n == ranks[side] else f"x{n}", n) for n in range(1, 5)],
+                answer=answer("said"),
+            )
+            for query, ranks in RANKS.items()
+        ]
+        dear = [hit("c", "dear" if not side else "x", 4)]
+        records.append(record("lost dear", dear, answer=answer("said")))
+        records.append(record("no", [], answer=answer("said", grounded=bool(side))))
+        files.append(write_run(name, records, created_at=f"2026-01-0{side + 1}T00:00:00Z"))
+    return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(rows)))
+
+
+def test_the_worst_regressions_come_first_by_grade_then_by_rank_then_losses(runs):
+    found = worst_changes(runs.compare("old", "new"), 9)
+    assert found["query_id"].tolist() == ["lost dear", "lost first", "lost", "down", "no"]
+    assert found["why"].tolist() == [
+        "first hit at rank 4 → none; lost dear",
+        "first hit at rank 1 → none; lost lost first",
+        "first hit at rank 2 → none; lost lost",
+        "first hit at rank 1 → 3",
+        "answered; should be refused",
+    ]
+    assert (
+        worst_changes(runs.compare("old", "new"))["query_id"].tolist()
+        == (found["query_id"].tolist()[:3])
+    )
+
+
+def test_a_comparison_from_json_names_them_too_and_one_of_equals_names_none(runs):
+    again = rs.Comparison.from_json(runs.compare("old", "new").to_json())
+    found = worst_changes(again, 4)
+    assert found["query_id"].tolist() == ["lost first", "lost", "lost dear", "down"], "no grades"
+    same = worst_changes(runs.compare("old", "new").__class__.from_json(again.to_json()), 0)
+    assert not len(same) and same.columns.tolist() == ["query_id", "query", "outcome", "why"]
+
+
+def test_of_a_run_alone_answers_to_be_refused_come_first_then_the_lowest_values(runs):
+    alone = runs.select("new")
+    found = worst_queries(alone.scores, alone.golden, "mrr@10", 4)
+    assert found["query_id"].tolist() == ["no", "lost", "lost first", "lost dear"]
+    assert found["why"].tolist() == ["answered; should be refused", *["mrr@10 0.00"] * 3]
+    assert found["query"].tolist()[:2] == ["question no", "question lost"]
+
+
+@pytest.mark.parametrize(
+    ("overall", "title"),
+    [
+        ("better", "new is better than old"),
+        ("worse", "new is worse than old"),
+        ("mixed", "new against old is mixed"),
+        ("no worse", "new is no worse than old"),
+        ("can't tell", "Can't tell new from old"),
+        ("higher", "new against old: higher"),
+    ],
+)
+def test_every_verdict_is_a_sentence(runs, monkeypatch, overall, title):
+    monkeypatch.setattr(rs.Comparison, "overall", property(lambda _: overall))
+    card = summary_of(runs.report()).cards[0]
+    assert card.title == title and card.verdict == overall
+
+
+def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs):
+    summary = summary_of(runs.report(gate={"mrr@10": 0.5}))
+    gate, counts = summary.cards[0].sentences
+    assert gate.startswith("Gate passed. ") and "3 regression ▼!" in counts
+    assert "1 win ▲" in counts and "1 loss ▼" in counts and "1 draw =" in counts
+    assert summary.untold[-1].startswith("Left out, with the reasons below: ")
+    assert summary.reading["query_id"].tolist() == ["lost dear", "lost first", "lost"]
+
+
+def test_of_many_comparisons_the_newest_are_in_the_summary_and_the_rest_is_counted(runs):
+    made = runs.report()
+    many = SimpleNamespace(**{name: getattr(made, name) for name in made.__dataclass_fields__})
+    many.comparisons = made.comparisons * 7
+    summary = summary_of(many)
+    assert len(summary.cards) == 4 and summary.more == "3 more comparisons: see “Run by run”."
+
+
+def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
+    made = runs.select("old").report()
+    summary = summary_of(made)
+    assert summary.cards[0].title == "old: no run to compare with"
+    assert made.primary[0] in summary.cards[0].primaries["metric"].tolist()
+    assert made.explorer and "Query by query" in made.to_html()
+
+
+def test_a_report_of_a_comparison_from_json_has_no_explorer_and_says_why(runs):
+    cmp = rs.Comparison.from_json(runs.compare("old", "new").to_json())
+    made = cmp.report()
+    assert not made.explorer and 'id="queries"' not in made.to_html()
+    assert made.left_out["part"].tolist() == ["Query by query"]
+    assert "from JSON" in made.left_out["why"].iloc[0]
+    assert "<b>lost first</b>" in made.to_html(), "named, but no link leads to it"
+
+
+def test_links_of_hostile_ids_are_data():
+    reading = pd.DataFrame(
+        {"query_id": ['"><b>&#x.q=+ %'], "query": ["<i>"], "outcome": ["loss"], "why": ["<u>"]}
+    )
+    from ragscore.reporting.explorer.element import element
+
+    page = to_html("t", [], Summary((_card(),), reading), element({"queries": {}}))
+    (link,) = re.findall(r'href="#x\.q=([^"]*)"', page)
+    assert unquote(link) == '"><b>&#x.q=+ %' and re.fullmatch(r"[\w%.-]*", link)
+    assert "<i>" not in page and "<u>" not in page
+
+
+def _card():
+    from ragscore.reporting.summary import Card
+
+    return Card("worse", "new is worse than old")
+
+
+def test_the_page_shows_some_rows_and_says_where_the_others_are_while_markdown_has_all():
+    rows = pd.DataFrame({"query_id": [f"q{n}" for n in range(30)]})
+    part = Section("Queries", table=rows, limit=20, way="see “Query by query”")
+    page, text = to_html("t", [part]), to_markdown("t", [part])
+    assert page.count("<tr><td") == 20 and "10 more rows: see “Query by query”." in page
+    assert text.count("| q") == 31 and "more rows" not in text
+
+
+def test_sections_of_one_title_have_links_of_their_own():
+    page = to_html("t", [Section("Main"), Section("A & b", 3), Section("問い"), Section("a-b")])
+    assert re.findall(r'<(?:details class="part"|h3) id="([^"]*)"', page) == [
+        "main-2", "a-b", "section", "a-b-2",
+    ]  # fmt: skip
+
+
+def test_a_smaller_svg_keeps_its_texts_and_drops_what_nothing_shows():
+    svg = (
+        '<?xml version="1.0"?>\n<!DOCTYPE svg>\n<svg viewBox="0 0 10.123456 5">\n <metadata>m'
+        '</metadata><defs><style type="text/css">*{}</style></defs>\n <g id="patch_12">\n  '
+        '<path id="mabc" d="M 0.123456 1.98765 \nL -3.000001 4" clip-path="url(#p1)"/>\n'
+        "  <text style=\"font-size: 10px; font-family: 'A', 'B', sans-serif; x: y\""
+        ' transform="rotate(-0 1.23 4.56)">0.123456 &lt;a b="1.23456"&gt;</text>\n </g>\n</svg>'
+    )
+    assert compact_svg(svg) == (
+        '<svg viewBox="0 0 10.1 5"><defs><style type="text/css">*{}text{font-family:'
+        "'DejaVu Sans',Verdana,sans-serif}</style></defs><g>"
+        '<path id="mabc" d="M 0.1 2 L -3 4" clip-path="url(#p1)"/>'
+        '<text style="font-size: 10px; x: y">0.123456 &lt;a b="1.23456"&gt;</text></g></svg>'
+    )
+
+
+def test_a_figure_is_data_of_known_size_with_its_texts():
+    def draw():
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots()[1]
+        axes.set_title('100 % " < # é')
+        return axes
+
+    found = image("what it shows", draw)
+    assert re.match(
+        r'<img alt="what it shows" width="\d+" height="\d+" src="data:image/svg\+xml,', found
+    )
+    address = found.partition('src="')[2].partition('"')[0]
+    assert not set(address) & set("<>#\"&'\n") and '100 % " &lt; # é' in unquote(address)
+    assert len(address) < 12_000
