@@ -23,7 +23,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes, Flags, Values
-from ragscore.plot.style import PALETTE
+from ragscore.plot.style import in_order, run_styles
 from ragscore.scoring.anchors import ELLIPSES
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.intervals import bounds_of
@@ -491,16 +491,17 @@ class Columns:
 
     def _runs_content(self) -> list[dict[str, Any]]:
         runs = self.results.runs.set_index(self.results.runs["run_id"].astype("str"))
+        styles = run_styles(self.runs.run_ids)
         k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
         roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
         return [
             {
                 "id": run_id,
-                "colour": PALETTE[place % len(PALETTE)],
+                "colour": styles[run_id].colour,
                 "role": role,
                 "k": None if pd.isna(k := k_of.get(run_id)) else int(k),
             }
-            for place, (run_id, role) in enumerate(zip(self.runs.run_ids, roles, strict=True))
+            for run_id, role in zip(self.runs.run_ids, roles, strict=True)
         ]
 
     def _metric_content(self, name: str) -> dict[str, Any]:
@@ -524,7 +525,7 @@ class Columns:
         found = []
         for name in names:
             rows = slices(golden, name)
-            values = sorted(rows[name].unique(), key=lambda one: (one == "(none)", one))
+            values = in_order(sorted(rows[name].unique(), key=lambda one: (one == "(none)", one)))
             if self.by is None and not 1 < len(values) <= MOST_VALUES:
                 continue
             rows = rows.assign(code=pd.Index(values).get_indexer(pd.Index(rows[name])))
