@@ -491,7 +491,7 @@ class Columns:
 
     def _runs_content(self) -> list[dict[str, Any]]:
         runs = self.results.runs.set_index(self.results.runs["run_id"].astype("str"))
-        styles = run_styles(self.runs.run_ids)
+        styles = run_styles(self.runs.results.runs)
         k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
         roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
         return [

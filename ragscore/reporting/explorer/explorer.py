@@ -21,8 +21,9 @@ from ragscore.analysis.comparison.text import describe_matching
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest
-from ragscore.frames.escaping import html_table, visible
+from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_for, shown_interval
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.io.output import write_text
 from ragscore.reporting.explorer.data import Columns, Runs
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
 
 LARGEST = 20  # rows of the plain table
 MAX_MB = 4.0  # up to here a page opens within half a second
-GLYPHS = {
-    "win": "▲", "loss": "▼", "regression": "▼!", "draw": "=", "both_miss": "○", "no_target": "–",
-    "only_baseline": "◁", "only_candidate": "▷",
-}  # fmt: skip
 HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
 
 
@@ -88,7 +85,11 @@ class Explorer:
             "hash": links lead to the page's address; None: no links.
         """
         return element(
-            self.packed, link=link, code=self._code, state=self.state, plain=self._plain()
+            self.packed,
+            link=link,
+            code=self._code,
+            state=self.state,
+            plain=self._plain().to_html(alone=False),
         )
 
     def write(self, path: str | Path) -> Path:
@@ -193,23 +194,25 @@ class Explorer:
     def _in_frame(self) -> Mounted:
         return element(self.packed, link="message", code=self._code, state=self.state)
 
-    def _plain(self) -> str:
-        """Return the largest changes as a table, for hosts that show neither frame nor script."""
+    def _plain(self) -> Table:
+        """Return the largest changes, for hosts that show neither frame nor script."""
         columns = self._columns
         order = columns.order[:LARGEST]
-        table = pd.DataFrame({"query_id": columns.ids[order]})
-        for place, run_id in enumerate(columns.runs.run_ids[1:], start=1):
-            words = [columns.words[code] for code in columns.outcome[place, order]]
-            name = "outcome" if len(columns.runs.run_ids) == 2 else run_id
-            table[name] = [f"{GLYPHS.get(word, '')} {word}".strip() for word in words]
-            table[f"{name}: note" if name == run_id else "note"] = [
-                columns.notes[place][one] for one in order
+        rows = pd.DataFrame({"query_id": columns.ids[order]})
+        run_ids, outcomes = columns.runs.run_ids, []
+        for place, run_id in enumerate(run_ids[1:], start=1):
+            outcomes.append("outcome" if len(run_ids) == 2 else run_id)
+            rows[outcomes[-1]] = [
+                columns.words[code] if code >= 0 else "" for code in columns.outcome[place, order]
             ]
-        table["query"] = columns.queries["query"].iloc[order].tolist()
-        return html_table(table)
+            note = "note" if len(run_ids) == 2 else f"{run_id}: note"
+            rows[note] = [columns.notes[place][one] for one in order]
+        rows["query"] = columns.queries["query"].iloc[order].tolist()
+        heading = "largest changes" if columns.runs.compared else "worst queries"
+        return Table(rows, f"{self.title}: {heading}", outcomes)
 
     def _repr_html_(self) -> str:
-        return frame(self.title, self._in_frame(), self._plain())
+        return frame(self.title, self._in_frame(), self._plain().to_html())
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         with suppress(DataError):  # without anywidget everything works but `selected`
