@@ -55,7 +55,7 @@ _WORD = re.compile(
     rf"(?P<before>.*?)(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})"
     r"(?P<after>(?: \(.*\))?)"
 )
-_BREAKS = re.compile(r"([.#/\\:]+(?=[^\s.#/\\:]))")
+_BREAKS = re.compile(r"((?<!\d)\.+|\.+(?!\d)|[#/\\:]+)(?=[^\s.#/\\:])")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ragscore.analysis.comparison.text import (
 )
 from ragscore.frames.errors import name_list
 from ragscore.frames.render import decimals_for, shown_interval, shown_n
+from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, exploratory
@@ -330,7 +331,9 @@ def _slices(report: ReportFrames) -> list[Section]:
         names = [
             name for name in ("hit@5", "mrr@10", "passed") if name in set(rows["metric"])
         ] or rows["metric"].unique()[:1].tolist()
+        order = in_order(rows["slice"].astype("str"))
         shown = rows[rows["metric"].isin(names)]
+        shown = shown.iloc[shown["slice"].astype("str").map(order.index).argsort(kind="stable")]
         renamed = rows.drop(columns="by")[
             ["run_id", "slice", *[name for name in rows if name not in ("run_id", "slice", "by")]]
         ].rename(columns={"slice": str(by)})

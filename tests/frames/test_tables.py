@@ -79,6 +79,7 @@ def test_an_id_is_never_cut_and_may_break_at_its_joints():
     html = Table(pd.DataFrame({"id": [long]})).to_html()
     assert cells(html) == [[long]]
     assert "python/<wbr>library/<wbr>asyncio-task.<wbr>html#<wbr>asyncio.<wbr>create_task" in html
+    assert "0.41 [0.33, 0.50]" in Table(pd.DataFrame({"of": ["a 0.41 [0.33, 0.50]"]})).to_html()
     assert (
         long in Table(pd.DataFrame({"id": [long] * 2, "text": ["many words " * 30] * 2})).to_text()
     )

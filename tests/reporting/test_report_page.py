@@ -128,6 +128,14 @@ def test_on_a_phone_tables_scroll_below_a_fixed_first_column_and_figures_keep_th
     assert all(box <= 400 for *_, box in sizes), "wider ones scroll in their box"
 
 
+def test_slices_stand_in_their_own_order(page):
+    rows = (
+        "[...document.querySelectorAll('#by-difficulty tbody tr')].slice(0, 3)"
+        ".map(row => row.cells[1].textContent)"
+    )
+    assert page.run(rows) == ["easy", "medium", "hard"]
+
+
 def test_the_first_sections_are_open_and_a_link_opens_the_section_that_it_leads_into(page, file):
     folds = page.run("[...document.querySelectorAll('details.part')].map(one => one.open)")
     assert folds[:3] == [True] * 3 and not any(folds[3:]) and len(folds) > 8
@@ -140,6 +148,17 @@ def test_the_first_sections_are_open_and_a_link_opens_the_section_that_it_leads_
     page.visit(f"{file.as_uri()}#configuration")  # a heading inside "The runs"
     page.wait("document.getElementById('the-runs')?.open")
     page.wait("Math.abs(document.getElementById('configuration').getBoundingClientRect().y) < 800")
+
+
+def test_a_query_worth_reading_is_an_address_of_the_explorer_which_comes_into_view(page, file):
+    asked = "new URLSearchParams(location.hash.slice(1)).get('x.q')"
+    shown = "Math.abs(document.getElementById('queries').getBoundingClientRect().y) < 100"
+    page.click(f'.reading a[href="#x.q={WANTED[2]}"]')
+    page.wait(shown)
+    assert page.run(asked) == WANTED[2]
+    page.visit(f"{file.as_uri()}#x.q={WANTED[1]}")
+    page.wait(f"document.getElementById('queries') && {shown}")
+    assert page.run(asked) == WANTED[1]
 
 
 def test_paper_shows_what_is_folded(page):
