@@ -96,11 +96,18 @@ class Gallery:
 
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
-    Picture(summary, {"table": lambda ev: ev.summary()}),
+    Picture(
+        summary,
+        {
+            "table": lambda ev: ev.summary(),
+            "scores": lambda ev: ev.scores,
+            "golden": lambda ev: ev.golden,
+        },
+    ),
     Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
     Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
     Picture(metric_at_k, {"summary": lambda ev: ev.summary()}),
-    Picture(tradeoff, {"scores": lambda ev: ev.scores}),
+    Picture(tradeoff, {"scores": lambda ev: ev.scores, "results": lambda ev: ev.results}),
     Picture(scatter, {"scores": lambda ev: ev.scores}),
     Picture(scores_by_rank, {"table": lambda ev: ev.results}),
     Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
@@ -125,7 +132,9 @@ LEADERBOARD = Gallery(
         {
             "table": lambda board: board.table.assign(
                 min=board.table["low"], max=board.table["high"]
-            )
+            ),
+            "scores": lambda board: None,
+            "golden": lambda board: None,
         },
     ),
 )

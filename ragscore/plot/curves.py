@@ -5,26 +5,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError
+from ragscore.analysis.comparison.invariants import flat_configs
+from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import nearest
 from ragscore.plot.lettering import lettered
+from ragscore.plot.runs import MAX_BANDS, name_lines
 from ragscore.plot.style import (
-    LINES,
-    MARKERS,
-    PALETTE,
+    MUTED,
     check_columns,
     check_scores,
     check_summary,
     error_lengths,
-    legend,
-    n_text,
     new_axes,
-    numbered_runs,
+    plain_style,
     rows_of,
+    run_styles,
     scale_of,
+    title,
+    unclipped,
     unit_scale,
     wrapped,
-)  # fmt: skip
+)
+from ragscore.plot.style import legend as put_legend
+from ragscore.plot.theme import INK, NOTE_INK, scaled, sizes
 from ragscore.scoring.metrics import describe, parse_label
 from ragscore.scoring.summary import summarize
 
@@ -33,10 +36,17 @@ if TYPE_CHECKING:
 
 
 @lettered
-def metric_at_k(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
-    """Draw a ranking metric over its cut-off k.
+def metric_at_k(
+    summary: pd.DataFrame,
+    metric: str = "hit",
+    *,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a ranking metric over its cut-off k: a line per run.
 
-    There is a line per run, with the 95 % intervals of its means as a band.
+    Up to four runs have the 95 % intervals of their means as bands.
 
     Parameters
     ----------
@@ -45,6 +55,10 @@ def metric_at_k(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None"
     metric
         Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match
         level.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False; by default names stand at the ends of lines.
 
     Raises
     ------
@@ -63,31 +77,52 @@ def metric_at_k(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None"
             field="metric",
             allowed=nearest(metric, labels, "the summary has"),
         )
+    rows = rows.assign(k=rows["metric"].map(labels), name=rows["run_id"].astype("str"))
+    styles = run_styles(rows, highlight)
     ax = new_axes(ax)
-    for run, number in numbered_runs(rows).items():
-        own = (
-            rows[rows["run_id"].astype("str") == run]
-            .assign(k=lambda t: t["metric"].map(labels))
-            .sort_values("k")
-        )
-        label = wrapped(f"{run} (n = {n_text(own, 'run_id', run)})")
-        ax.plot(
-            own["k"],
-            own["mean"],
-            marker=MARKERS[number % 8],
-            linestyle=LINES[number % 4],
-            color=PALETTE[number % 8],
-            label=label,
-        )
-        ax.fill_between(
-            own["k"], own["low"], own["high"], color=PALETTE[number % 8], alpha=0.12, linewidth=0
-        )
+    ends = []
+    for run, style in styles.items():
+        own = rows[rows["name"].eq(run).to_numpy()].sort_values("k")
+        (line,) = ax.plot(
+            own["k"], own["mean"], marker=style.marker, linestyle=style.line, color=style.colour,
+            linewidth=style.width, markersize=style.size, label=wrapped(run),
+        )  # fmt: skip
+        unclipped(line)
+        if len(styles) <= MAX_BANDS and not style.is_muted:
+            ax.fill_between(
+                own["k"], own["low"], own["high"], color=style.colour, alpha=0.12, linewidth=0
+            )
+        last = own.iloc[-1]
+        ends.append((float(last["k"]), float(last["mean"]), wrapped(run), style.colour))
     ax.set_xticks(sorted({k for k in labels.values() if k}))
-    ax.set_xlabel("k")
-    ax.set_ylabel(f"{name}@k{':' * bool(level)}{level}, mean with 95 % interval")
+    n = rows["n"]
+    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
+    ax.set_xlabel(f"k (n = {told} queries)")
+    label = f"{name}@k{':' * bool(level)}{level}"
+    interval = ", with 95 % interval" if len(styles) <= MAX_BANDS else ""
+    ax.set_ylabel(f"mean {label}{interval}")
+    title(ax, _highest_at(rows, name, level))
     unit_scale(ax, "0 to 1")
-    legend(ax)
+    name_lines(ax, ends, legend)
     return ax
+
+
+def _highest_at(rows: pd.DataFrame, name: str, level: str) -> str:
+    """Return which run is highest at the first and at the last k."""
+    suffix = f":{level}" if level else ""
+    first, last = int(rows["k"].min()), int(rows["k"].max())
+    leads = [
+        str(own["name"].iloc[int(own["mean"].to_numpy().argmax())])
+        for k in (first, last)
+        for own in [rows[rows["k"].eq(k).to_numpy()]]
+    ]
+    if rows["name"].nunique() == 1:
+        means = rows.set_index("k")["mean"]
+        ends = f"{means[first]:.2f} at {first} to {means[last]:.2f} at {last}"
+        return f"{name}{suffix} rises from {ends}"
+    if leads[0] == leads[1]:
+        return f"{leads[0]} has the best {name}{suffix}@{first} and @{last}"
+    return f"{leads[0]} is best at k = {first}, {leads[1]} at k = {last}"
 
 
 def _cut_off(column: str, name: str, level: str) -> int:
@@ -100,22 +135,36 @@ def _cut_off(column: str, name: str, level: str) -> int:
 
 
 @lettered
-def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+def risk_coverage(
+    curve: pd.DataFrame,
+    *,
+    baseline: str | None = None,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Draw risk against coverage while a threshold on the top score refuses more and more.
 
-    There is a line per run, with 95 % intervals as a band. At its right end (the mark) the
-    threshold refuses nothing. Lower and further right is better. n counts the queries whose answers
-    are known to be right or wrong.
+    There is a line per run, and the 95 % interval of the baseline as a band. At its right end (the
+    mark) the threshold refuses nothing. Lower and further right is better. Where fewer than ten
+    answers are left, a line is grey: one answer moves it by a tenth and more.
 
     Parameters
     ----------
     curve
         `RiskCoverage.curve`.
+    baseline
+        The run whose band is drawn; by default the first.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
     DataError
-        Not that frame, or one without a threshold that answers anything.
+        Not that frame, or one without a threshold that answers anything; a run that it doesn't
+        have.
     """
     check_columns(
         curve,
@@ -131,40 +180,79 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
             allowed="ev.risk_coverage().curve",
         )
     ax = new_axes(ax)
-    numbers = numbered_runs(rows)
+    styles = run_styles(rows, highlight)
+    (first,) = run_names(pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))])
+    is_one_kind = rows["score_kind"].nunique() == 1
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
-        colour, number = PALETTE[numbers[str(run)] % 8], numbers[str(run)]
-        label = wrapped(f"{run}, {kind} (n = {own['n'].iloc[0]})")
+        style = styles[str(run)]
+        own = own.sort_values("coverage", kind="stable")
+        is_stable = (own["coverage"] * own["n"]).to_numpy() >= MIN_ANSWERS - 1e-9
+        start = int(is_stable.argmax()) if is_stable.any() else len(own)
         ax.plot(
-            own["coverage"],
-            own["risk"],
-            color=colour,
-            linestyle=LINES[number % 4],
-            marker=MARKERS[number % 8],
-            markevery=[0],
-            linewidth=1.4,
-            label=label,
-        )
-        ax.fill_between(
-            own["coverage"], own["risk_low"], own["risk_high"], color=colour, alpha=0.1, linewidth=0
-        )
-    ax.set_xlabel("coverage: share of queries that are answered")
-    ax.set_ylabel("risk: share of answers that are wrong")
+            own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=MUTED,
+            linewidth=scaled(0.8), zorder=1,
+        )  # fmt: skip
+        stable = own.iloc[start:]
+        if not len(stable):
+            stable = own.iloc[-1:]
+        (line,) = ax.plot(
+            stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
+            marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
+            markersize=style.size, label=wrapped(str(run) if is_one_kind else f"{run}, {kind}"),
+        )  # fmt: skip
+        unclipped(line)
+        if run == first:
+            ax.fill_between(
+                stable["coverage"], stable["risk_low"], stable["risk_high"], color=style.colour,
+                alpha=0.13, linewidth=0,
+            )  # fmt: skip
+    n = rows["n"]
+    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
+    kinds = f", by {rows['score_kind'].iloc[0]} score" if is_one_kind else ""
+    ax.set_xlabel(f"coverage: share of queries that are answered{kinds} (n = {told})")
+    ax.set_ylabel(f"risk: share of answers that are wrong; band: 95 % of {first}")
     ax.set_xlim(0, 1.02)
+    title(ax, _risk_at_half(rows))
     unit_scale(ax, "0 to 1")
-    legend(ax)
+    put_legend(ax, legend)
     return ax
+
+
+MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
+
+
+def _risk_at_half(rows: pd.DataFrame) -> str:
+    """Return the risks with every query answered and with half of them, of the best run."""
+    found = {}
+    for run, own in rows.groupby(rows["run_id"].astype("str"), sort=False):
+        own = own.sort_values("coverage", kind="stable")
+        half = own[own["coverage"].le(0.5 + 1e-9).to_numpy()]
+        if len(half) and (half["coverage"] * half["n"]).iloc[-1] >= MIN_ANSWERS - 1e-9:
+            found[str(run)] = (float(own["risk"].iloc[-1]), float(half["risk"].iloc[-1]))
+    if not found:
+        return "Risk of wrong answers over coverage"
+    run = min(found, key=lambda name: found[name][1])
+    whole, half_risk = found[run]
+    return f"Refusing half of the queries takes {run}'s risk from {whole:.0%} to {half_risk:.0%}"
 
 
 @lettered
 def tradeoff(
-    scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None
+    scores: pd.DataFrame,
+    metric: str,
+    *,
+    against: str = "latency_ms",
+    by: str | None = None,
+    results: Results | None = None,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw quality against time or cost: one point per run, and the Pareto front.
+    """Draw two metrics against each other: one point per run, and the Pareto front.
 
     Both values have their 95 % intervals. Times are medians, which one slow query doesn't move; all
-    other values are means. Runs on the front are ringed and joined by a line: no other run is
-    better in one value without being worse in the other.
+    other values are means. Runs on the front are joined by a dotted line: no other run is better in
+    one value without being worse in the other.
 
     Parameters
     ----------
@@ -174,11 +262,19 @@ def tradeoff(
         What stands on the upward axis, such as `hit@5`.
     against
         What stands on the other: `latency_ms`, `cost_usd` or any other metric column.
+    by
+        A key of the runs' config: runs have the colour of its value, and their names beside them.
+    results
+        The runs with their configs, for `by`; `ev.plot` gives them.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
     DataError
-        Not a scores frame, or no run has values of both.
+        Not a scores frame, or no run has values of both; a key that no config has.
     """
     if "metric" in scores:
         check_summary(scores)
@@ -186,7 +282,11 @@ def tradeoff(
     else:
         check_scores(scores)
         table = summarize(scores, metrics=[metric, against])
-    rows = {name: table[table["metric"] == name].set_index("run_id") for name in (metric, against)}
+    rows = {
+        name: own.set_index(own["run_id"].astype("str"))
+        for name in (metric, against)
+        for own in [table[(table["metric"] == name).to_numpy()]]
+    }
     both = (rows[metric]["n"] > 0) & (rows[against]["n"] > 0)
     if not both.any():
         raise DataError(
@@ -195,34 +295,64 @@ def tradeoff(
             allowed="runs with n > 0 for both in ev.summary()",
         )
     y, x = (_central(rows[name][both], name) for name in (metric, against))
-    ax = new_axes(ax, width=6.4)
-    for run, number in numbered_runs(y.reset_index()).items():
-        place, height = x.loc[[run]], y.loc[[run]]
-        ax.errorbar(
-            place["mean"], height["mean"], xerr=error_lengths(place), yerr=error_lengths(height),
-            fmt=MARKERS[number % 8], color=PALETTE[number % 8],
-            label=wrapped(f"{run} (n = {height['n'].iloc[0]})"), capsize=2, markersize=7,
-            linewidth=1,
-        )  # fmt: skip
+    styles = run_styles(y["run_id"], highlight)
+    values = None if by is None else _config_values(results, by, list(styles))
+    if values is not None:  # a style per value
+        of_value = {value: plain_style(n) for n, value in enumerate(dict.fromkeys(values.values()))}
+        styles = {run: of_value[values[run]] for run in styles}
+    ax = new_axes(ax, width=6.4, height=max(4.0, 0.2 * len(styles) + 0.8))
     front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
     ax.plot(
-        x["mean"][front],
-        y["mean"][front],
-        linestyle=":",
-        color="#333333",
-        linewidth=1,
-        zorder=0,
-        label="Pareto front (ringed)",
-    )
-    ax.scatter(
-        x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0
-    )
+        x["mean"][front], y["mean"][front], linestyle=":", color=NOTE_INK, linewidth=scaled(1),
+        zorder=1, label="Pareto front" if len(front) > 1 else "_",
+    )  # fmt: skip
+    named: set[str] = set()
+    for run, style in styles.items():
+        label = run if values is None else f"{by} = {values[run]}"
+        drawn = ax.errorbar(
+            x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
+            yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
+            label="_" if label in named else wrapped(label), capsize=0, markersize=style.size,
+            elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
+        )  # fmt: skip
+        unclipped(drawn)
+        named.add(label)
+        if values is not None:
+            ax.annotate(
+                wrapped(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
+                textcoords="offset points", fontsize=sizes()["note"], color=INK,
+            )  # fmt: skip
+    n = pd.concat([x["n"], y["n"]])
+    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
     ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({_better(against)})")
-    ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval")
-    ax.set_xlim(left=0)
+    ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval (n = {told})")
+    if (x["mean"] >= 0).all():
+        ax.set_xlim(left=0, right=1 if scale_of(table, against) == "0 to 1" else None)
+    title(ax, _front_words(front, len(styles), metric, against))
     unit_scale(ax, scale_of(table, metric))
-    legend(ax)
+    put_legend(ax, legend)
     return ax
+
+
+def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> str:
+    """Return which runs are not beaten in both values."""
+    if n_runs == 1:
+        return f"{front[0]}: {metric} and {against}"
+    if len(front) == n_runs:
+        return "Every run is a fair choice: none is beaten in both"
+    shown = ", ".join(front[:3]) + (f" and {len(front) - 3} more" if len(front) > 3 else "")
+    return f"{shown}: not beaten in both {metric} and {against}"
+
+
+def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:
+    """Return run -> the value of a key of its config, as text."""
+    if results is None:
+        raise DataError("found none", field="results", allowed="the Results of these runs, for by=")
+    configs = flat_configs(results, names)
+    known = dict.fromkeys(name for config in configs.values() for name in config)
+    if key not in known:
+        raise DataError(f"no config has {key!r}", field="by", allowed=nearest(key, known))
+    return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
 
 
 def _better(metric: str) -> str:

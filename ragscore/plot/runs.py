@@ -3,38 +3,44 @@
 Kinds of retriever scores have no common scale, so each kind has its own axes.
 """
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.analysis.slices import compare_slices
+from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest
 from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
-    ERROR_BAR,
-    HATCHES,
-    MARKERS,
+    MAX_RUNS,
     MAX_SLICES,
-    PALETTE,
+    RunStyle,
     check_columns,
     check_scales,
     check_summary,
     error_lengths,
-    legend,
+    in_order,
+    label_ends,
     n_text,
     new_axes,
     new_figure,
-    numbered_runs,
+    quiet,
     rows_of,
+    run_styles,
     scale_of,
     sliced_rows,
-    unit_scale,
+    title,
+    unclipped,
     wrapped,
-)  # fmt: skip
+)
+from ragscore.plot.style import legend as put_legend
+from ragscore.plot.theme import scaled
 from ragscore.scoring.metrics import describe
-from ragscore.scoring.summary import Slicing
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,23 +49,43 @@ if TYPE_CHECKING:
 
 @lettered
 def summary(
-    table: pd.DataFrame, metrics: list[str] | str | None = None, *, ax: "Axes | None" = None
+    table: pd.DataFrame,
+    metrics: list[str] | str | None = None,
+    *,
+    scores: pd.DataFrame | None = None,
+    golden: Golden | None = None,
+    baseline: str | None = None,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw metrics of one or several runs as bars, with their 95 % intervals.
+    """Draw metrics of one or several runs as dots with 95 % intervals.
+
+    With `scores`, runs are compared as pairs: a bar is the interval of the difference to the
+    baseline. Where it leaves the baseline's line out, the run differs. Without, a bar is the
+    interval of the mean alone, which says less about differences than it seems to.
 
     Parameters
     ----------
     table
-        From `ev.summary()` (not sliced).
+        From `ev.summary()` (not sliced), or `ev.leaderboard(...).table`.
     metrics
-        Which, in this order, all of one scale; by default those of the summary whose scale is 0 to
-        1, at most eight.
+        Which, in this order, all of one scale; by default those whose scale is 0 to 1, at most
+        eight.
+    scores, golden
+        Of the same runs, for differences; `ev.plot` gives them.
+    baseline
+        The run that others are compared with; by default the first.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
     DataError
-        Not a summary, or a sliced one; a metric that it doesn't have; metrics of different scales
-        (ms beside 0 to 1).
+        Not a summary, or a sliced one; a metric or run that it doesn't have; metrics of different
+        scales (ms beside 0 to 1).
     """
     check_summary(table)
     known = table["metric"].unique().tolist()
@@ -67,38 +93,148 @@ def summary(
     chosen = chosen or [name for name in known if scale_of(table, name) == "0 to 1"][:8] or known
     table = rows_of(table, chosen)
     check_scales(table, chosen)
-    runs = numbered_runs(table)
-    labels = [f"{wrapped(name, 12)}\nn = {n_text(table, 'metric', name)}" for name in chosen]
-    longest = max(len(line) for label in labels for line in label.split("\n"))
-    ax = new_axes(
-        ax, width=max(6.0, max(0.32 * len(runs), 0.09 * longest + 0.1) * len(chosen) + 2.5)
-    )
-    width = 0.8 / len(runs)
-    for side, (run, number) in enumerate(runs.items()):
-        rows = table[table["run_id"] == run].set_index("metric").reindex(chosen)
-        place = np.arange(len(chosen)) + (side - (len(runs) - 1) / 2) * width
-        # what a run only reports is hollow
-        is_reported = "is_reported" in rows and bool(rows["is_reported"].eq(True).any())
-        colour = PALETTE[number % 8]
-        ax.bar(
-            place,
-            rows["mean"],
-            width,
-            label=wrapped(f"{run} (reported)" if is_reported else run),
-            color="white" if is_reported else colour,
-            hatch=None if is_reported else HATCHES[number % 8],
-            edgecolor=colour if is_reported else "white",
-            yerr=error_lengths(rows),
-            error_kw=ERROR_BAR,
-        )
-    ax.set_xticks(np.arange(len(chosen)), labels)
     scale = scale_of(table, chosen[0])
-    unit_scale(ax, scale)
-    ax.set_ylabel(
-        "mean with 95 % interval" + (f" ({scale})" if scale not in ("0 to 1", "any") else "")
-    )
-    legend(ax)
+    styles = run_styles(table, highlight)
+    rows, first = _paired(table, chosen, scores, golden, baseline, list(styles))
+    ax = new_axes(ax, width=6.4, height=max(2.2, (0.17 * len(styles) + 0.3) * len(chosen) + 1.1))
+    step = 0.76 / len(styles)
+    for side, (run, style) in enumerate(styles.items()):
+        own = rows[(rows["run_id"].astype("str") == run).to_numpy()]
+        own = own.set_index("metric").reindex(chosen)
+        place = np.arange(len(chosen)) + (side - (len(styles) - 1) / 2) * step
+        if run == first:
+            ax.vlines(
+                own["mean"], np.arange(len(chosen)) - 0.46, np.arange(len(chosen)) + 0.46,
+                color=style.colour, linewidth=scaled(0.9), linestyle="--", zorder=1,
+            )  # fmt: skip
+        # what a run only reports is hollow
+        is_reported = "is_reported" in own and bool(own["is_reported"].eq(True).any())
+        _dots(ax, own, place, style, f"{run} (reported)" if is_reported else run, is_reported)
+    ax.set_yticks(np.arange(len(chosen)), [wrapped(name, 24) for name in chosen])
+    ax.set_ylim(len(chosen) - 0.5, -0.5)
+    if scale == "0 to 1":
+        ax.set_xlim(0, 1)
+    unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
+    told = rows if first is None else rows[rows["run_id"].astype("str") != first]
+    ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
+    title(ax, _lead(rows, chosen, first))
+    quiet(ax, "x")
+    put_legend(ax, legend)
     return ax
+
+
+def _paired(
+    table: pd.DataFrame, metrics: list[str], scores: pd.DataFrame | None, golden: Golden | None,
+    baseline: str | None, runs: list[str],
+) -> tuple[pd.DataFrame, str | None]:  # fmt: skip
+    """Return rows whose low and high are of the difference to a baseline, and its name.
+
+    None, and the rows as they are, where nothing is paired.
+    """
+    if "delta" in table:
+        own = table[table["delta"].isna().to_numpy() & table["n"].gt(0).to_numpy()]
+        names = own["run_id"].astype("str").unique().tolist()
+        first = names[0] if len(names) == 1 and len(runs) > 1 else None
+        return (_shifted(table, first), first) if first else (table, None)
+    if scores is None or len(runs) < 2:
+        return table, None
+    present = [run for run in runs if scores["run_id"].astype("str").eq(run).any()]
+    if len(present) < 2:
+        return table, None
+    (first,) = run_names(pd.DataFrame({"run_id": present}), [baseline or present[0]])
+    values = [name for name in metrics if name in scores and scores[name].notna().any()]
+    board = leaderboard(scores, values, baseline=first, runs=present, golden=golden).table
+    if (board["n"] == 0).all():  # no query that all runs have
+        return table, None
+    return _shifted(board, first), first
+
+
+def _shifted(board: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Return the rows of a leaderboard with intervals of differences, set at the run's mean."""
+    is_first = board["run_id"].astype("str").eq(baseline)
+    base = board["metric"].map(board[is_first.to_numpy()].set_index("metric")["mean"])
+    rows = board.assign(
+        low=(base + board["delta_low"]).where(~is_first), high=base + board["delta_high"]
+    )
+    # times are compared by their medians: no interval of a difference of means
+    timed = rows["p50"].notna() if "p50" in rows else pd.Series(False, index=rows.index)
+    return rows.assign(low=rows["low"].mask(timed), high=rows["high"].mask(timed | is_first))
+
+
+def _interval_words(baseline: str | None, n_runs: int) -> str:
+    if baseline is not None:
+        return f"mean; bar: 95 % interval of the difference to {baseline} (dashed)"
+    return "mean with 95 % interval" + (" of each run alone" if n_runs > 1 else "")
+
+
+def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
+    """Return n once where all metrics have the same, else metric by metric."""
+    counts = {name: n_text(rows, "metric", name) for name in metrics}
+    if len(set(counts.values())) == 1:
+        return f"n = {next(iter(counts.values()))}"
+    return "n = " + ", ".join(f"{n} ({name})" for name, n in counts.items())
+
+
+def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
+    """Return what is seen: verdicts against the baseline, else the highest means."""
+    runs = rows["run_id"].astype("str")
+    if runs.nunique() == 1:
+        name = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
+        mean = rows["mean"].iloc[0]
+        return f"{runs.iloc[0]}: {name}" + (f" {mean:.2f}" if len(metrics) == 1 else "")
+    if baseline is not None and "verdict" in rows:
+        parts = []
+        for word in ("better", "worse", "higher", "lower"):
+            own = rows[rows["verdict"].eq(word).to_numpy()]
+            counts = own.groupby(own["run_id"].astype("str"), sort=False).size()
+            if len(counts):
+                of = f" on {{}} of {len(metrics)}" if len(metrics) > 1 else ""
+                named = [f"{run}{of.format(n)}" for run, n in counts.items()]
+                parts.append(f"{word}: {_some(named)}")
+        n_open = int(rows["verdict"].eq("can't tell").sum())
+        if not parts:
+            return f"No run can be told from {baseline}"
+        return f"Against {baseline}, {'; '.join(parts)}" + ("; others can't be told" * bool(n_open))
+    leads = [_best(rows[rows["metric"].eq(name).to_numpy()], name) for name in metrics]
+    found = Counter(lead for lead in leads if lead is not None)
+    if not found:
+        return "No value"
+    ((run, n),) = found.most_common(1)
+    if len(metrics) == 1:
+        return f"{run} has the best {metrics[0]}"
+    if n == 1:
+        return f"Every metric has a leader of its own: {_some(list(found))}"
+    return f"{run} has the best mean on {n} of {len(metrics)} metrics"
+
+
+def _some(names: list[str]) -> str:
+    """Return names as a list, at most three of them."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _best(rows: pd.DataFrame, metric: str) -> str | None:
+    """Return the run with the best mean."""
+    known = rows[rows["mean"].notna().to_numpy()]
+    if not len(known):
+        return None
+    means = known["mean"].to_numpy()
+    place = means.argmin() if describe(metric).better == "lower" else means.argmax()
+    return str(known["run_id"].iloc[int(place)])
+
+
+def _dots(
+    ax: "Axes", rows: pd.DataFrame, place: Any, style: RunStyle, name: str,
+    is_hollow: bool = False,
+) -> None:  # fmt: skip
+    """Draw the means of one run as marks with bars, whole at the ends of a scale."""
+    drawn = ax.errorbar(
+        rows["mean"], place, xerr=error_lengths(rows), fmt=style.marker, color=style.colour,
+        markerfacecolor="white" if is_hollow else style.colour, label=wrapped(name),
+        markersize=style.size, elinewidth=style.width, capsize=0,
+        zorder=2 if style.is_muted else 3,
+    )  # fmt: skip
+    unclipped(drawn)
 
 
 @lettered
@@ -108,12 +244,17 @@ def slices(
     by: Slicing | None = None,
     *,
     golden: Golden | None = None,
+    baseline: str | None = None,
     limit: int = MAX_SLICES,
+    order: list[str] | None = None,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one metric by columns or tags of the golden set.
+    """Draw one metric by columns or tags of the golden set: a dot per run and slice.
 
-    There is a point with its 95 % interval per run and slice.
+    From scores, runs are compared as pairs: a bar is the 95 % interval of the difference to the
+    baseline, whose mean is the dashed line. From a summary, a bar is the interval of the mean.
 
     Parameters
     ----------
@@ -124,9 +265,17 @@ def slices(
         Which; not needed where a summary has one only.
     by
         As for `golden.slices`; not needed for a summary.
+    baseline
+        The run that others are compared with; by default the first.
     limit
-        At most so many slices are drawn, those with the most queries; the title says how many there
+        At most so many slices are drawn, those with the most queries; the label says how many there
         are.
+    order
+        Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
@@ -134,58 +283,107 @@ def slices(
         A summary without these slices, or no scores frame; several metrics, or nothing to draw: no
         query of any slice has a value.
     """
+    given = table
     table, metric, name_of_slices = sliced_rows(table, metric, by, golden)
     sizes = table.groupby("slice", sort=False)["n"].max()
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
-    names = [name for name in sizes.index if name in kept]
-    runs = numbered_runs(table)
-    ax = new_axes(
-        ax, width=6.5, height=max(2.5, max(0.25, 0.15 * len(runs) + 0.05) * len(names) + 1.2)
-    )
-    if len(names) < len(sizes):
-        ax.set_title(f"the {len(names)} largest of {len(sizes)} slices", fontsize=10)
-    step = 0.7 / len(runs)
-    for side, (run, number) in enumerate(runs.items()):
-        rows = table[table["run_id"] == run].set_index("slice").reindex(names)
-        place = np.arange(len(names)) + (side - (len(runs) - 1) / 2) * step
-        ax.errorbar(
-            rows["mean"],
-            place,
-            xerr=error_lengths(rows),
-            fmt=MARKERS[number % 8],
-            color=PALETTE[number % 8],
-            label=wrapped(run),
-            capsize=2,
-            markersize=5,
-            linewidth=1,
+    names = in_order([name for name in sizes.index if name in kept], order)
+    styles = run_styles(table, highlight)
+    first = None
+    if "metric" not in given and golden is not None and by is not None and len(styles) > 1:
+        (first,) = run_names(
+            pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))]
         )
+        table = _paired_slices(table, given, golden, metric, by, first, list(styles))
+    ax = new_axes(
+        ax, width=6.5, height=max(2.5, max(0.28, 0.17 * len(styles) + 0.1) * len(names) + 1.2)
+    )
+    step = 0.7 / len(styles)
+    for side, (run, style) in enumerate(styles.items()):
+        own = table[table["run_id"] == run].set_index("slice").reindex(names)
+        place = np.arange(len(names)) + (side - (len(styles) - 1) / 2) * step
+        if run == first:
+            ax.vlines(
+                own["mean"], np.arange(len(names)) - 0.44, np.arange(len(names)) + 0.44,
+                color=style.colour, linewidth=scaled(0.9), linestyle="--", zorder=1,
+            )  # fmt: skip
+        _dots(ax, own, place, style, run)
     ax.set_yticks(
         np.arange(len(names)),
-        [wrapped(f"{name} (n = {n_text(table, 'slice', name)})", 34) for name in names],
+        [wrapped(f"{name} ({n_text(table, 'slice', name)})", 34) for name in names],
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlabel(f"{metric}, mean with 95 % interval")
-    ax.set_ylabel(name_of_slices)
+    words = _interval_words(first, len(styles))
+    cut = f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
+    ax.set_xlabel(f"{metric}, {words}")
+    ax.set_ylabel(f"{name_of_slices} (queries){cut}")
     if describe(metric).range == "0 to 1":
         ax.set_xlim(0, 1)
-    ax.grid(axis="x", alpha=0.3)
-    legend(ax)
+    title(ax, _hardest(table[table["slice"].isin(names).to_numpy()], metric, names))
+    quiet(ax, "x")
+    put_legend(ax, legend)
     return ax
 
 
+def _paired_slices(
+    table: pd.DataFrame, scores: pd.DataFrame, golden: Golden, metric: str, by: Slicing,
+    baseline: str, runs: list[str],
+) -> pd.DataFrame:  # fmt: skip
+    """Return the rows with intervals of the difference to the baseline, set at the run's mean."""
+    means = table[table["run_id"].eq(baseline).to_numpy()].set_index("slice")["mean"]
+    parts = [table[table["run_id"].eq(baseline).to_numpy()].assign(low=np.nan, high=np.nan)]
+    names = list(slice_names(by))
+    for run in runs:
+        if run == baseline:
+            continue
+        own = table[table["run_id"].eq(run).to_numpy()]
+        found = compare_slices(scores, golden, by, baseline, run, [metric]).table
+        found = found.set_index(slice_texts(found, names).to_numpy())
+        base = own["slice"].map(means)
+        parts.append(
+            own.assign(
+                low=base + own["slice"].map(found["low"]),
+                high=base + own["slice"].map(found["high"]),
+            )
+        )
+    return pd.concat(parts)
+
+
+def _hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
+    """Return which slice is hardest for how many runs."""
+    means = table.pivot_table(index="slice", columns="run_id", values="mean", observed=True)
+    means = means.reindex(names).dropna(how="all")
+    if len(means) < 2:
+        return metric
+    is_lower = describe(metric).better == "lower"
+    worst = means.idxmax() if is_lower else means.idxmin()
+    counts = worst.value_counts(sort=False)
+    name, n = counts.idxmax(), int(counts.max())
+    runs = (
+        "" if len(worst) == 1 else "every run" if n == len(worst) else f"{n} of {len(worst)} runs"
+    )
+    return f"{metric} is worst on {name}" + (f" for {runs}" if runs else "")
+
+
+DETAILED, WIDE = 25, 250  # points of a row, and of axes, with labels of two lines
 # relevant is plain
 HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True))
 
 
 @lettered
 def scores_by_rank(
-    table: pd.DataFrame | Results, *, score_kind: str | None = None, ax: "Axes | None" = None
+    table: pd.DataFrame | Results,
+    *,
+    score_kind: str | None = None,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the retrievers' own scores by rank.
 
-    The line is the median of each rank, the band the middle half of the queries. Kinds of scores
-    (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so one kind is drawn and names the
-    axis.
+    The line is the median of each rank, the band the middle half of the queries (up to four runs).
+    Kinds of scores (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so one kind is
+    drawn and names the axis.
 
     Parameters
     ----------
@@ -194,6 +392,10 @@ def scores_by_rank(
     score_kind
         Which kind; not needed where the hits have one only. Hits that don't state theirs are of the
         kind "score".
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False; by default names stand at the ends of lines.
 
     Raises
     ------
@@ -208,23 +410,59 @@ def scores_by_rank(
         "results.retriever_scores()",
     )
     rows, kind = _of_kind(rows, score_kind)
+    styles = run_styles(rows, highlight)
     ax = new_axes(ax)
-    for run, number in numbered_runs(rows).items():
+    ends = []
+    for run, style in styles.items():
         own = rows[(rows["run_id"].astype("str") == run).to_numpy()].sort_values("rank")
-        colour = PALETTE[number % 8]
-        ax.plot(
-            own["rank"],
-            own["p50"],
-            marker=MARKERS[number % 8],
-            color=colour,
-            label=wrapped(f"{run} (n = {own['n'].max()})"),
-        )
-        ax.fill_between(own["rank"], own["p25"], own["p75"], color=colour, alpha=0.15, linewidth=0)
-    ax.set_xlabel("rank")
-    ax.set_ylabel(f"{kind}: median and middle half of the queries")
-    ax.grid(axis="y", alpha=0.3)
-    legend(ax)
+        (line,) = ax.plot(
+            own["rank"], own["p50"], marker=style.marker, color=style.colour, linestyle=style.line,
+            linewidth=style.width, markersize=style.size, label=wrapped(run),
+        )  # fmt: skip
+        unclipped(line)
+        if len(styles) <= MAX_BANDS and not style.is_muted:
+            ax.fill_between(
+                own["rank"], own["p25"], own["p75"], color=style.colour, alpha=0.13, linewidth=0
+            )
+        last = own.iloc[-1]
+        ends.append((float(last["rank"]), float(last["p50"]), wrapped(run), style.colour))
+    n = rows["n"].max()
+    band = " and middle half" if len(styles) <= MAX_BANDS else ""
+    ax.set_xlabel(f"rank (n = {n} queries)")
+    ax.set_ylabel(f"{kind} score: median{band}")
+    title(ax, _fall(rows, kind))
+    quiet(ax, "y")
+    name_lines(ax, ends, legend)
     return ax
+
+
+MAX_BANDS = 4  # lines whose bands can be told apart
+
+
+def name_lines(
+    ax: "Axes", ends: list[tuple[float, float, str, str]], legend: str | bool | None
+) -> None:
+    """Name lines at their ends; in a legend if one is asked for, or where they are many."""
+    if legend is None and len(ends) <= MAX_RUNS:
+        label_ends(ax, ends)
+    else:
+        put_legend(ax, legend)
+
+
+def _fall(rows: pd.DataFrame, kind: str) -> str:
+    """Return at which rank scores have fallen to half of the first."""
+    halves = {}
+    for run, own in rows.groupby(rows["run_id"].astype("str"), sort=False):
+        own = own.sort_values("rank")
+        low = own[(own["p50"] <= own["p50"].iloc[0] / 2).to_numpy()]
+        if own["p50"].iloc[0] > 0 and len(low):
+            halves[str(run)] = int(low["rank"].iloc[0])
+    if not halves:
+        return f"{kind} scores stay above half of the first"
+    first, last = min(halves, key=lambda run: halves[run]), max(halves, key=lambda run: halves[run])
+    if halves[first] == halves[last]:
+        return f"{kind} scores have halved by rank {halves[first]}"
+    return f"{kind} scores have halved by rank {halves[first]} ({first}) to {halves[last]} ({last})"
 
 
 @lettered
@@ -232,14 +470,15 @@ def score_distribution(
     table: pd.DataFrame,
     *,
     score_kind: str | None = None,
+    highlight: list[str] | str | None = None,
     ax: "Axes | None" = None,
     figure: "FigureBase | None" = None,
 ) -> "Axes":
     """Draw the scores of relevant hits beside those of other hits, a panel per kind of score.
 
     The box holds the middle half of the hits with their median, the whiskers nine of ten hits.
-    Relevant hits are plain, others hatched. Beside a box is n, and how often a relevant hit scores
-    higher than one of its hits.
+    Relevant hits are plain, others hatched. Beside a box is the number of hits, and how often a
+    relevant hit scores higher than one of them.
 
     Parameters
     ----------
@@ -247,6 +486,8 @@ def score_distribution(
         From `ev.retriever_scores()`.
     score_kind
         Draw only this kind, in `ax` if that is given.
+    highlight
+        Runs in colour; the others are grey.
     figure
         Where several panels stand, an empty figure or part of one; by default a new one.
 
@@ -263,19 +504,23 @@ def score_distribution(
     if score_kind is not None or ax is not None:
         rows, kind = _of_kind(rows, score_kind)
         ax = new_axes(ax, width=7.6, height=0.42 * len(rows) + 1.2)
-        _draw_boxes(ax, rows, kind)
+        _draw_boxes(ax, rows, kind, highlight)
         return ax
     sizes = {str(kind): len(own) for kind, own in rows.groupby("score_kind", sort=False)}
     figure = new_figure(figure, 7.6, 0.42 * len(rows) + len(sizes))
     grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
     for kind, panel in zip(sizes, grid.flat, strict=True):
-        _draw_boxes(panel, *_of_kind(rows, kind))
+        _draw_boxes(panel, *_of_kind(rows, kind), highlight)
     first: Axes = grid[0, 0]
     return first
 
 
-def _draw_boxes(ax: "Axes", rows: pd.DataFrame, kind: str) -> None:
+def _draw_boxes(
+    ax: "Axes", rows: pd.DataFrame, kind: str, highlight: list[str] | str | None
+) -> None:
     """Draw the boxes of one kind of score."""
+    from matplotlib.ticker import MaxNLocator
+
     boxes = [
         {
             "med": row["p50"],
@@ -296,27 +541,46 @@ def _draw_boxes(ax: "Axes", rows: pd.DataFrame, kind: str) -> None:
         showfliers=False,
         medianprops={"color": "black", "linewidth": 2},
     )
-    numbers = numbered_runs(rows)
+    styles = run_styles(rows, highlight)
     for box, run, relevance in zip(
         drawn["boxes"], rows["run_id"].astype("str"), rows["relevance"], strict=True
     ):
         box.set(
-            facecolor=PALETTE[numbers[run] % 8],
+            facecolor=styles[run].colour,
             hatch=HATCHED.get(relevance, ""),
             edgecolor="white" if relevance != RELEVANCE[0] else "black",
         )
-    ax.set_yticks(
-        np.arange(len(rows)),
-        [
-            _label(*row)
-            for row in rows[["run_id", "relevance", "n_hits", "above"]].itertuples(index=False)
-        ],
-        fontsize=9,
-    )
+    box, points = ax.get_window_extent(), 72 / ax.figure.get_figure(root=True).dpi
+    if box.height * points / len(rows) >= DETAILED and box.width * points >= WIDE:
+        columns = rows[["run_id", "relevance", "n_hits", "above"]]
+        ax.set_yticks(
+            np.arange(len(rows)), [_label(*row) for row in columns.itertuples(index=False)]
+        )
+    else:  # one name per run; hatches are told in the legend
+        places = pd.Series(np.arange(len(rows))).groupby(rows["run_id"].astype("str").to_numpy())
+        middles = places.mean().sort_values()
+        ax.set_yticks(middles.to_numpy(), [wrapped(str(run), 24) for run in middles.index])
+        for relevance in rows["relevance"].unique():
+            ax.barh(
+                0, 0, color="white", edgecolor="black", hatch=HATCHED.get(relevance, ""),
+                label=str(relevance),
+            )  # fmt: skip
+        put_legend(ax)
+    ax.xaxis.set_major_locator(MaxNLocator(4))
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlabel(f"{kind}: median, middle half, nine hits in ten")
-    ax.grid(axis="x", alpha=0.3)
-    legend(ax)
+    ax.set_xlabel(f"{kind} score: median, middle half, nine hits in ten")
+    title(ax, _separation(rows, kind))
+    quiet(ax, "x")
+
+
+def _separation(rows: pd.DataFrame, kind: str) -> str:
+    """Return how often relevant hits score higher than others, over all runs."""
+    known = rows.loc[rows["above"].notna().to_numpy(), "above"]
+    if not len(known):
+        return f"{kind} scores of hits"
+    low, high = f"{known.min():.0%}", f"{known.max():.0%}"
+    share = low if low == high else f"{low} to {high}"
+    return f"A relevant hit has the higher {kind} score in {share} of pairs"
 
 
 def _drawn(table: pd.DataFrame) -> pd.DataFrame:
@@ -344,5 +608,5 @@ def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, 
 
 
 def _label(run: str, relevance: str, n_hits: int, above: float) -> str:
-    told = "" if np.isnan(above) else f"; below a relevant one: {100 * above:.0f} %"
-    return f"{wrapped(str(run), 40)}: {relevance}\n(n = {n_hits}{told})"
+    told = "" if np.isnan(above) else f", {above:.0%} below a relevant one"
+    return f"{wrapped(str(run), 40)}: {relevance}\n{n_hits} hits{told}"

@@ -102,7 +102,7 @@ def run_styles(
     known = _session if own is None else own
     for run in seen:
         if run not in known:
-            known[run] = _style(len(known))
+            known[run] = plain_style(len(known))
     found = {run: known[run] for run in seen if run in present}
     if highlight is None:
         return found
@@ -118,8 +118,8 @@ def muted(style: RunStyle) -> RunStyle:
     return replace(style, colour=MUTED, is_muted=True)
 
 
-def _style(number: int) -> RunStyle:
-    """Return the style of the n-th run: digits of n in eights choose colour, marker and hatch.
+def plain_style(number: int) -> RunStyle:
+    """Return the n-th style; digits of n in eights choose colour, marker and hatch.
 
     The first 512 differ in these, the next 1,536 in the line as well.
     """

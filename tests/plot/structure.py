@@ -20,7 +20,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.legend import Legend
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
@@ -165,7 +165,9 @@ def points_of(ax):
 
 def _bars(ax):
     for patch in ax.patches:
-        if patch.get_visible() and patch.get_width() and patch.get_height():
+        if not isinstance(patch, Rectangle) or not patch.get_visible():
+            continue
+        if patch.get_width() and patch.get_height():
             yield patch.get_window_extent()
 
 

@@ -13,7 +13,7 @@ from test_plot import drawn, overlaps
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.refusals import refusals
-from ragscore.plot.style import PALETTE
+from ragscore.plot.style import MUTED, PALETTE, own_styles
 from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
@@ -21,7 +21,8 @@ matplotlib.use("Agg")
 
 @pytest.fixture(autouse=True)
 def closed():
-    yield
+    with own_styles([]):  # runs have the first styles, whatever other tests drew
+        yield
     import matplotlib.pyplot as plt
 
     plt.close("all")
@@ -130,7 +131,9 @@ def test_a_k_curve_has_a_point_per_cut_off(pair):
     ax = rs.plot.metric_at_k(summary, "hit")
     assert [line.get_xdata().tolist() for line in ax.get_lines()] == [[1, 3, 5, 10]] * 2
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (n = 3)", "b (n = 3)"]
+    assert [text.get_text() for text in ax.texts] == ["a", "b"]
+    assert ax.get_xlabel() == "k (n = 3 queries)"
+    assert ax.get_title() == "b has the best hit@1 and @10"
     with pytest.raises(rs.DataError, match="no value of recall_all at any k"):
         rs.plot.metric_at_k(summary, "recall_all")
 
@@ -231,17 +234,17 @@ def test_transitions_are_the_numbers_of_the_table():
 
 def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     curve = pd.DataFrame({
-        "run_id": ["a"] * 3, "score_kind": ["bm25"] * 3, "coverage": [1.0, 0.5, 0.0],
-        "risk": [0.4, 0.2, np.nan], "risk_low": [0.3, 0.1, np.nan],
-        "risk_high": [0.5, 0.4, np.nan], "n": [10] * 3,
+        "run_id": ["a"] * 4, "score_kind": ["bm25"] * 4, "coverage": [1.0, 0.5, 0.25, 0.0],
+        "risk": [0.4, 0.2, 0.0, np.nan], "risk_low": [0.3, 0.1, 0, np.nan],
+        "risk_high": [0.5, 0.4, 0.5, np.nan], "n": [20] * 4,
     })  # fmt: skip
     ax = rs.plot.risk_coverage(curve)
-    (line,) = ax.get_lines()
-    assert line.get_xdata().tolist() == [1, 0.5] and line.get_ydata().tolist() == [
-        0.4,
-        0.2,
-    ], "where nothing is answered there is no risk"
-    assert ax.get_legend().get_texts()[0].get_text() == "a, bm25 (n = 10)"
+    unstable, line = ax.get_lines()
+    assert line.get_xydata().tolist() == [[0.5, 0.2], [1, 0.4]], "no risk without an answer"
+    assert unstable.get_xydata().tolist() == [[0.25, 0], [0.5, 0.2]], "five answers, in grey"
+    assert unstable.get_color() == MUTED
+    assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
+    assert ax.get_title() == "Refusing half of the queries takes a's risk from 40% to 20%"
     with pytest.raises(rs.DataError, match="nothing is answered at any threshold"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 

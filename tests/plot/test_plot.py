@@ -1,13 +1,17 @@
 """Figures checked as data: what is drawn, in which order, with which n."""
 
+import dataclasses
+
 import matplotlib
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
+from matplotlib.container import ErrorbarContainer
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
+from ragscore.plot.style import own_styles
 from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
@@ -15,19 +19,55 @@ matplotlib.use("Agg")
 
 @pytest.fixture(autouse=True)
 def closed():
-    yield
+    with own_styles([]):  # runs have the first styles, whatever other tests drew
+        yield
     import matplotlib.pyplot as plt
 
     plt.close("all")
 
 
-def test_bars_show_every_run_with_intervals_and_n(pair):
+def dots(ax):
+    """Return run -> places of its marks."""
+    return {
+        one.get_label(): one.lines[0].get_xdata().tolist()
+        for one in ax.containers
+        if isinstance(one, ErrorbarContainer)
+    }
+
+
+def bars(ax):
+    """Return run -> the ends of its bars."""
+    return {
+        one.get_label(): [segment[:, 0].tolist() for segment in one.lines[2][0].get_segments()]
+        for one in ax.containers
+    }
+
+
+def test_a_summary_has_a_dot_per_run_and_metric_and_says_n_once(pair):
     ax = rs.plot.summary(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["hit@1\nn = 3", "mrr@10\nn = 3"]
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx([1 / 3, (1 + 1 / 4) / 3, 2 / 3, (1 / 2 + 2) / 3])
-    assert ax.get_ylim() == (0, 1)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["hit@1", "mrr@10"]
+    assert dots(ax) == {
+        "a": pytest.approx([1 / 3, (1 + 1 / 4) / 3]),
+        "b": pytest.approx([2 / 3, (1 / 2 + 2) / 3]),
+    }
+    assert ax.get_xlim() == (0, 1)
+    assert ax.get_xlabel() == "mean with 95 % interval of each run alone; n = 3"
+    assert ax.get_title() == "b has the best mean on 2 of 2 metrics"
+
+
+def test_with_scores_a_summary_shows_differences_to_the_baseline(pair):
+    ev = rs.evaluate(*pair)
+    ax = ev.plot(["hit@1"], baseline="b")
+    row = ev.leaderboard(["hit@1"], baseline="b").table.set_index("run_id").loc["a"]
+    assert dots(ax) == {"a": pytest.approx([1 / 3]), "b": pytest.approx([2 / 3])}
+    ends = [2 / 3 + row["delta_low"], 2 / 3 + row["delta_high"]]
+    assert bars(ax)["a"] == [pytest.approx(ends)]
+    assert bars(ax)["b"] == [pytest.approx([2 / 3, 2 / 3])], "no difference to itself"
+    assert "difference to b" in ax.get_xlabel() and ax.get_title() == "No run can be told from b"
+    # a leaderboard has the same differences already
+    assert bars(ev.leaderboard(["hit@1"], baseline="b").plot()) == bars(ax)
+    with pytest.raises(rs.DataError, match="no run or system 'c'"):
+        ev.plot(["hit@1"], baseline="c")
 
 
 def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
@@ -41,7 +81,7 @@ def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
     )
     scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
     ax = rs.plot.slices(scores, "hit@1", "difficulty", golden=golden)
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["easy (n = 1)", "hard (n = 2)"]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["easy (1)", "hard (2)"]
     assert [
         line.get_xdata().tolist()
         for line in ax.get_lines()
@@ -76,7 +116,7 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
     )
     assert (
         rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty").get_xlabel()
-        == "hit@1, mean with 95 % interval"
+        == "hit@1, mean with 95 % interval of each run alone"
     )
     for first, second in zip(drawn, again, strict=True):
         assert [line.get_xydata().tolist() for line in second.get_lines()] == [
@@ -150,7 +190,7 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
         rs.plot.summary(summarize(scores, metrics=["refusal_correct"]))
 
 
-def test_bars_are_of_one_scale(pair):
+def test_a_summary_is_of_one_scale(pair):
     scores = rs.score(*pair).assign(mine=0.5, seconds=3.0)
     summary = summarize(scores)
     with pytest.raises(
@@ -161,9 +201,10 @@ def test_bars_are_of_one_scale(pair):
         ),
     ):
         rs.plot.summary(summary, ["latency_ms", "hit@1", "seconds", "mine"])
-    assert rs.plot.summary(summary, ["hit@1", "mine"]).get_ylim() == (0, 1)
+    assert rs.plot.summary(summary, ["hit@1", "mine"]).get_xlim() == (0, 1)
     ax = rs.plot.summary(summary, ["latency_ms"])
-    assert ax.get_ylabel() == "mean with 95 % interval (0 and above, ms)" and ax.get_ylim()[1] > 1
+    assert "interval of each run alone (0 and above, ms)" in ax.get_xlabel()
+    assert ax.get_xlim()[1] > 1
 
 
 LONG = "2026-11-21_hybrid_rerank_minilm-l6_pool_100_rrf_60_chunks_v2"
@@ -197,9 +238,9 @@ def test_long_names_do_not_overlap(write_golden, write_run):
             "answered_unanswerable",
         ],
     )
-    assert not overlaps(drawn(ax.get_xticklabels()))
-    assert ax.get_legend().get_window_extent().width < ax.get_window_extent().width / 2, (
-        "the names leave room for the bars"
+    assert not overlaps(drawn(ax.get_yticklabels()))
+    assert ax.get_legend().get_window_extent().width < ax.get_window_extent().width, (
+        "the names leave room for the dots"
     )
 
 
@@ -228,14 +269,14 @@ def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
     scores = rs.score(results, golden)
     ax = rs.plot.slices(scores, "hit@1", "tag", golden=golden, limit=29)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [
-        "t00 (n = 3)",
-        *(f"t{n:02} (n = 2)" for n in range(1, 29)),
+        "t00 (3)",
+        *(f"t{n:02} (2)" for n in range(1, 29)),
     ]
-    assert ax.get_title() == "the 29 largest of 50 slices"
+    assert ax.get_ylabel() == "tag (queries), the 29 largest of 50"
     ax = rs.plot.slices(scores, "hit@1", "tag", golden=golden, limit=50)
     assert (
         len(ax.get_yticks()) == 50
-        and ax.get_title() == ""
+        and ax.get_ylabel() == "tag (queries)"
         and not overlaps(drawn(ax.get_yticklabels()))
     )
 
@@ -245,7 +286,9 @@ def test_a_run_keeps_its_colour_in_every_figure(pair):
     scores = rs.score(results, golden)
     both = rs.plot.summary(summarize(scores), ["hit@1"])
     alone = rs.plot.summary(summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
-    assert alone.patches[0].get_facecolor() == both.patches[1].get_facecolor()
+    marks = [one.lines[0] for one in (alone.containers[0], both.containers[1])]
+    assert len({(mark.get_color(), mark.get_marker()) for mark in marks}) == 1
+    assert marks[0].get_color() != both.containers[0].lines[0].get_color()
 
 
 def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
@@ -253,17 +296,30 @@ def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
     # one slow query does not move the point
     scores["latency_ms"] = [10.0, 20.0, 900.0, 1.0, 2.0, 3.0]
     ax = rs.plot.tradeoff(scores, "hit@1")
-    points = [
-        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
-        for line in ax.get_lines()
-        if line.get_marker() in ("o", "s")
+    assert [one.lines[0].get_xydata().tolist() for one in ax.containers] == [
+        [pytest.approx((20, 1 / 3))],
+        [pytest.approx((2, 2 / 3))],
     ]
-    assert points == [pytest.approx((20, 1 / 3)), pytest.approx((2, 2 / 3))]
-    assert "lower is better" in ax.get_xlabel() and [
-        text.get_text() for text in ax.get_legend().get_texts()
-    ][-2:] == ["a (n = 3)", "b (n = 3)"]
+    assert "lower is better" in ax.get_xlabel()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    assert ax.get_title() == "b: not beaten in both hit@1 and latency_ms"
     with pytest.raises(rs.DataError, match="no run has values of both hit@1 and cost_usd"):
         rs.plot.tradeoff(scores.assign(cost_usd=float("nan")), "hit@1", against="cost_usd")
+
+
+def test_a_tradeoff_by_a_config_key_has_a_colour_per_value(pair):
+    results, golden = pair
+    configs = ['{"index": {"size": 200}}', '{"index": {"size": 400}}']
+    told = dataclasses.replace(results, runs=results.runs.assign(config=configs))
+    ev = rs.evaluate(told, golden)
+    ax = ev.plot.tradeoff("hit@1", against="mrr@10", by="index.size")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "index.size = 200",
+        "index.size = 400",
+    ]
+    assert [text.get_text() for text in ax.texts] == ["a", "b"]
+    with pytest.raises(rs.DataError, match=r"no config has 'size'; one of index\.size"):
+        ev.plot.tradeoff("hit@1", by="size")
 
 
 def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
@@ -291,9 +347,9 @@ def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
         rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"
     ):
         rs.plot.scores_by_rank(both)
-    assert [
-        text.get_text()
-        for text in rs.plot.scores_by_rank(both, score_kind="bm25").get_legend().get_texts()
-    ] == ["lexical (n = 1)"]
+    assert ax.get_title() == "rrf scores have halved by rank 2"
+    other = rs.plot.scores_by_rank(both, score_kind="bm25")
+    assert [text.get_text() for text in other.texts] == ["lexical"]
+    assert other.get_xlabel() == "rank (n = 1 queries)"
     with pytest.raises(rs.DataError, match="no hit has a score"):
         rs.plot.scores_by_rank(rs.load_results(write_run("none", [record("q1", [])])))

@@ -13,57 +13,15 @@ matplotlib.use("Agg")
 
 # What isn't right yet, as "name n_runs place".
 KNOWN = """
-summary 2 alone
-summary 2 beside
-summary 8 alone
-summary 8 beside
-summary 18 alone
-summary 18 beside
-slices 2 alone
-slices 2 beside
-slices 8 alone
-slices 8 beside
-slices 18 alone
-slices 18 beside
 heatmap 2 beside
 heatmap 8 beside
 heatmap 18 beside
-metric_at_k 2 alone
-metric_at_k 2 beside
-metric_at_k 8 alone
-metric_at_k 8 beside
-metric_at_k 18 alone
-metric_at_k 18 beside
-tradeoff 2 alone
-tradeoff 2 beside
-tradeoff 8 alone
-tradeoff 8 beside
-tradeoff 18 alone
-tradeoff 18 beside
-scores_by_rank 2 alone
-scores_by_rank 2 beside
-scores_by_rank 8 alone
-scores_by_rank 8 beside
-scores_by_rank 18 alone
-scores_by_rank 18 beside
-score_distribution 2 alone
-score_distribution 2 beside
-score_distribution 8 alone
-score_distribution 8 beside
-score_distribution 18 alone
-score_distribution 18 beside
 refusal_matrix 2 alone
 refusal_matrix 2 beside
 refusal_matrix 8 alone
 refusal_matrix 8 beside
 refusal_matrix 18 alone
 refusal_matrix 18 beside
-risk_coverage 2 alone
-risk_coverage 2 beside
-risk_coverage 8 alone
-risk_coverage 8 beside
-risk_coverage 18 alone
-risk_coverage 18 beside
 trend 2 beside
 trend 8 beside
 trend 18 alone
@@ -71,8 +29,6 @@ trend 18 beside
 trend by slices 18 alone
 forest 2 alone
 forest 2 beside
-ranks 2 beside
-outcomes 2 beside
 scatter 2 beside
 failure_transitions 2 beside
 """
