@@ -1,25 +1,1342 @@
 "use strict";
-// Lists the queries; stands in until the explorer itself is here.
+// The explorer of runs: a list of queries, and beside it the open query with the hits of both runs.
+//
+// In: the columns that data.py wrote. Out: elements under `root`. No text of the data is ever
+// markup: everything goes through `el`, which knows text nodes and attributes only. Queries are
+// found by Map, never by property, so that an id may be called __proto__. Nothing is stored and
+// nothing is loaded, so that it also works in a frame without rights.
 const ragscoreExplorer = (() => {
+  // ---- words and signs ------------------------------------------------------------------------
+  const GLYPHS = {
+    win: "▲", loss: "▼", regression: "▼!", draw: "=", both_miss: "○", no_target: "–",
+    only_baseline: "◁", only_candidate: "▷",
+  };
+  const TONES = { win: "good", loss: "mild", regression: "bad" };
+  const CHANGED = ["win", "loss", "regression", "only_baseline", "only_candidate"];
+  // Among changes of one size the worse one comes first.
+  const SEVERITY = ["regression", "loss", "only_baseline", "only_candidate", "win", "draw",
+    "both_miss", "no_target"];
+  const KEYS = [
+    ["↑ ↓ or j k", "previous and next query"], ["Page Up, Page Down", "a page of queries"],
+    ["Home, End", "first and last query"], ["Enter", "go into the open query"],
+    ["Esc", "back to the list"], ["[ ]", "previous and next changed query"],
+    ["1 – 8", "outcomes, from the left"], ["0", "changed queries, or all"], ["/", "search"],
+    ["← →", "another run"], ["t", "unfold all texts"], ["c", "copy code of the list"],
+    ["l", "copy a link to the query"], ["?", "this list"],
+  ];
+  const SPARE = 8; // rows drawn above and below those in sight
+  const NONE = "–";
+
+  // ---- texts and elements ---------------------------------------------------------------------
+  // The rule of frames/escaping.py: what a browser follows instead of showing it is shown as code.
+  const UNSEEN = new RegExp(
+    "[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069"
+    + "\\ufff9-\\ufffb\\ufffe\\uffff]|[\\ud800-\\udbff](?![\\udc00-\\udfff])"
+    + "|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]", "g");
+  const hex = (one, digits) => one.charCodeAt(0).toString(16).padStart(digits, "0");
+
+  function visible(text) {
+    return String(text).replace(/\r\n/g, "\n").replace(UNSEEN,
+      (one) => (one < "\u0080" ? `\\x${hex(one, 2)}` : `\\u${hex(one, 4)}`));
+  }
+
+  /** An element. Children are elements, texts, or nothing; attributes that are null are left out. */
+  function el(tag, attributes, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes ?? {})) {
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (value === true) made.setAttribute(name, "");
+      else if (value !== null && value !== undefined && value !== false) {
+        made.setAttribute(name, value);
+      }
+    }
+    for (const child of children.flat()) {
+      if (child === null || child === undefined || child === false) continue;
+      made.append(child instanceof Node ? child : document.createTextNode(visible(child)));
+    }
+    return made;
+  }
+
+  function svg(tag, attributes) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    return made;
+  }
+
+  /** An id, whole: it may break after . # / _ and :, and anywhere where it has to. */
+  function whole(id) {
+    const parts = id.length > 500 ? [id] : id.split(/(?<=[.#/_:])/);
+    return el("span", { class: "x-id" }, parts.flatMap((part) => [part, el("wbr")]).slice(0, -1));
+  }
+
+  const line = (text, length = 300) => text.slice(0, length).replace(/\s+/g, " ");
+  const known = (value) => value !== null && value !== undefined;
+  const count = (n) => n.toLocaleString("en-US");
+  const many = (n, one) => `${count(n)} ${n === 1 ? one : one === "query" ? "queries" : `${one}s`}`;
+
+  function number(value, decimals) {
+    if (!known(value)) return NONE;
+    const text = value.toFixed(decimals);
+    return /^-[0.]*$/.test(text) ? text.slice(1) : text.replace("-", "−");
+  }
+  const signed = (value, decimals) => {
+    const text = number(value, decimals);
+    return value > 0 && /[1-9]/.test(text) ? `+${text}` : text;
+  };
+  /** A literal of Python: JSON's strings are all valid there. */
+  const python = (value) => JSON.stringify(value);
+
   async function unpack(base64) {
-    const bytes = Uint8Array.from(atob(base64), (one) => one.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(base64.trim()), (one) => one.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
   }
-  function boot(root, data, options) {
-    let now = { query: null, outcome: null, search: "", run: null, hit: null, ...options.state };
-    const list = root.appendChild(document.createElement("ul"));
-    for (const id of data.queries.id) {
-      const button = list.appendChild(document.createElement("li")).appendChild(
-        document.createElement("button"));
-      button.textContent = id;
-      button.addEventListener("click", () => show({ query: id }));
+
+  // ---- the data -------------------------------------------------------------------------------
+  /** Columns as questions. `run` is the chosen run, `base` the one it is compared with, or -1. */
+  class Model {
+    constructor(data) {
+      if (data.version !== 1) throw new Error(`data of version ${data.version}, not 1`);
+      this.data = data;
+      this.queries = data.queries;
+      this.n = this.queries.id.length;
+      this.runs = data.runs;
+      const baseline = data.runs.findIndex((one) => one.role === "baseline");
+      this.base = data.runs.length < 2 ? -1 : Math.max(baseline, 0);
+      this.others = data.runs.map((_, r) => r).filter((r) => r !== this.base);
+      this.run = this.others[0];
+      this.row = new Map(this.queries.id.map((id, i) => [id, i]));
+      this.metrics = data.metrics ?? [];
+      this.slices = data.slices ?? [];
+      this.primary = this.metrics.flatMap((one, m) => (one.primary ? [m] : []));
+      this.paired = this.base >= 0;
+      this.judged = this.paired
+        && this.others.some((r) => this.queries.outcome?.[r]?.some((code) => code >= 0));
     }
-    function show(state) {
-      now = { ...now, ...state };
-      if (options.select) options.select(now);
+
+    outcome(i, run = this.run) {
+      const code = this.queries.outcome?.[run]?.[i] ?? -1;
+      return code < 0 ? null : this.data.outcomes[code];
     }
-    return { show, state: () => now, resize() {}, theme(name) { root.dataset.theme = name; } };
+    size(i) { return this.queries.change?.[this.run]?.[i] ?? null; }
+    changed(i) {
+      return !this.paired || CHANGED.includes(this.outcome(i)) || this.size(i) > 0;
+    }
+    note(i) { return this.queries.note?.[this.run]?.[i] ?? ""; }
+    value(m, i, run = this.run) { return this.queries.metric?.[m]?.[run]?.[i] ?? null; }
+    delta(m, i) {
+      const [before, after] = [this.value(m, i, this.base), this.value(m, i)];
+      return known(before) && known(after) ? after - before : null;
+    }
+    /** 1 better, -1 worse, 0 neither. */
+    sense(m, delta) {
+      return Math.sign(delta ?? 0) * (this.metrics[m].better === "lower" ? -1 : 1);
+    }
+    codes(s, i) {
+      const code = this.queries.slice?.[s]?.[i];
+      return Array.isArray(code) ? code : known(code) && code >= 0 ? [code] : [];
+    }
+    error(i, run) { return this.data.answers?.error?.[run]?.[i] || null; }
+
+    item(code) {
+      const one = (name) => this.data.items?.[name]?.[code] ?? null;
+      return { id: one("id") ?? "", doc: one("doc"), path: one("path"), heading: one("heading"),
+        text: one("text") };
+    }
+    hits(i, run) {
+      const { hits } = this.data;
+      const [from, to] = [hits?.start?.[run]?.[i] ?? 0, hits?.start?.[run]?.[i + 1] ?? 0];
+      const found = [];
+      for (let j = from; j < to; j += 1) {
+        const one = (name) => hits[name]?.[run]?.[j] ?? null;
+        const targets = one("target") ?? [];
+        const grade = one("grade");
+        found.push({ run, rank: one("rank") ?? j - from + 1, score: one("score"), grade, targets,
+          isTarget: known(grade) || targets.length > 0, span: one("span"),
+          ...this.item(one("item")) });
+      }
+      return found;
+    }
+    targets(i) {
+      const { targets } = this.data;
+      const found = [];
+      for (let j = targets?.start?.[i] ?? 0; j < (targets?.start?.[i + 1] ?? 0); j += 1) {
+        found.push({ name: targets.name[j] ?? "", grade: targets.grade?.[j] ?? null,
+          others: targets.others?.[j] ?? "", ranks: this.runs.map((_, r) =>
+            targets.rank?.[r]?.[j] ?? null) });
+      }
+      return found;
+    }
+    part(name, i, run) {
+      const table = this.data[name];
+      const start = run === undefined ? table?.start : table?.start?.[run];
+      const found = [];
+      for (let j = start?.[i] ?? 0; j < (start?.[i + 1] ?? 0); j += 1) {
+        found.push((field, of = run) => (of === undefined ? table[field]?.[j]
+          : table[field]?.[of]?.[j]) ?? null);
+      }
+      return found;
+    }
+    answer(i, run) {
+      const one = (name) => this.data.answers?.[name]?.[run]?.[i] ?? null;
+      return { text: one("text"), refused: one("refused"), reason: one("reason"),
+        latency: one("latency_ms") };
+    }
   }
+
+  /** Hits of two runs, each with the rank of the same document in the other run, or null. */
+  function pair(left, right) {
+    // The first of two hits with one id goes with the first of the other run, and so on.
+    const waiting = new Map();
+    for (const hit of left) {
+      hit.other = null;
+      waiting.set(hit.id, [...(waiting.get(hit.id) ?? []), hit]);
+    }
+    const pairs = [];
+    for (const hit of right) {
+      const mate = waiting.get(hit.id)?.shift() ?? null;
+      hit.other = mate ? mate.rank : null;
+      if (mate) {
+        mate.other = hit.rank;
+        pairs.push([mate, hit]);
+      }
+    }
+    return pairs;
+  }
+  const direction = (from, to) => (to < from ? "up" : to > from ? "down" : "same");
+  const ARROWS = { up: "↑", down: "↓", same: "=" };
+
+  // ---- the explorer ---------------------------------------------------------------------------
+  function boot(root, data, options = {}) {
+    const model = new Model(data);
+    const { queries } = model;
+    const code = options.code ?? "cmp";
+    const name = root.id || "x";
+    const ui = { outcome: null, search: "", slices: new Map(), metric: -1, atLeast: null,
+      sort: null, open: -1, hit: null, unfold: false, rows: [], place: new Map() };
+    let layout = "", rowHeight = 28, drawLines = () => {}, frameAsked = false, told = "";
+    const lowered = [];
+    if (!model.paired) ui.metric = model.primary[0] ?? (model.metrics.length ? 0 : -1);
+
+    // -- the skeleton
+    root.classList.add("rs-explorer");
+    const say = el("div", { class: "x-unseen", role: "status" });
+    const chips = el("div", { class: "x-chips", role: "group", "aria-label": "Outcome" });
+    const search = el("input", { type: "search", placeholder: "Search queries", "aria-label":
+      "Search ids and texts of queries", oninput: () => { ui.search = search.value; refilter(); } });
+    const metric = metricChoice();
+    const filterButton = el("button", { type: "button", "aria-expanded": "false",
+      onclick: () => toggleFilters() });
+    const filters = el("div", { class: "x-filters", hidden: true });
+    const headline = el("div", { class: "x-line x-headline", role: "row", "aria-rowindex": "1" });
+    const space = el("div", { class: "x-space", role: "presentation" });
+    const empty = el("div", { class: "x-none", hidden: true });
+    const body = el("div", { class: "x-body", role: "rowgroup", tabindex: "-1",
+      onscroll: () => ask() }, space, empty);
+    const grid = el("div", { class: "x-grid", role: "grid", tabindex: "0", "aria-label": "Queries" },
+      el("div", { role: "rowgroup" }, headline), body);
+    const status = el("p", { role: "status" });
+    const foot = el("div", { class: "x-foot" }, status,
+      (data.left_out ?? []).map((text) => el("p", { class: "x-small" }, text)));
+    const panel = el("div", { class: "x-query", role: "region", tabindex: "-1",
+      "aria-label": "Query" });
+    const runChoice = model.others.length > 1 && el("select", { "aria-label": "Compared run",
+      onchange: () => choose(Number(runChoice.value)) },
+    model.others.map((r) => el("option", { value: r }, data.runs[r].id)));
+    const [verdict, ...more] = data.verdict ?? [];
+    const frame = el("div", { class: "x-frame", "data-view": "list" },
+      el("div", { class: "x-top" },
+        el("p", { class: "x-verdict" }, verdict ?? data.title ?? ""),
+        more.length > 0 && el("details", { class: "x-more" },
+          el("summary", {}, many(more.length, "more line")), more.map((text) => el("p", {}, text))),
+        el("div", { class: "x-row" }, chips, runChoice && el("label", { class: "x-runs" },
+          model.paired ? `${data.runs[model.base].id} against` : "run", runChoice))),
+      el("div", { class: "x-main" },
+        el("div", { class: "x-list", role: "region", "aria-label": "List of queries" },
+          el("div", { class: "x-tools" }, search, metric, filterButton,
+            el("button", { type: "button", "aria-label": "Keys", title: "Keys (?)",
+              onclick: () => help() }, "?")),
+          filters, grid, foot),
+        panel),
+      say);
+    root.append(frame);
+    buildFilters();
+
+    function metricChoice() {
+      const option = (m) => el("option", { value: m }, model.metrics[m].name);
+      const rest = model.metrics.map((_, m) => m).filter((m) => !model.primary.includes(m));
+      const group = (label, of) => of.length > 0 && el("optgroup", { label }, of.map(option));
+      const made = el("select", { "aria-label": "Metric", title: "Metric of the last column",
+        onchange: () => { ui.metric = Number(made.value); ui.sort = null; refilter(); } },
+      model.paired && el("option", { value: -1 }, "all primaries"),
+      group("primary metrics", model.primary), group("other metrics", rest));
+      made.value = String(ui.metric);
+      made.hidden = model.metrics.length === 0;
+      return made;
+    }
+
+    function buildFilters() {
+      const picks = model.slices.map((slice, s) => {
+        const counts = slice.values.map(() => 0);
+        for (let i = 0; i < model.n; i += 1) for (const one of model.codes(s, i)) counts[one] += 1;
+        const made = el("select", { onchange: () => {
+          if (made.value === "") ui.slices.delete(s);
+          else ui.slices.set(s, Number(made.value));
+          refilter();
+        } }, el("option", { value: "" }, "all"), slice.values.map((value, c) =>
+          el("option", { value: c }, `${line(String(value), 60)} (${count(counts[c])})`)));
+        made.dataset.slice = s;
+        return el("label", {}, slice.name, made);
+      });
+      const least = el("input", { type: "number", min: "0", step: "any", class: "x-least",
+        oninput: () => { ui.atLeast = least.value === "" ? null : Number(least.value); refilter(); } });
+      filters.append(...picks, ...(model.paired ? [el("label", {}, "change at least", least)] : []));
+      if (filters.children.length === 0) filterButton.hidden = true;
+    }
+    function toggleFilters(show = filters.hidden) {
+      filters.hidden = !show;
+      filterButton.setAttribute("aria-expanded", String(show));
+      ask();
+    }
+
+    // -- which queries, in which order
+    const wanted = () => (model.judged ? ui.outcome : null);
+    const anyChanged = () => {
+      for (let i = 0; i < model.n; i += 1) if (model.changed(i)) return true;
+      return false;
+    };
+    function text(i) {
+      lowered[i] ??= `${queries.id[i]}\n${queries.text[i] ?? ""}`.toLowerCase();
+      return lowered[i];
+    }
+    const size = (i) => {
+      if (ui.metric < 0) return model.size(i);
+      const delta = model.delta(ui.metric, i);
+      return known(delta) ? Math.abs(delta) : null;
+    };
+    /** The tests that are on; each may be taken away on its own when nothing is left. */
+    function tests() {
+      const made = [];
+      const sought = ui.search.toLowerCase();
+      if (sought) {
+        made.push({ name: `the search for “${line(ui.search, 40)}”`, by: "the search",
+          passes: (i) => text(i).includes(sought),
+          clear: () => { ui.search = search.value = ""; } });
+      }
+      for (const [s, value] of ui.slices) {
+        made.push({ name: `${model.slices[s].name} = ${model.slices[s].values[value]}`,
+          by: model.slices[s].name, passes: (i) => model.codes(s, i).includes(value),
+          clear: () => { ui.slices.delete(s); filters.querySelectorAll("select")[s].value = ""; } });
+      }
+      if (model.paired && ui.atLeast !== null) {
+        made.push({ name: `a change of at least ${ui.atLeast}`, by: "their change",
+          passes: (i) => (size(i) ?? -1) >= ui.atLeast,
+          clear: () => { ui.atLeast = null; filters.querySelector(".x-least").value = ""; } });
+      }
+      return made;
+    }
+    const quiet = { none: false };
+    function byOutcome() {
+      const set = wanted();
+      if (!model.paired || quiet.none && set === null) return () => true;
+      if (set === null) return (i) => model.changed(i);
+      return set.length === data.outcomes.length ? () => true
+        : (i) => set.includes(model.outcome(i));
+    }
+
+    function filter() {
+      const checks = tests(), passes = byOutcome();
+      const found = { rows: [], outcomes: new Map(), hidden: new Map(), by: new Map(),
+        changed: 0, all: 0 };
+      const add = (map, key) => map.set(key, (map.get(key) ?? 0) + 1);
+      for (let i = 0; i < model.n; i += 1) {
+        const failed = checks.find((one) => !one.passes(i));
+        if (failed) {
+          add(found.by, failed.by);
+          continue;
+        }
+        // Chips count what they would show, so they come after every other filter.
+        const outcome = model.outcome(i);
+        add(found.outcomes, outcome);
+        found.all += 1;
+        if (model.changed(i)) found.changed += 1;
+        if (passes(i)) found.rows.push(i);
+        else add(found.hidden, outcome ?? "unchanged");
+      }
+      return found;
+    }
+
+    const severity = (i) => {
+      const at = SEVERITY.indexOf(model.outcome(i));
+      return at < 0 ? SEVERITY.length : at;
+    };
+    const COLUMNS = {
+      outcome: { label: "Outcome", first: 1, key: severity },
+      id: { label: "Id", first: 1, key: (i) => queries.id[i] },
+      text: { label: "Query", first: 1, key: (i) => queries.text[i] ?? "" },
+      first: { label: "First rank", first: 1, key: (i) => queries.first?.[model.run]?.[i] ?? null },
+      change: { label: "Change", first: -1, key: (i) => (model.paired ? size(i)
+        : ui.metric < 0 ? null : model.value(ui.metric, i)) },
+    };
+    const shown = () => (model.judged ? ["outcome", "id", "text", "change"]
+      : model.paired ? ["id", "text", "change"] : ["id", "text", "first", "change"]);
+    function order(rows) {
+      const { column, way } = sorting();
+      const key = COLUMNS[column].key;
+      const keys = new Map(rows.map((i) => [i, key(i)]));
+      const ties = column === "change" && model.paired ? severity : () => 0;
+      rows.sort((a, b) => {
+        const [one, two] = [keys.get(a), keys.get(b)];
+        if (known(one) !== known(two)) return known(one) ? -1 : 1; // no value: last, either way
+        if (known(one) && one !== two) return (one < two ? -1 : 1) * way;
+        return ties(a) - ties(b) || a - b;
+      });
+    }
+    function sorting() {
+      if (ui.sort) return ui.sort;
+      if (model.paired) return { column: "change", way: -1 };
+      // One run: the worst first.
+      const lower = ui.metric >= 0 && model.metrics[ui.metric].better === "lower";
+      return { column: "change", way: lower ? -1 : 1 };
+    }
+
+    /** Filter and sort again; the open query stays open, in the list or not. */
+    function refilter() {
+      const found = filter();
+      order(found.rows);
+      ui.rows = found.rows;
+      ui.place = new Map(found.rows.map((i, at) => [i, at]));
+      drawn.clear();
+      space.replaceChildren();
+      space.style.height = `${ui.rows.length * rowHeight}px`;
+      grid.setAttribute("aria-rowcount", ui.rows.length + 1);
+      drawHead();
+      drawChips(found);
+      drawStatus(found);
+      reveal();
+      paint();
+      const bar = panel.querySelector(".x-place");
+      if (bar) bar.textContent = placeText();
+      tell();
+    }
+
+    // -- chips, status, head of the list
+    function chipWords() {
+      const words = data.outcomes ?? [];
+      const here = new Set(queries.outcome?.[model.run] ?? []);
+      return words.filter((_, c) => here.has(c));
+    }
+    function drawChips(found) {
+      if (!model.judged) {
+        chips.hidden = true;
+        return;
+      }
+      const focused = chips.contains(document.activeElement)
+        && [...chips.children].indexOf(document.activeElement);
+      const chip = (label, n, on, act, glyph, tone, title) => el("button", { type: "button",
+        class: `x-chip x-tone-${tone}`, "aria-pressed": String(on), title, onclick: act },
+      glyph && el("span", { class: "x-glyph", "aria-hidden": "true" }, glyph),
+      label, " ", el("b", {}, count(n)));
+      const set = wanted();
+      const all = set?.length === data.outcomes.length;
+      chips.replaceChildren(
+        chip("changed", found.changed, set === null && !quiet.none, () => pick(null), null, "none",
+          "Queries that changed (key 0)"),
+        chip("all", found.all, all || (set === null && quiet.none), () => pick(data.outcomes), null,
+          "none", "Every query (key 0)"),
+        el("span", { class: "x-between" }),
+        ...chipWords().map((word, at) => chip(word, found.outcomes.get(word) ?? 0,
+          !all && (set ?? []).includes(word), () => toggle(word), GLYPHS[word],
+          TONES[word] ?? "none", `Only ${word} (key ${at + 1})`)));
+      if (focused !== false && focused >= 0) chips.children[focused]?.focus();
+    }
+    function pick(set) {
+      ui.outcome = set === null ? null : [...set];
+      refilter();
+    }
+    function toggle(word) {
+      const now = wanted() === null || wanted().length === data.outcomes.length ? [] : wanted();
+      const next = now.includes(word) ? now.filter((one) => one !== word) : [...now, word];
+      pick(next.length ? data.outcomes.filter((one) => next.includes(one)) : null);
+    }
+
+    function drawStatus(found) {
+      const total = found.all + [...found.by.values()].reduce((a, b) => a + b, 0);
+      const parts = [...[...found.hidden].map(([word, n]) => `${count(n)} ${word}`),
+        ...[...found.by].map(([by, n]) => `${count(n)} by ${by}`)];
+      const hiddenRows = total - ui.rows.length;
+      status.replaceChildren(el("b", {}, hiddenRows ? `${count(ui.rows.length)} of `
+        + many(total, "query") : many(total, "query")), quiet.none && !hiddenRows
+        ? " – none changed" : "");
+      if (hiddenRows) {
+        status.append(` – hidden: ${visible(parts.join(", "))}. `, el("button", { type: "button",
+          class: "x-link x-all", onclick: () => clearAll() }, `Show all ${count(total)}`));
+      }
+      const on = ui.slices.size + (ui.atLeast === null ? 0 : 1);
+      filterButton.textContent = on ? `Filters (${on})` : "Filters";
+      space.hidden = ui.rows.length === 0;
+      empty.hidden = ui.rows.length > 0;
+      if (ui.rows.length === 0) drawEmpty();
+    }
+    function clearAll() {
+      for (const one of tests()) one.clear();
+      pick(model.judged ? data.outcomes : null);
+    }
+    /** What each filter alone keeps away: the way out of an empty list. */
+    function drawEmpty() {
+      const checks = tests(), passes = byOutcome();
+      const left = (without) => {
+        let n = 0;
+        for (let i = 0; i < model.n; i += 1) {
+          if ((without === passes || passes(i))
+            && checks.every((one) => one === without || one.passes(i))) n += 1;
+        }
+        return n;
+      };
+      const way = (label, n, act) => n > 0 && el("button", { type: "button",
+        onclick: act }, `Without ${label}: ${many(n, "query")}`);
+      const set = wanted();
+      const ways = [
+        ...checks.map((one) => way(one.name, left(one), () => { one.clear(); refilter(); })),
+        model.paired && way(set === null ? "“changed”" : `outcome ${set.join(", ")}`, left(passes),
+          () => pick(data.outcomes)),
+      ].filter(Boolean);
+      empty.replaceChildren(
+        el("p", {}, model.n ? "No query matches." : "There are no queries."),
+        ...(ways.length || !model.n ? ways
+          : [el("p", { class: "x-muted" }, "Only all filters together empty the list.")]),
+        ...(model.n ? [el("button", { type: "button", onclick: () => clearAll() },
+          "Clear all filters")] : []));
+    }
+
+    function drawHead() {
+      const { column, way } = sorting();
+      const longest = queries.id.reduce((most, id) => Math.max(most, id.length), 2);
+      const widths = { outcome: "108px", id: `${Math.min(longest, 20) * 7.3 + 4}px`,
+        text: "minmax(0, 1fr)", first: "74px", change: "98px" };
+      grid.style.setProperty("--columns", shown().map((one) => widths[one]).join(" "));
+      grid.setAttribute("aria-colcount", shown().length);
+      const focused = [...headline.children].findIndex((one) =>
+        one.contains(document.activeElement));
+      headline.replaceChildren(...shown().map((one) => {
+        const on = one === column;
+        const label = one === "change" && ui.metric >= 0
+          ? (model.paired ? "Δ " : "") + model.metrics[ui.metric].name : COLUMNS[one].label;
+        return el("div", { role: "columnheader", class: one === "change" || one === "first"
+          ? "x-right" : null, "aria-sort": on ? (way > 0 ? "ascending" : "descending") : "none" },
+        el("button", { type: "button", title: `Sort by ${label}`, onclick: () => {
+          const now = sorting();
+          ui.sort = { column: one, way: now.column === one ? -now.way : COLUMNS[one].first };
+          refilter();
+        } }, label, el("span", { class: "x-sort", "aria-hidden": "true" },
+          on ? (way > 0 ? "▲" : "▼") : "↕")));
+      }));
+      if (focused >= 0) headline.children[focused].firstChild.focus();
+    }
+
+    // -- the rows in sight
+    const drawn = new Map();
+    function badge(word) {
+      return el("span", { class: `x-outcome x-tone-${TONES[word] ?? "none"}` },
+        el("span", { class: "x-glyph", "aria-hidden": "true" }, GLYPHS[word] ?? ""), word);
+    }
+    function changeText(i) {
+      if (!model.paired) {
+        return ui.metric < 0 ? "" : number(model.value(ui.metric, i),
+          model.metrics[ui.metric].decimals);
+      }
+      if (ui.metric < 0) {
+        const how = model.size(i);
+        return line(model.note(i), 60) || (how ? how.toFixed(2) : "");
+      }
+      const delta = model.delta(ui.metric, i);
+      const sense = model.sense(ui.metric, delta);
+      return el("span", { class: sense > 0 ? "x-good" : sense < 0 ? "x-bad" : null },
+        (sense > 0 ? "▲ " : sense < 0 ? "▼ " : "")
+        + signed(delta, model.metrics[ui.metric].decimals));
+    }
+    const cells = {
+      outcome: (i) => (model.outcome(i) ? badge(model.outcome(i)) : ""),
+      id: (i) => line(queries.id[i], 120),
+      text: (i) => line(queries.text[i] ?? ""),
+      first: (i) => queries.first?.[model.run]?.[i] ?? (model.error(i, model.run) ? "failed" : NONE),
+      change: changeText,
+    };
+    function makeRow(at) {
+      const i = ui.rows[at];
+      const made = el("div", { class: "x-line", role: "row", id: `${name}-row-${i}`,
+        "aria-rowindex": at + 2, "aria-selected": String(i === ui.open) },
+      shown().map((one) => el("div", { role: "gridcell", class: `x-cell-${one}${
+        one === "change" || one === "first" ? " x-right" : ""}` }, cells[one](i))));
+      made.style.top = `${at * rowHeight}px`;
+      return made;
+    }
+    function paint() {
+      const first = Math.max(0, Math.floor(body.scrollTop / rowHeight) - SPARE);
+      const last = Math.min(ui.rows.length,
+        Math.ceil((body.scrollTop + Math.min(body.clientHeight, 4000)) / rowHeight) + SPARE);
+      const keep = new Set();
+      for (let at = first; at < last; at += 1) keep.add(at);
+      // The open row is always there: aria-activedescendant names it.
+      const active = ui.place.get(ui.open);
+      if (active !== undefined) keep.add(active);
+      for (const [at, row] of drawn) {
+        if (!keep.has(at)) {
+          row.remove();
+          drawn.delete(at);
+        }
+      }
+      for (const at of keep) {
+        if (drawn.has(at)) drawn.get(at).setAttribute("aria-selected", ui.rows[at] === ui.open);
+        else {
+          drawn.set(at, makeRow(at));
+          space.append(drawn.get(at));
+        }
+      }
+      if (active === undefined) grid.removeAttribute("aria-activedescendant");
+      else grid.setAttribute("aria-activedescendant", `${name}-row-${ui.open}`);
+    }
+    function reveal() {
+      const at = ui.place.get(ui.open);
+      if (at === undefined) return;
+      const [top, bottom] = [at * rowHeight, (at + 1) * rowHeight];
+      if (top < body.scrollTop) body.scrollTop = top;
+      else if (bottom > body.scrollTop + body.clientHeight && body.clientHeight) {
+        body.scrollTop = bottom - body.clientHeight;
+      }
+    }
+    space.addEventListener("click", (event) => {
+      const row = event.target.closest(".x-line");
+      if (!row) return;
+      const at = [...drawn].find(([, one]) => one === row)?.[0];
+      if (at === undefined) return;
+      grid.focus();
+      open(ui.rows[at]);
+      enter(false);
+    });
+
+    // Work is asked for and done once a frame, however fast keys come.
+    let panelDue = false;
+    function ask(withPanel = false) {
+      panelDue ||= withPanel;
+      if (frameAsked) return;
+      frameAsked = true;
+      requestAnimationFrame(() => {
+        frameAsked = false;
+        if (panelDue) drawPanel();
+        panelDue = false;
+        paint();
+      });
+    }
+
+    // -- opening queries
+    function open(i, hit = null) {
+      if (i === ui.open && !hit) return;
+      ui.open = i;
+      ui.hit = hit;
+      reveal();
+      ask(true);
+      tell();
+    }
+    function move(by) {
+      if (ui.rows.length === 0) return;
+      const at = ui.place.get(ui.open) ?? -1;
+      open(ui.rows[Math.min(Math.max(at + by, 0), ui.rows.length - 1)]);
+    }
+    function moveChanged(by) {
+      let at = (ui.place.get(ui.open) ?? -1) + by;
+      while (at >= 0 && at < ui.rows.length && !model.changed(ui.rows[at])) at += by;
+      if (at >= 0 && at < ui.rows.length) open(ui.rows[at]);
+      else note(by > 0 ? "No changed query after this one." : "No changed query before this one.");
+    }
+    /** Go into the open query: on a phone it takes the place of the list. */
+    function enter(focus = true) {
+      if (ui.open < 0) return;
+      frame.dataset.view = "query";
+      if (focus || layout === "phone") panel.focus({ preventScroll: true });
+      ask(layout === "phone");
+    }
+    function leave() {
+      frame.dataset.view = "list";
+      grid.focus();
+      reveal();
+      ask();
+    }
+    function choose(run) {
+      model.run = run;
+      if (runChoice) runChoice.value = String(run);
+      ui.hit = null;
+      quiet.none = model.judged && !anyChanged();
+      refilter();
+      ask(true);
+    }
+    /** The worst regression, else the largest loss, else what stands first. */
+    function worst() {
+      const of = (word) => ui.rows.filter((i) => model.outcome(i) === word)
+        .reduce((best, i) => (best < 0 || (model.size(i) ?? -1) > (model.size(best) ?? -1)
+          ? i : best), -1);
+      for (const word of ["regression", "loss"]) if (of(word) >= 0) return of(word);
+      return ui.rows[0] ?? -1;
+    }
+
+    // -- the open query
+    function runName(r) {
+      const swatch = el("span", { class: "x-swatch", "aria-hidden": "true" });
+      swatch.style.background = /^#[0-9a-f]{6}$/i.test(data.runs[r].colour ?? "")
+        ? data.runs[r].colour : "transparent";
+      return el("span", {}, swatch, data.runs[r].id);
+    }
+    const sides = () => (model.paired ? [model.base, model.run] : [model.run]);
+    const placeText = () => {
+      const at = ui.place.get(ui.open);
+      return at === undefined ? "not in the list as filtered"
+        : `${count(at + 1)} of ${count(ui.rows.length)}`;
+    };
+
+    function drawPanel() {
+      const i = ui.open;
+      drawLines = () => {};
+      panel.scrollTop = 0;
+      if (i < 0) {
+        panel.setAttribute("aria-label", "Query");
+        panel.replaceChildren(el("p", { class: "x-muted" }, "Choose a query in the list."));
+        return;
+      }
+      panel.setAttribute("aria-label", `Query ${visible(line(queries.id[i], 80))}`);
+      const outcome = model.outcome(i);
+      const kept = queries.kept?.[i] !== 0;
+      panel.replaceChildren(...[
+        toolbar(),
+        el("div", { class: "x-title" }, el("h3", {}, whole(queries.id[i])),
+          outcome && el("span", { class: `x-badge x-tone-${TONES[outcome] ?? "none"}` },
+            `${GLYPHS[outcome]} ${outcome}`),
+          model.note(i) && el("span", {}, model.note(i))),
+        el("p", { class: "x-text" }, queries.text[i] || "(no text)"),
+        facts(i), measures(i), targetTable(i),
+        kept ? hitsPart(i) : el("section", {}, el("p", {},
+          "Hits and answers of this query are left out.", " ", (data.left_out ?? []).join(" "))),
+        kept && answersPart(i), checksPart(i), allMetrics(i),
+      ].filter(Boolean));
+      if (ui.hit) light(hitElement(ui.hit.run, ui.hit.rank));
+      drawLines();
+    }
+
+    function toolbar() {
+      const button = (label, title, act, attributes = {}) => el("button", { type: "button", title,
+        onclick: act, ...attributes }, label);
+      return el("div", { class: "x-bar" },
+        button("‹ Back", "Back to the list (Esc)", () => leave(), { class: "x-back" }),
+        button("↑", "Previous query (k)", () => move(-1), { "aria-label": "Previous query" }),
+        button("↓", "Next query (j)", () => move(1), { "aria-label": "Next query" }),
+        el("span", { class: "x-place" }, placeText()),
+        el("span", { class: "x-acts" },
+          options.label && button("Label in Python", "Judge this query's hits in the notebook",
+            () => options.select?.({ ...state(), label: true })),
+          button("Copy code", "Code that gives these queries (c)", () => copyCode()),
+          options.link && button("Copy link", "What opens this query again (l)",
+            () => copyLink())));
+    }
+
+    function facts(i) {
+      const parts = [
+        queries.refuse?.[i] ? "should be refused" : null,
+        ...model.slices.map((slice, s) => {
+          const values = model.codes(s, i).map((c) => slice.values[c]);
+          return values.length ? `${slice.name} ${values.join(", ")}` : null;
+        }),
+      ].filter(Boolean);
+      return parts.length > 0 && el("p", { class: "x-facts" }, parts.join(" · "));
+    }
+
+    function measures(i) {
+      const wantedOnes = [...new Set([...(ui.metric >= 0 ? [ui.metric] : []), ...model.primary])];
+      const found = wantedOnes.filter((m) => sides().some((r) => known(model.value(m, i, r))));
+      return found.length > 0 && el("div", { class: "x-measures" }, found.map((m) => {
+        const { name: called, decimals } = model.metrics[m];
+        const values = sides().map((r) => number(model.value(m, i, r), decimals));
+        const delta = model.paired ? model.delta(m, i) : null;
+        const sense = model.sense(m, delta);
+        return el("span", {}, el("span", { class: "x-muted" }, `${called} `), values.join(" → "),
+          delta ? el("span", { class: sense > 0 ? "x-good" : "x-bad" },
+            ` ${sense > 0 ? "▲" : "▼"} ${signed(delta, decimals)}`) : "");
+      }));
+    }
+
+    function targetTable(i) {
+      const targets = model.targets(i);
+      if (targets.length === 0) {
+        return model.data.targets && el("section", {}, el("h4", {}, "Targets"), el("p", {},
+          queries.refuse?.[i] ? "None: the query should be refused."
+            : "None: ranks are compared, nothing is scored."));
+      }
+      const order_ = model.paired ? [model.base, ...model.others] : model.others;
+      return el("section", {}, el("h4", {}, many(targets.length, "target")),
+        el("div", { class: "x-scroll" }, el("table", {},
+          el("thead", {}, el("tr", {}, el("th", {}, "target"), el("th", { class: "x-right" },
+            "grade"), order_.map((r) => el("th", { class: "x-right" }, runName(r))),
+          model.paired && el("th", {}, order_.length > 2 ? data.runs[model.run].id : ""))),
+          el("tbody", {}, targets.map((one) => el("tr", {},
+            el("td", {}, el("span", { class: "x-star", "aria-hidden": "true" }, "★ "),
+              whole(one.name), one.others && el("div", { class: "x-muted x-small" }, "or ",
+                whole(one.others))),
+            el("td", { class: "x-right" }, known(one.grade) ? one.grade : NONE),
+            order_.map((r) => el("td", { class: "x-right x-nowrap" }, rankCell(i, r, one.ranks[r]))),
+            model.paired && el("td", { class: "x-nowrap" },
+              targetChange(one.ranks[model.base], one.ranks[model.run]))))))));
+    }
+    function rankCell(i, r, rank) {
+      if (known(rank)) return String(rank);
+      return model.error(i, r) ? "failed" : "not found";
+    }
+    function targetChange(before, after) {
+      if (!known(before) && !known(after)) return el("span", { class: "x-muted" }, "○ missed");
+      if (!known(before)) return el("span", { class: "x-good" }, "▲ found");
+      if (!known(after)) return el("span", { class: "x-bad" }, "▼ lost");
+      if (before === after) return el("span", { class: "x-muted" }, "= same");
+      return after < before ? el("span", { class: "x-good" }, "▲ up")
+        : el("span", { class: "x-mild" }, "▼ down");
+    }
+
+    // -- hits
+    function hitsPart(i) {
+      const lists = sides().map((r) => model.hits(i, r));
+      const pairs = lists.length > 1 ? pair(...lists) : [];
+      const alone = lists.length === 1;
+      const made = layout === "phone" && !alone ? merged(i, lists) : sideBySide(i, lists, pairs);
+      return el("section", { "aria-label": "Hits" }, made);
+    }
+    function runHead(r) {
+      const kind = data.hits?.kind?.[r];
+      return el("div", { class: "x-runhead" }, runName(r), kind && el("span",
+        { class: "x-muted x-small" }, `  ${kind}`));
+    }
+    function noHits(i, r) {
+      const failed = model.error(i, r);
+      return failed ? el("div", { class: "x-error" }, el("b", {}, "This run failed: "),
+        el("span", { class: "x-long" }, failed)) : el("p", { class: "x-muted" }, "No hits.");
+    }
+    function sideBySide(i, lists, pairs) {
+      const columns = lists.map((hits, side) => (hits.length && !model.error(i, sides()[side])
+        ? el("ol", { class: "x-hits", "aria-label": `Hits of ${visible(data.runs[sides()[side]].id)}` },
+          hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i)))
+        : el("div", {}, noHits(i, sides()[side]), hits.length > 0 && el("ol", { class: "x-hits" },
+          hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i))))));
+      if (lists.length === 1) {
+        return el("div", { class: "x-sides x-alone" }, runHead(model.run), columns[0]);
+      }
+      const canvas = svg("svg", { class: "x-lines", "aria-hidden": "true" });
+      const box = el("div", { class: "x-sides" }, runHead(sides()[0]), el("span"),
+        runHead(sides()[1]), columns[0], canvas, columns[1]);
+      drawLines = () => lines(canvas, pairs);
+      watch.disconnect();
+      for (const column of columns) watch.observe(column);
+      watch.observe(panel);
+      watch.observe(root);
+      const moved = lists.flat().length > 0;
+      return el("div", {}, box, moved && el("p", { class: "x-key" },
+        "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets."));
+    }
+    /** Rows wrap and unfold, so lines go by where rows stand, not by rank. */
+    function lines(canvas, pairs) {
+      canvas.replaceChildren();
+      const box = canvas.getBoundingClientRect();
+      if (!box.height) return;
+      const middle = (hit) => {
+        const at = hitElement(hit.run, hit.rank)?.firstElementChild.getBoundingClientRect();
+        return at ? Math.round(at.top + at.height / 2 - box.top) : null;
+      };
+      for (const [left, right] of pairs) {
+        const [from, to] = [middle(left), middle(right)];
+        if (from === null || to === null) continue;
+        const way = direction(left.rank, right.rank);
+        canvas.append(svg("path", {
+          class: `x-${way}${left.isTarget || right.isTarget ? " x-target" : ""}${
+            lit === left.id ? " x-lit" : ""}`,
+          d: `M1 ${from} C ${box.width / 2} ${from}, ${box.width / 2} ${to}, ${box.width - 1} ${to}`,
+        }));
+      }
+    }
+    function movement(hit, side) {
+      const error = side === null ? null : model.error(ui.open, sides()[1 - side]);
+      if (side === null || error) return ["", ""];
+      if (!known(hit.other)) return side === 0 ? ["gone", "x-muted"] : ["new", "x-muted"];
+      const way = side === 0 ? direction(hit.rank, hit.other) : direction(hit.other, hit.rank);
+      if (way === "same") return ["= same", "x-muted"];
+      return [`${ARROWS[way]} ${side === 0 ? "to" : "from"} ${hit.other}`, ""];
+    }
+    function hitRow(hit, side, i, ranks = null) {
+      const [moved, tone] = ranks ? [ranks, ""] : movement(hit, side);
+      const under = hit.heading || (known(hit.text) && preview(hit));
+      const row = el("li", { class: `x-hit${hit.isTarget ? " x-is-target" : ""}` });
+      row.dataset.run = hit.run;
+      row.dataset.rank = hit.rank;
+      row.hit = hit;
+      const target = hit.isTarget && el("span", { class: "x-star" }, " ★",
+        el("span", { class: "x-small" }, known(hit.grade) ? ` grade ${hit.grade}` : " target"));
+      const button = el("button", { type: "button", "aria-expanded": "false", onclick: () => {
+        unfold(row, button.getAttribute("aria-expanded") !== "true");
+        light(row);
+        ui.hit = { run: hit.run, rank: hit.rank };
+        tell();
+      } },
+      el("span", { class: "x-rank" }, ranks ? "" : String(hit.rank)),
+      el("span", {}, whole(hit.id), target),
+      el("span", { class: `x-move ${tone}` }, moved),
+      el("span", { class: "x-under" }, el("span", {}, under || ""),
+        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))));
+      if (ranks) button.firstChild.remove();
+      if (ranks) button.style.gridTemplateColumns = "minmax(0, 1fr) auto";
+      if (ranks) button.lastChild.style.gridColumn = "1 / -1";
+      row.append(button);
+      if (ui.unfold) unfold(row, true);
+      return row;
+    }
+    function preview(hit) {
+      const from = Math.max(0, (hit.span?.[0] ?? 0) - 30);
+      return (from ? "…" : "") + line(hit.text.slice(from), 160);
+    }
+    function unfold(row, on) {
+      const button = row.firstElementChild;
+      button.setAttribute("aria-expanded", String(on));
+      row.querySelector(".x-inside")?.remove();
+      if (!on) return;
+      const { hit } = row;
+      const about = [["document", hit.doc !== hit.id ? hit.doc : null],
+        ["path", hit.path !== hit.doc && hit.path !== hit.id ? hit.path : null],
+        ["heading", hit.heading]]
+        .filter(([, value]) => value);
+      const target = hit.targets.map((t) => model.targets(ui.open)[t]?.name).filter(Boolean);
+      if (target.length) about.push(["meets", target.join(", ")]);
+      if (known(hit.score)) about.push(["score", String(hit.score)]);
+      row.append(el("div", { class: "x-inside" }, hitText(hit), about.length > 0 && el("dl", {},
+        about.flatMap(([term, value]) => [el("dt", {}, `${term}: `), el("dd", {}, value)]))));
+    }
+    function hitText(hit) {
+      if (!known(hit.text)) {
+        return el("p", { class: "x-muted" }, "No text of this hit is here; ",
+          el("code", {}, `${code}.explore(texts=…)`), " brings texts.");
+      }
+      if (!hit.span) return el("p", { class: "x-long" }, hit.text);
+      const [from, to] = hit.span;
+      return el("p", { class: "x-long" }, hit.text.slice(0, from),
+        el("mark", { title: "what the target asks for" }, hit.text.slice(from, to)),
+        hit.text.slice(to));
+    }
+
+    /** A phone has no room for two lists: one, by document, as "3 → 1". */
+    function merged(i, lists) {
+      const [left, right] = lists;
+      const gone = left.filter((hit) => !known(hit.other));
+      const failed = sides().filter((r) => model.error(i, r));
+      const rows = [...right, ...gone];
+      const arrow = (hit) => {
+        const [before, after] = hit.run === sides()[0] ? [hit.rank, null] : [hit.other, hit.rank];
+        if (!known(before)) return `new → ${after}`;
+        if (!known(after)) return `${before} → gone`;
+        return `${before} → ${after} ${ARROWS[direction(before, after)]}`;
+      };
+      return el("div", {},
+        el("p", { class: "x-runhead" }, runName(sides()[0]), " → ", runName(sides()[1])),
+        failed.map((r) => el("div", { class: "x-error" }, el("b", {},
+          `${data.runs[r].id} failed: `), el("span", { class: "x-long" }, model.error(i, r)))),
+        rows.length ? el("ol", { class: "x-hits", "aria-label": "Hits of both runs" },
+          rows.map((hit) => hitRow(hit, null, i, arrow(hit))))
+          : !failed.length && el("p", { class: "x-muted" }, "No hits."));
+    }
+
+    let lit = null;
+    function hitElement(run, rank) {
+      const r = typeof run === "number" ? run : data.runs.findIndex((one) => one.id === run);
+      return panel.querySelector(`.x-hit[data-run="${r}"][data-rank="${Number(rank)}"]`);
+    }
+    /** Mark the passage of a hit in both lists, and faintly its document's other passages. */
+    function light(row) {
+      lit = row?.hit.id ?? null;
+      for (const one of panel.querySelectorAll(".x-hit")) {
+        one.classList.toggle("x-lit", one.hit.id === lit);
+        one.classList.toggle("x-kin", one.hit.id !== lit && lit !== null
+          && known(one.hit.doc) && one.hit.doc === row.hit.doc);
+      }
+      drawLines();
+    }
+
+    // -- answers, citations, judgments, checks
+    function answersPart(i) {
+      const reference = data.answers?.reference?.[i];
+      const cards = sides().map((r) => answerCard(i, r)).filter(Boolean);
+      return (cards.length > 0 || reference) && el("section", {}, el("h4", {},
+        sides().length > 1 ? "Answers" : "Answer"), el("div", { class: "x-cards" }, cards),
+      reference && el("details", {}, el("summary", {}, "Reference answer"),
+        el("p", { class: "x-long" }, reference)));
+    }
+    function answerCard(i, r) {
+      const { text: answer, refused, reason, latency } = model.answer(i, r);
+      const cited = model.part("citations", i, r);
+      const judged = model.part("judgments", i, r);
+      const should = Boolean(queries.refuse?.[i]);
+      const failed = model.error(i, r);
+      if (!known(answer) && !known(refused) && !known(latency) && !cited.length && !judged.length
+        && !failed) return null;
+      const says = refused ? `refused${reason ? ` (${reason})` : ""}` : "answered";
+      const fits = should === Boolean(refused);
+      const stand = (known(refused) || should) && !failed && el("p",
+        { class: fits ? "x-good" : "x-bad" }, fits ? (should ? `▲ ${says}, as it should` : `${says}`)
+          : `▼ ${says}, though it should be ${should ? "refused" : "answered"}`);
+      if (stand && fits && !should) stand.className = "x-muted";
+      return el("div", { class: "x-card" },
+        el("div", {}, el("b", {}, runName(r)), known(latency) && el("span",
+          { class: "x-muted x-small" }, `  ${number(latency, latency < 10 ? 1 : 0)} ms`)),
+        failed && el("div", { class: "x-error" }, el("b", {}, "This run failed: "), failed), stand,
+        known(answer) && answer !== "" ? withMarkers(answer, cited, r)
+          : !failed && !refused && known(answer) && el("p", { class: "x-muted" }, "(empty answer)"),
+        cited.length > 0 && el("ul", { "aria-label": "Citations" }, cited.map((one) =>
+          el("li", {}, citeButton(one, r), " ", citedWhere(one, r)))),
+        judged.length > 0 && el("ul", { "aria-label": "Judgments" }, judged.map((one) =>
+          el("li", {}, el("b", {}, String(one("criterion") ?? "")), " ",
+            [one("verdict"), one("value")].filter(known).map((v) =>
+              (typeof v === "number" ? String(Number(v.toFixed(3))) : v)).join(", "),
+            one("item") && el("span", { class: "x-muted" }, ` – ${line(one("item"), 200)}`),
+            one("reason") && el("div", { class: "x-muted x-small" }, one("reason"))))));
+    }
+    function citedId(one) {
+      const item = one("item");
+      return known(item) && item >= 0 ? model.item(item).id : null;
+    }
+    function citedHit(one, r) {
+      const id = citedId(one);
+      return id === null ? null : [...panel.querySelectorAll(".x-hit")].find((row) =>
+        row.hit.id === id && (layout === "phone" || row.hit.run === r));
+    }
+    function citedWhere(one, r) {
+      const id = citedId(one);
+      if (id === null) return el("span", {}, el("span", { class: "x-id" }, one("label") ?? ""),
+        el("span", { class: "x-muted" }, " – not a passage that is here"));
+      const at = model.hits(ui.open, r).find((hit) => hit.id === id);
+      return el("span", {}, whole(id), el("span", { class: "x-muted" },
+        at ? ` – hit ${at.rank}` : " – not among the hits"));
+    }
+    function citeButton(one, r) {
+      return el("button", { type: "button", class: "x-cite", title: "Go to the hit",
+        onclick: () => {
+          const row = citedHit(one, r);
+          if (!row) return note("The cited passage is not among the hits.");
+          unfold(row, true);
+          light(row);
+          ui.hit = { run: row.hit.run, rank: row.hit.rank };
+          const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+          row.scrollIntoView({ block: "center", behavior: calm ? "auto" : "smooth" });
+          row.classList.add("x-flash");
+          row.firstElementChild.focus({ preventScroll: true });
+          tell();
+        } }, one("marker") || "cited");
+    }
+    function withMarkers(answer, cited, r) {
+      const by = new Map(cited.filter((one) => one("marker")).map((one) => [one("marker"), one]));
+      const parts = [];
+      let from = 0;
+      while (by.size) {
+        let next = -1, marker = "";
+        for (const one of by.keys()) {
+          const at = answer.indexOf(one, from);
+          if (at >= 0 && (next < 0 || at < next || (at === next && one.length > marker.length))) {
+            [next, marker] = [at, one];
+          }
+        }
+        if (next < 0 || parts.length > 400) break;
+        parts.push(answer.slice(from, next), citeButton(by.get(marker), r));
+        from = next + marker.length;
+      }
+      return el("p", { class: "x-long" }, parts, answer.slice(from));
+    }
+    function checksPart(i) {
+      const checks = model.part("checks", i);
+      const word = (met) => (met === null ? el("span", { class: "x-muted" }, NONE)
+        : met ? el("span", { class: "x-good" }, "▲ met") : el("span", { class: "x-bad" }, "▼ not met"));
+      return checks.length > 0 && el("section", {}, el("h4", {}, "Checks of the answer"),
+        el("div", { class: "x-scroll" }, el("table", {}, el("thead", {}, el("tr", {},
+          el("th", {}, "check"), sides().map((r) => el("th", {}, runName(r))))),
+        el("tbody", {}, checks.map((one) => el("tr", {}, el("td", {}, el("span",
+          { class: "x-muted" }, `${one("kind") ?? ""} `), one("text") ?? ""),
+        sides().map((r) => el("td", { class: "x-nowrap" }, word(one("met", r))))))))));
+    }
+    function allMetrics(i) {
+      const any = model.metrics.map((_, m) => m)
+        .filter((m) => model.runs.some((_, r) => known(model.value(m, i, r))));
+      if (any.length === 0) return null;
+      const columns = model.paired ? [model.base, ...model.others] : model.others;
+      return el("section", {}, el("details", {}, el("summary", {}, many(any.length, "metric")),
+        el("div", { class: "x-scroll" }, el("table", {}, el("thead", {}, el("tr", {},
+          el("th", {}, "metric"), columns.map((r) => el("th", { class: "x-right" }, runName(r))))),
+        el("tbody", {}, any.map((m) => el("tr", {}, el("td", {}, model.metrics[m].name),
+          columns.map((r) => el("td", { class: "x-right" },
+            number(model.value(m, i, r), model.metrics[m].decimals))))))))));
+    }
+
+    // -- code and links
+    const frameName = () => {
+      if (code === "cmp") return "cmp.per_query";
+      return model.judged ? `ev.compare(${python(data.runs[model.base].id)}, ${
+        python(data.runs[model.run].id)}).per_query` : "ev.golden.queries";
+    };
+    /** Python that gives the queries of the list: by mask where the frame has what was asked. */
+    function snippet() {
+      const masks = [];
+      const ids = () => masks.splice(0, Infinity,
+        `q["query_id"].isin([${ui.rows.map((i) => python(queries.id[i])).join(", ")}])`);
+      const set = wanted();
+      const isin = (words) => `q["outcome"].isin([${words.map(python).join(", ")}])`;
+      // A frame of all queries answers a mask with queries that are not here.
+      const partial = data.n_queries > model.n && !(model.judged && (set ?? CHANGED)
+        .every((word) => CHANGED.includes(word)));
+      const asChanged = model.judged && set === null && !quiet.none;
+      const plain = asChanged && ui.rows.every((i) => CHANGED.includes(model.outcome(i)));
+      if (asChanged && plain) masks.push(isin(CHANGED.filter((word) => chipWords().includes(word))));
+      else if (set && set.length < data.outcomes.length) masks.push(isin(set));
+      if (ui.search) {
+        const has = (column) => `q[${python(column)}].str.contains(${python(ui.search)}, `
+          + "case=False, regex=False)";
+        masks.push(`(${has("query")} | ${has("query_id")})`);
+      }
+      if (ui.slices.size || ui.atLeast !== null || partial || (asChanged && !plain)
+        || (model.paired && !model.judged && !quiet.none)) ids();
+      const { column, way } = sorting();
+      const by = { id: "query_id", text: "query" }[column];
+      return `q = ${frameName()}\nq${masks.length ? `[${masks.join(" & ")}]` : ""}${
+        by ? `.sort_values(${python(by)}${way < 0 ? ", ascending=False" : ""}${
+          by === "query" ? ', kind="stable"' : ""})` : ""}`;
+    }
+    function reopening() {
+      const parts = [];
+      if (ui.open >= 0) parts.push(`query=${python(queries.id[ui.open])}`);
+      if (wanted()) parts.push(`outcome=[${wanted().map(python).join(", ")}]`);
+      if (ui.search) parts.push(`search=${python(ui.search)}`);
+      return `${code}.explore(${parts.join(", ")})`;
+    }
+    function address() {
+      const params = new URLSearchParams();
+      const { query, outcome, search: sought, run } = state();
+      if (query !== null) params.set("x.q", query);
+      if (outcome) {
+        params.set("x.outcome", outcome.length === data.outcomes.length ? "all" : outcome.join(","));
+      }
+      if (sought) params.set("x.search", sought);
+      if (model.others.length > 1 && run !== null) params.set("x.run", run);
+      return `#${params}`;
+    }
+    function readAddress() {
+      const params = new URLSearchParams(location.hash.slice(1));
+      const found = {};
+      if (params.has("x.q")) found.query = params.get("x.q");
+      const outcome = params.get("x.outcome");
+      if (outcome) found.outcome = outcome === "all" ? data.outcomes : outcome.split(",");
+      if (params.has("x.search")) found.search = params.get("x.search");
+      if (params.has("x.run")) found.run = params.get("x.run");
+      if (Object.keys(found).length === 0) return null;
+      // An address says it all: what it doesn't name is as it was at first.
+      return { outcome: null, search: "", ...found };
+    }
+    const copyCode = () => copy(snippet(), "Code for these queries");
+    const copyLink = () => (options.link === "hash"
+      ? copy(location.href.replace(/#.*$/s, "") + address(), "Link to this query")
+      : copy(reopening(), "Code that opens this query"));
+    /** Frames may not have the clipboard, so the text is also shown, ready to be copied. */
+    function copy(value, what) {
+      frame.querySelector(".x-out")?.remove();
+      const heading = el("b", {}, what);
+      const area = el("textarea", { readonly: true, rows: Math.min(5, 1 + value.split("\n").length
+        + Math.floor(value.length / 90)), "aria-label": what });
+      area.value = value;
+      const box = el("div", { class: "x-out", role: "group", "aria-label": what },
+        el("div", { class: "x-row" }, heading, el("button", { type: "button",
+          "aria-label": "Close", onclick: () => { box.remove(); back(); } }, "✕")), area);
+      const before = document.activeElement;
+      const back = () => (before && frame.contains(before) ? before : grid).focus();
+      box.addEventListener("keydown", (event) => {
+        if (event.key !== "Escape") return;
+        event.stopPropagation();
+        box.remove();
+        back();
+      });
+      frame.append(box);
+      area.focus();
+      area.select();
+      const copied = () => { heading.textContent = `${what} – copied`; note(`${what} copied`); };
+      const refused = () => { heading.textContent = `${what} – press Ctrl+C to copy`; };
+      try {
+        navigator.clipboard.writeText(value).then(copied, refused);
+      } catch {
+        refused(); // not in a secure context
+      }
+    }
+    function note(message) { say.textContent = visible(message); }
+
+    // -- state, in and out
+    function state() {
+      return {
+        query: ui.open < 0 ? null : queries.id[ui.open],
+        outcome: wanted() === null ? null : [...wanted()],
+        search: ui.search,
+        run: model.run === undefined ? null : data.runs[model.run].id,
+        hit: ui.hit && { run: data.runs[ui.hit.run].id, rank: ui.hit.rank },
+      };
+    }
+    let writing = 0;
+    function tell() {
+      if (!ready) return;
+      const now = JSON.stringify(state());
+      if (now === told) return;
+      told = now;
+      options.select?.(state());
+      if (options.link !== "hash") return;
+      // Browsers count changes of the address: keys held down make one, not hundreds.
+      clearTimeout(writing);
+      writing = setTimeout(() => history.replaceState(history.state, "", address()), 250);
+    }
+    function show(next = {}) {
+      const outcomes = Array.isArray(next.outcome)
+        ? (data.outcomes ?? []).filter((word) => next.outcome.includes(word)) : null;
+      if ("outcome" in next) ui.outcome = outcomes?.length ? outcomes : null;
+      if (typeof next.search === "string") ui.search = search.value = next.search;
+      const run = data.runs.findIndex((one) => one.id === next.run);
+      if (model.others.includes(run)) {
+        model.run = run;
+        if (runChoice) runChoice.value = String(run);
+      }
+      quiet.none = model.paired && !anyChanged();
+      refilter();
+      if (known(next.query)) {
+        const i = model.row.get(next.query);
+        if (i === undefined) note(`There is no query ${line(String(next.query), 80)} here.`);
+        else {
+          const r = next.hit ? data.runs.findIndex((one) => one.id === next.hit.run) : -1;
+          ui.open = -1;
+          open(i, r >= 0 ? { run: r, rank: next.hit.rank } : null);
+          frame.dataset.view = "query";
+        }
+      }
+      ask(true);
+    }
+
+    // -- keys
+    function help() {
+      const dialog = el("dialog", { "aria-label": "Keys" }, el("b", {}, "Keys"),
+        el("table", {}, KEYS.map(([keys, does]) => el("tr", {}, el("td", {},
+          el("kbd", {}, keys)), el("td", {}, does)))),
+        el("button", { type: "button", onclick: () => dialog.close() }, "Close"));
+      dialog.addEventListener("close", () => dialog.remove());
+      frame.append(dialog);
+      dialog.showModal();
+    }
+    const page = () => Math.max(1, Math.floor(body.clientHeight / rowHeight) - 1);
+    const turn = (by) => {
+      if (model.others.length < 2) return false;
+      const at = model.others.indexOf(model.run) + by;
+      if (at >= 0 && at < model.others.length) choose(model.others[at]);
+      return true;
+    };
+    /** Keys that act in the list only: elsewhere they scroll and move as everywhere. */
+    const inList = {
+      ArrowDown: () => move(1), ArrowUp: () => move(-1),
+      PageDown: () => move(page()), PageUp: () => move(-page()),
+      Home: () => move(-Infinity), End: () => move(Infinity),
+      Enter: () => enter(),
+    };
+    const anywhere = {
+      j: () => move(1), k: () => move(-1), "]": () => moveChanged(1), "[": () => moveChanged(-1),
+      "/": () => { if (frame.dataset.view === "query" && layout === "phone") leave();
+        search.focus(); search.select(); },
+      t: () => {
+        ui.unfold = !ui.unfold;
+        for (const row of panel.querySelectorAll(".x-hit")) unfold(row, ui.unfold);
+      },
+      c: () => copyCode(), l: () => (options.link ? copyLink() : false), "?": () => help(),
+      ArrowLeft: () => turn(-1), ArrowRight: () => turn(1), Escape: () => leave(),
+      0: () => model.judged && pick(wanted() === null ? data.outcomes : null),
+    };
+    for (let key = 1; key <= 8; key += 1) {
+      anywhere[key] = () => {
+        const word = model.judged && chipWords()[key - 1];
+        return word ? toggle(word) : false;
+      };
+    }
+    const alone = root.parentElement === document.body;
+    function onKey(event) {
+      if (!root.isConnected) return document.removeEventListener("keydown", onKey);
+      const { target, key } = event;
+      const ours = root.contains(target) || (alone && target === document.body);
+      if (!ours || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (target.closest?.("dialog")) return;
+      const typing = target.matches?.("input, select, textarea");
+      if (typing) {
+        if (key === "Escape" || (target === search && (key === "Enter" || key === "ArrowDown"))) {
+          event.preventDefault();
+          leave();
+        }
+        return;
+      }
+      const listed = target === grid || target === body || target === document.body;
+      // A button in a hit or a head has its own Enter; a phone has no list beside the query.
+      const act = (listed && Object.hasOwn(inList, key) && inList[key])
+        || (Object.hasOwn(anywhere, key) && anywhere[key]);
+      if (act && act() !== false) event.preventDefault();
+    }
+    document.addEventListener("keydown", onKey);
+
+    // -- sizes: a frame off screen begins with none, so everything is measured when it has one
+    function resize() {
+      if (!root.isConnected) return;
+      const style = getComputedStyle(frame);
+      const nextLayout = style.getPropertyValue("--layout").trim();
+      const nextHeight = Number(style.getPropertyValue("--row")) || 28;
+      const relaid = nextLayout !== layout, reheight = nextHeight !== rowHeight;
+      layout = nextLayout;
+      rowHeight = nextHeight;
+      if (reheight) {
+        drawn.clear();
+        space.replaceChildren();
+        space.style.height = `${ui.rows.length * rowHeight}px`;
+      }
+      if (relaid && ui.open >= 0) drawPanel();
+      reveal();
+      paint();
+      drawLines();
+    }
+    const watch = new ResizeObserver(() => { ask(); drawLines(); });
+    new ResizeObserver(() => resize()).observe(root);
+    new ResizeObserver(() => ask()).observe(body);
+    if (options.link === "hash") {
+      addEventListener("hashchange", () => {
+        const asked = root.isConnected && readAddress();
+        if (asked) {
+          show(asked);
+          root.scrollIntoView({ block: "nearest" });
+        }
+      });
+    }
+
+    // -- begin
+    let ready = false;
+    const theme = (one) => { root.dataset.theme = one ?? "auto"; };
+    theme(options.theme);
+    const asked = (options.link === "hash" && readAddress()) || options.state || {};
+    resize();
+    show(asked);
+    if (ui.open < 0) {
+      ui.open = worst();
+      reveal();
+    }
+    drawPanel();
+    panelDue = false;
+    paint();
+    ready = true;
+    tell0();
+    /** What is open at first is a selection, too, but no reason to write the address. */
+    function tell0() {
+      told = JSON.stringify(state());
+      options.select?.(state());
+    }
+    return { show, state, resize, theme };
+  }
+
   return { boot, unpack };
 })();
