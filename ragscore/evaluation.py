@@ -25,8 +25,8 @@ from ragscore.frames.data import (
     runs_without_hits,
 )
 from ragscore.frames.errors import name_list, names_of
-from ragscore.frames.escaping import html_text, visible
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
@@ -1530,7 +1530,7 @@ class Evaluation(Tables):
 
     # What it prints
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
+    def _tables(self) -> list[Table]:
         n = len(self.run_ids)
         runs = f"{n} run{'s' if n != 1 else ''}"
         title = f"Evaluation: {runs} × {len(self.golden.queries)} queries"
@@ -1549,14 +1549,14 @@ class Evaluation(Tables):
                 columns[f"{metric}, n = {counts[0]}"] = cells
             else:
                 columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
-        scored = {title: pd.DataFrame(columns)}
+        scored = Table(pd.DataFrame(columns), title)
         if self.reported is None:
-            return scored
+            return [scored]
         from ragscore.analysis.reported import shown_reported
 
         told = shown_reported(self.reported, self.primary)
         alone = f"{len(told)} run{'s' if len(told) != 1 else ''} without rows, as reported"
-        return scored | {alone: told} if n else {f"Evaluation: {alone}": told}
+        return [scored, Table(told, alone)] if n else [Table(told, f"Evaluation: {alone}")]
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
@@ -1615,14 +1615,6 @@ class Evaluation(Tables):
         why = f" ({'; '.join(left_out)})" if left_out else ""
         rule = "" if self.rule is None else ", by a rule of your own"
         return f"Matched by {', '.join(level)}{rule}{why}. Cells: mean [95 % interval]."
-
-    def __repr__(self) -> str:
-        title = next(iter(self._tables()))
-        return visible(f"{title}\n{super().__repr__()}")
-
-    def _repr_html_(self) -> str:
-        title = next(iter(self._tables()))
-        return f"<p><b>{html_text(title)}</b></p>{super()._repr_html_()}"
 
     # Scores of metrics that are asked for later
 

@@ -15,11 +15,12 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.render import shown_n, shown_number
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.stats import benjamini_hochberg, moments
@@ -117,8 +118,8 @@ class ConfigEffects(TableResult):
             ]
         return self.table[["run_id"]].assign(**texts)
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        return {"What changed with what": self.shown()}
+    def _tables(self) -> list[Table]:
+        return [Table(self.shown(), "What changed with what", limit=SHOWN_ROWS, way=".table")]
 
 
 def config_effects(

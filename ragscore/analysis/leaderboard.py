@@ -13,10 +13,11 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import decisive_p, paired_deltas, row_verdict
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest
 from ragscore.frames.render import decimals_for, dump, reload, shown_interval, shown_n
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
@@ -215,10 +216,12 @@ class Leaderboard(TableResult):
         """Return the leaderboard that `to_json` wrote."""
         return reload(cls, text, aligned=AlignedScores.from_rows)
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        tables = {"Leaderboard": self.shown()}
+    def _tables(self) -> list[Table]:
+        tables = [Table(self.shown(), "Leaderboard", limit=SHOWN_ROWS, way=".table")]
         if self.baseline:
-            tables[f"Against {self.baseline}"] = self.against_baseline()
+            against = self.against_baseline()
+            heading = f"Against {self.baseline}"
+            tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".table"))
         return tables
 
     def _n_metrics_tested(self) -> int:

@@ -72,7 +72,7 @@ class Repeats(FramesResult):
         return f"Repeats: {systems}; success by {self.metric}"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        return self.summary
 
 
 def repeats(

@@ -3,21 +3,18 @@
 In: an object whose fields are frames and plain values. Out: text. Computes nothing.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from dataclasses import replace
 from typing import Self
 
 import pandas as pd
 
-from ragscore.frames.escaping import (
-    html_table,
-    html_text,
-    markdown_line,
-    markdown_paragraph,
-    visible,
-)
-from ragscore.frames.render import dump, markdown_table, reload
+from ragscore.frames.render import dump, reload
+from ragscore.frames.tables import Display, Table
 
 NO_ROWS = "(no rows)"
+SHOWN_ROWS = 20  # of a table on one screen
+SHOWN_COLUMNS = 10
 
 
 class JsonResult:
@@ -33,46 +30,27 @@ class JsonResult:
         return reload(cls, text)
 
 
-class Tables(ABC):
+class Tables(Display):
     """Object that is read as one or more tables of text with notes below them."""
 
     @abstractmethod
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        """Return the tables of text by heading; the first heading is the title of all."""
+    def _tables(self) -> list[Table]:
+        """Return the tables of text; the heading of the first is the title of all."""
 
     @abstractmethod
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
 
-    def to_markdown(self) -> str:
-        """Return the tables and the notes as Markdown."""
-        parts = []
-        for place, (heading, table) in enumerate(self._tables().items()):
-            parts += [f"{'##' if place else '#'} {markdown_line(heading)}", markdown_table(table)]
-        notes = "\n".join(f"- {markdown_paragraph(note)}" for note in self.notes())
-        return "\n\n".join([*parts, notes]) + "\n"
-
-    def _repr_html_(self) -> str:
-        text = ""
-        for place, (heading, table) in enumerate(self._tables().items()):
-            text += f"<p><b>{html_text(heading)}</b></p>" if place else ""
-            text += html_table(table)
-        notes = "".join(f"<li>{html_text(note)}</li>" for note in self.notes())
-        return f"{text}<ul>{notes}</ul>"
-
-    def __repr__(self) -> str:
-        parts = [
-            (f"{heading}\n" if place else "") + table.to_string(index=False)
-            for place, (heading, table) in enumerate(self._tables().items())
-        ]
-        return visible("\n\n".join([*parts, "\n".join(self.notes())]))
+    def _parts(self) -> list[str | Table]:
+        first, *others = self._tables()
+        return [first.heading, replace(first, heading=""), *others, *self.notes()]
 
 
 class TableResult(JsonResult, Tables):
     """Result that is read as tables, and written as JSON."""
 
 
-class FramesResult(ABC):
+class FramesResult(Display):
     """Result made of frames that are its attributes; made by a method, never by hand.
 
     One table is shown, and the frames are named below it. A frame is computed when it is first
@@ -89,7 +67,7 @@ class FramesResult(ABC):
 
     @abstractmethod
     def _shown(self) -> pd.DataFrame:
-        """Return the table to read first, rounded."""
+        """Return the table to read first."""
 
     def _frames_line(self) -> str:
         more = (
@@ -97,15 +75,15 @@ class FramesResult(ABC):
         )
         return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}{more}"
 
-    def __repr__(self) -> str:
+    def _parts(self) -> list[str | Table]:
         shown = self._shown()
-        table = shown.to_string(index=False) if len(shown) else NO_ROWS
-        return visible(f"{self._heading()}\n{table}\n{self._frames_line()}")
-
-    def _repr_html_(self) -> str:
-        shown = self._shown()
-        table = html_table(shown) if len(shown) else f"<p>{NO_ROWS}</p>"
-        return f"<p>{html_text(self._heading())}</p>{table}<p>{html_text(self._frames_line())}</p>"
+        if not len(shown):
+            return [self._heading(), NO_ROWS, self._frames_line()]
+        way = f".{self.FRAMES[0]}"
+        table = Table(shown.iloc[:, :SHOWN_COLUMNS], limit=SHOWN_ROWS, way=way)
+        more = [str(name) for name in shown.columns[SHOWN_COLUMNS:]]
+        left = [f"{counted(len(more), 'more column')} in {way}: {', '.join(more)}"] if more else []
+        return [self._heading(), table, *left, self._frames_line()]
 
 
 def counted(n: int, noun: str) -> str:

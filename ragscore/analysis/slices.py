@@ -11,10 +11,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
@@ -184,9 +185,9 @@ class SliceComparison(TableResult):
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
         return [*notes, *self.reversals["sentence"]]
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
+    def _tables(self) -> list[Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
-        return {title: self.shown()}
+        return [Table(self.shown(), title, limit=SHOWN_ROWS, way=".table")]
 
 
 def compare_slices(

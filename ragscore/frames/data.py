@@ -276,8 +276,10 @@ class Golden:
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
         levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
+        n = len(self.queries)
         return visible(
-            f"Golden: {len(self.queries)} queries ({labels}); targets: {levels or 'none'}"
+            f"Golden: {n:,} {'query' if n == 1 else 'queries'} ({labels});"
+            f" targets: {levels or 'none'}"
             f"{_mapping_text(self.mapping)}"
         )
 
@@ -432,11 +434,11 @@ class Results:
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
         n_reported = 0 if self.reported is None else len(self.reported)
-        reported = f", {n_reported:,} reported values" if n_reported else ""
+        reported = f", {plural(n_reported, 'reported value')}" if n_reported else ""
         return visible(
-            f"Results: {plural(len(self.runs), 'run')}, {len(self.responses):,} responses"
-            f" ({n_failed} failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
-            f"{reported}{_mapping_text(self.mapping)}"
+            f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
+            f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"
+            f" {plural(len(self.citations), 'citation')}{reported}{_mapping_text(self.mapping)}"
         )
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,7 @@ import re
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
 
@@ -48,14 +48,16 @@ LONG = 90  # characters from which a text is folded to three lines
 NARROW = 16  # characters that a wrapped column keeps in a terminal
 LINES = 3  # of a text in a terminal
 
-# "0.81", "+0.02 [-0.01, 0.05]", "12 / 180", "< .001", "3 of 5 (60%)", but no date and no version
+# "0.81", "+0.02 [-0.01, 0.05]", "12 / 180, n = 9 / 9", "< .001", "3 of 5 (60%)", but no date and
+# no version
 _ONE = r"[<≤≥>]?\s?[-+−]?(?:\d[\d,]*)?\.?\d+%?"
-_NUMBERS = re.compile(rf"[\[(]?{_ONE}(?:(?:[\s,/()\[\]%]|of |exact |p50 |p95 )+(?:{_ONE})?)*")
+_NUMBERS = re.compile(rf"[\[(]?{_ONE}(?:(?:[\s,/()\[\]%]|of |n = |exact |p50 |p95 )+(?:{_ONE})?)*")
 _WORD = re.compile(
     rf"(?P<before>.*?)(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})"
     r"(?P<after>(?: \(.*\))?)"
 )
 _BREAKS = re.compile(r"((?<!\d)\.+|\.+(?!\d)|[#/\\:]+)(?=[^\s.#/\\:])")
+_NARROW = 20  # characters that need no break
 
 
 @dataclass(frozen=True)
@@ -202,11 +204,18 @@ class Table:
 
 
 class Display(ABC):
-    """Object that is read as a title, sentences, tables and notes."""
+    """Object that is read as a title, sentences, tables and notes.
+
+    A notebook and a terminal show as many rows as each table's limit; Markdown and LaTeX hold all.
+    """
 
     @abstractmethod
-    def _parts(self) -> "list[str | Table]":
+    def _parts(self) -> list[str | Table]:
         """Return the title, then sentences and tables as they are read."""
+
+    def _tint(self) -> str:
+        """Return good, poor or bad where the title states a verdict."""
+        return ""
 
     def to_markdown(self) -> str:
         """Return what the object shows as Markdown."""
@@ -215,7 +224,7 @@ class Display(ABC):
         for part in rest:
             if isinstance(part, Table):
                 blocks += [f"## {markdown_line(part.heading)}"] if part.heading else []
-                blocks.append(part.to_markdown())
+                blocks.append(replace(part, limit=None).to_markdown())
                 is_below = True
             elif is_below:
                 item = "\n".join(f"- {markdown_paragraph(line)}" for line in part.splitlines())
@@ -239,20 +248,20 @@ class Display(ABC):
         Notes stand below as comments. Scripts other than Latin need XeLaTeX or LuaLaTeX.
         """
         title, *rest = self._parts()
-        tables = [part for part in rest if isinstance(part, Table)]
+        tables = [replace(part, limit=None) for part in rest if isinstance(part, Table)]
         texts = []
         for place, table in enumerate(tables, 1):
             told = (title if caption is None else caption) if place == 1 else table.heading or title
             own = None if label is None else label if place == 1 else f"{label}-{place}"
             texts.append(table.to_latex(str(told), own))
         notes = [line for part in rest if isinstance(part, str) for line in part.splitlines()]
-        notes += [table.rest for table in tables if table.rest]
         texts += ["".join(f"% {visible(' '.join(note.split()))}\n" for note in notes)]
         return "\n".join(text for text in texts if text)
 
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
-        text, notes = f'{HEAD}<div class="rs-display"><p><b>{html_text(title)}</b></p>', ""
+        tint = f'<p class="rs-{self._tint()}">' if self._tint() else "<p>"
+        text, notes = f'{HEAD}<div class="rs-display">{tint}<b>{html_text(title)}</b></p>', ""
         is_below = False
         for part in rest:
             if isinstance(part, Table):
@@ -338,9 +347,9 @@ def _is_numbers(texts: list[str]) -> bool:
 
 def _breakable(text: str) -> str:
     """Return a text for HTML that may break after the joints of an id, which is never cut."""
-    return "<wbr>".join(
-        html_text(part) for part in _BREAKS.sub("\\1\x00", visible(text)).split("\x00")
-    )
+    if len(text) <= _NARROW:
+        return html_text(text)
+    return "<wbr>".join(map(html_text, _BREAKS.sub("\\1\x00", visible(text)).split("\x00")))
 
 
 def _class(name: str) -> str:
@@ -424,6 +433,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 STYLE = """
 .rs-display p { margin: .4em 0 } .rs-display ul { margin: .4em 0; padding-left: 1.4em }
 .rs-display { max-width: 100%; overflow-wrap: anywhere } .rs-note { font-size: .92em; opacity: .8 }
+.rs-display p.rs-good { border-left: .3em solid #009E73; padding-left: .5em } .rs-display p.rs-poor { border-left: .3em solid #E69F00; padding-left: .5em } .rs-display p.rs-bad { border-left: .3em solid #D55E00; padding-left: .5em }
 .rs-table { overflow-x: auto; max-width: 100%; margin: .5em 0 } .rs-tall { max-height: 36em; overflow-y: auto }
 .rs-table table { border-collapse: collapse; border: 0; margin: 0; font-size: .92em; table-layout: auto; color: inherit }
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }

@@ -90,7 +90,7 @@ class GoldenHealth(FramesResult, JsonResult):
         return f"Golden-set health by {self.metric}"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        return self.summary
 
 
 def golden_health(

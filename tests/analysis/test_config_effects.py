@@ -196,7 +196,7 @@ def test_text_forms_escape_what_configs_hold():
     found = config_effects(
         scores_of({"r1": 5, "r2": 15}), runs_of({"prompt": "<b>|a"}, {"prompt": "b"})
     )
-    assert "<b>" not in found._repr_html_() and "&lt;b&gt;|a" in found._repr_html_()
+    assert "<b>|a" not in found._repr_html_() and "&lt;b&gt;|a" in found._repr_html_()
     assert (
         "| r1 | &lt;b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown()
         and "prompt: <b>|a → b (r1, r2): hit@5 +0.500 (better)." in repr(found)

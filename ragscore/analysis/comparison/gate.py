@@ -5,6 +5,7 @@ and its reason per metric, also as Markdown for a pull request.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +16,8 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
-from ragscore.frames.escaping import html_table, html_text, markdown_line, visible
-from ragscore.frames.render import (
-    decimals_for,
-    dump,
-    markdown_table,
-    shown_n,
-    shown_number,
-)
+from ragscore.frames.render import decimals_for, dump, shown_n, shown_number
+from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.metrics import describe, parse_label
 from ragscore.stats import UNSURE
 
@@ -36,8 +31,8 @@ RANKS = ("rank_baseline", "rank_candidate")
 COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
 
 
-@dataclass(frozen=True)
-class Gate(JsonResult):
+@dataclass(frozen=True, repr=False)
+class Gate(JsonResult, Display):
     """The verdicts of `cmp.gate`.
 
     Attributes
@@ -84,15 +79,6 @@ class Gate(JsonResult):
     def _n_open(self) -> int:
         return int((self.table["verdict"] == "not evaluated").sum())
 
-    def to_markdown(self) -> str:
-        """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
-        table = markdown_table(self.shown())
-        parts = [f"## {markdown_line(self.headline())}", table]
-        if len(self.regressions):
-            regressions = markdown_table(self.largest_regressions())
-            parts += ["### Largest regressions", regressions]
-        return "\n\n".join(parts) + "\n"
-
     def to_json(self) -> str:
         """Return the gate as JSON, NaN as null, with the answer (`passed`, `exit_status`).
 
@@ -130,12 +116,12 @@ class Gate(JsonResult):
         return pd.DataFrame(
             {
                 "metric": table["metric"],
+                "verdict": table["verdict"],
                 **numbers,
                 "allowed": [
                     "not worse" if math.isnan(drop) else f"{drop:g}" for drop in table["max_drop"]
                 ],
                 "n / expected": [shown_n(*row) for row in zip(*counts, strict=True)],
-                "verdict": table["verdict"],
                 "why": table["reason"],
             }
         )
@@ -146,20 +132,19 @@ class Gate(JsonResult):
         cut = query.str.slice(0, SHOWN_QUERY - 1) + "…"
         return self.regressions.assign(query=query.where(query.str.len() <= SHOWN_QUERY, cut))
 
-    def __repr__(self) -> str:
-        text = f"{self.headline()}\n\n{self.shown().to_string(index=False)}"
-        if not len(self.regressions):
-            return visible(text)
-        regressions = self.largest_regressions().to_string(index=False)
-        return visible(f"{text}\n\nlargest regressions\n{regressions}")
+    def _parts(self) -> list[str | Table]:
+        sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
+        parts: list[str | Table] = [f"{sign} {self.headline()}", Table(self.shown())]
+        if len(self.regressions):
+            parts.append(Table(self.largest_regressions(), "Largest regressions"))
+        return parts
 
-    def _repr_html_(self) -> str:
-        table = html_table(self.shown())
-        text = f"<p><b>{html_text(self.headline())}</b></p>{table}"
-        if not len(self.regressions):
-            return text
-        regressions = html_table(self.largest_regressions())
-        return f"{text}<p>largest regressions</p>{regressions}"
+    def to_markdown(self) -> str:
+        """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
+        return re.sub("^#", "##", super().to_markdown(), flags=re.MULTILINE)
+
+    def _tint(self) -> str:
+        return ("good", "bad", "poor")[self.exit_status]
 
 
 def gate(

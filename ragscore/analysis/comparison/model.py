@@ -23,24 +23,9 @@ from ragscore.analysis.comparison.text import (
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.escaping import (
-    html_lines,
-    html_table,
-    html_text,
-    json_text,
-    markdown_line,
-    markdown_paragraph,
-    visible,
-)
-from ragscore.frames.render import (
-    dtypes_of,
-    frame_of,
-    markdown_table,
-    parse,
-    require,
-    rows_of,
-    shown_number,
-)
+from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
+from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
+from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, Verb
 from ragscore.scoring.level import Level
 from ragscore.scoring.policies import Policies
@@ -63,8 +48,8 @@ FRAMES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Display):
     """A candidate against a baseline.
 
     Attributes
@@ -246,24 +231,24 @@ class Comparison:
             f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
             *map(markdown_paragraph, self._decision()),
             markdown_paragraph(self.headline()),
-            markdown_table(shown),
+            Table(shown).to_markdown(),
             *map(markdown_paragraph, note.splitlines()),
         ]
         if not self.profile:
             if len(self.config_diff):
-                parts += ["## What differs between the runs", markdown_table(self.config_diff)]
+                parts += ["## What differs between the runs", Table(self.config_diff).to_markdown()]
             parts += map(markdown_paragraph, shown_tails(self.deltas))
             if len(self.largest_changes):
                 largest = shown_largest_changes(self.deltas, self.largest_changes)
-                parts += ["## Largest changes", markdown_table(largest)]
+                parts += ["## Largest changes", Table(largest).to_markdown()]
             if len(self.flips):
                 flipped = shown_flips(self.flips, self.flip_counts)
-                parts += ["## Answers that flipped", markdown_table(flipped)]
+                parts += ["## Answers that flipped", Table(flipped).to_markdown()]
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
         parts += [
             f"## Queries that changed ({len(changed)})",
-            markdown_table(listed) if len(changed) else "None.",
+            Table(listed).to_markdown() if len(changed) else "None.",
         ]
         if len(listed) < len(changed):
             parts.append(f"{len(changed) - len(listed)} more are not listed.")
@@ -328,23 +313,13 @@ class Comparison:
         """Return the overall word and its aspects; another harness has none."""
         return [] if self.profile else shown_decision(self.overall, self.aspects)
 
-    def __repr__(self) -> str:
+    def _parts(self) -> list[str | Table]:
         shown, note = self.shown()
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        above = "\n".join([title, *self._decision(), self.headline()])
-        text = f"{above}\n\n{shown.to_string(index=False)}"
-        return visible(f"{text}\n\n{note}" if note else text)
+        return [title, *self._decision(), self.headline(), Table(shown), *note.splitlines()]
 
-    def _repr_html_(self) -> str:
-        shown, note = self.shown()
-        title = (
-            f"<b>{html_text(self.candidate)}</b> (candidate) against"
-            f" <b>{html_text(self.baseline)}</b> (baseline)"
-        )
-        table = html_table(shown)
-        above = "<br>".join([title, *map(html_text, self._decision()), html_text(self.headline())])
-        text = f"<p>{above}</p>{table}"
-        return text + (f"<p>{html_lines(note)}</p>" if note else "")
+    def _tint(self) -> str:
+        return "" if self.profile else TINTS.get(self.overall, "")
 
 
 def _own_report(cmp: Comparison) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Self
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
-from ragscore.analysis.result_forms import JsonResult
+from ragscore.analysis.result_forms import SHOWN_ROWS, JsonResult
 from ragscore.frames.data import (
     Golden,
     Results,
@@ -21,9 +21,9 @@ from ragscore.frames.data import (
     golden_part,
     run_names,
 )
-from ragscore.frames.escaping import html_table, html_text, visible
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import from_content, reload
+from ragscore.frames.tables import Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import describe
@@ -32,8 +32,8 @@ from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
 
-@dataclass(frozen=True)
-class LabelEffect(JsonResult):
+@dataclass(frozen=True, repr=False)
+class LabelEffect(JsonResult, Display):
     """A candidate judged by a new golden set against a baseline judged by the old one.
 
     Attributes
@@ -66,17 +66,12 @@ class LabelEffect(JsonResult):
         """Reload the comparison that `to_json` wrote."""
         return reload(cls, text, unchanged=partial(from_content, Golden))
 
-    def __repr__(self) -> str:
+    def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} by the new golden set against {self.baseline} by the old one"
-        return visible(f"{title}\n{self.verdict}\n\n{self._shown().to_string(index=False)}")
-
-    def _repr_html_(self) -> str:
-        a, b, verdict = (html_text(text) for text in (self.baseline, self.candidate, self.verdict))
-        title = f"<b>{b}</b> by the new golden set against <b>{a}</b> by the old one"
-        return f"<p>{title}<br>{verdict}</p>{html_table(self._shown())}"
+        return [title, self.verdict, Table(self._shown(), limit=SHOWN_ROWS, way=".deltas")]
 
     def _shown(self) -> pd.DataFrame:
-        return self.deltas[self.deltas["delta"].notna()].round(3)
+        return self.deltas[self.deltas["delta"].notna()]
 
 
 def label_effect(

@@ -22,7 +22,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results, records_of, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.escaping import json_text
-from ragscore.frames.render import markdown_table, shown_number
+from ragscore.frames.render import shown_number
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.limits import check_limits, limits_of
 from ragscore.scoring.metrics import describe, parse_label
@@ -63,7 +63,7 @@ class ScoreDiff(FramesResult):
     """
 
     FRAMES = ("metrics", "largest_changes")
-    METHODS = ("flips", "to_markdown", "to_json")
+    METHODS = ("flips", "to_json")
 
     metrics: pd.DataFrame
     largest_changes: pd.DataFrame
@@ -72,8 +72,21 @@ class ScoreDiff(FramesResult):
         return "The candidate's scores against the baseline's, metric by metric"
 
     def _shown(self) -> pd.DataFrame:
-        is_shown = (self.metrics["n_better"] + self.metrics["n_worse"] > 0).to_numpy()
-        return self.metrics[is_shown].round(3)
+        """Return the metrics in which some query moved, with the largest change of each."""
+        rows = self.metrics[(self.metrics["n_better"] + self.metrics["n_worse"] > 0).to_numpy()]
+        first = self.largest_changes.drop_duplicates("metric").set_index("metric")["query_id"]
+        counts = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
+        return pd.DataFrame(
+            {
+                "metric": rows["metric"],
+                "baseline": rows["baseline"],
+                "candidate": rows["candidate"],
+                "delta": [shown_number(value, 3, signed=True) for value in rows["delta"]],
+                "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in counts],
+                "n": rows["n"],
+                "largest change": rows["metric"].astype("str").map(first),
+            }
+        )
 
     def flips(self, thresholds: dict[str, tuple[float, float]] | None = None) -> pd.DataFrame:
         """One row per metric and query that went from good to bad, or from bad to good.
@@ -118,22 +131,6 @@ class ScoreDiff(FramesResult):
         kind = np.select([is_regression, is_improvement], ["regression", "improvement"], "")
         rows = changes.drop(columns="delta").assign(kind=kind, bad=bad, good=good)
         return rows[kind != ""].reset_index(drop=True)
-
-    def to_markdown(self) -> str:
-        """Return a table with means, difference and counts of queries per metric."""
-        rows = self.metrics
-        shown = pd.DataFrame(
-            {
-                "metric": rows["metric"],
-                "baseline": [shown_number(value, 4) for value in rows["baseline"]],
-                "candidate": [shown_number(value, 4) for value in rows["candidate"]],
-                "Δ": [shown_number(value, 4, signed=True) for value in rows["delta"]],
-                "better": rows["n_better"],
-                "worse": rows["n_worse"],
-                "same": rows["n_same"],
-            }
-        )
-        return markdown_table(shown) + "\n"
 
     def to_json(self) -> str:
         """Return the diff as JSON, NaN as null.

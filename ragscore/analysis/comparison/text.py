@@ -9,9 +9,11 @@ import pandas as pd
 
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.metrics import HEADLINE, describe, headline_of
 from ragscore.stats import ALPHA, NORMAL_FROM, UNSURE
 
+SHOWN_METRICS = 12  # on one screen, unless more are primary
+NAMED = 6  # metrics in a line of those that are not shown
 RANKS = ("rank_baseline", "rank_candidate")
 WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
 MATCHED_BY = {
@@ -31,12 +33,12 @@ NOT_FINER = {
 
 
 def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the primary and headline metrics that have values as text, and the note below.
+    """Return the primary metrics and those that moved as text, and the note below.
 
-    Times are shown by their median, which one slow query doesn't change; every other metric by its
-    mean.
+    The note names those without values, and counts those that didn't move. Times are shown by
+    their median, which one slow query doesn't change; every other metric by its mean.
     """
-    names = _headline(deltas)
+    names = _read_first(deltas)
     rows = deltas.set_index("metric").loc[names]
     times = [name for name in names if _is_time(name)]
     for part in ("baseline", "candidate", "delta", "low", "high"):
@@ -57,35 +59,89 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
     detectable = zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
-    by_noise = zip(names, rows["n_expected_by_chance"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [f"{name} (p50)" if name in times else name for name in names],
             **{part: texts[part].tolist() for part in ("baseline", "candidate", "delta")},
             "95 % interval": ("[" + texts["low"] + ", " + texts["high"] + "]").tolist(),
-            "p": [
-                _shown_p(p) + ("" if np.isnan(exact) else f" (exact {_shown_p(exact)})")
-                for p, exact in zip(rows["p"], rows["p_exact"], strict=True)
-            ],
-            "corrected": [_shown_p(p) for p in rows["p_adjusted"]],
+            "corrected p": [_shown_p(p) for p in rows["p_adjusted"]],
             "candidate is": [
                 word if is_primary or word == UNSURE else f"{word} (exploratory)"
                 for word, is_primary in zip(rows["verdict"], rows["is_primary"], strict=True)
             ],
             "detectable": [shown_detectable(*row) for row in detectable],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
-            "by chance": ["" if name in times else f"{n:.0f}" for name, n in by_noise],
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    return table, "\n".join(_notes(rows, times, largest_changes))
+    notes = [*_left_out(deltas, names), *_lost(deltas), *_notes(rows, times, largest_changes)]
+    return table, "\n".join(notes)
+
+
+def _read_first(deltas: pd.DataFrame) -> list[str]:
+    """Return the primary metrics that have values, then what moved, headline metrics first.
+
+    All where one screen holds them. Headline metrics stand for the primary ones where none of these
+    has a value.
+    """
+    known = deltas[(deltas["n"] > 0).to_numpy()]
+    headline = headline_of(known["metric"])
+    primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"].tolist() or headline
+    moved = _moved(known)
+    names = [*primary, *(name for name in headline if name in moved), *moved]
+    if len(known) <= SHOWN_METRICS:
+        names += known["metric"].tolist()
+    return list(dict.fromkeys(names))[: max(SHOWN_METRICS, len(primary))]
+
+
+def _moved(known: pd.DataFrame) -> list[str]:
+    """Return the metrics whose verdict is open no more, or whose own p is small."""
+    alone = np.fmax(known["p"], known["p_exact"])
+    has_moved = ((known["verdict"] != UNSURE) | (alone < ALPHA)).to_numpy()
+    return known.loc[has_moved].sort_values("p_adjusted", kind="stable")["metric"].tolist()
+
+
+def _left_out(deltas: pd.DataFrame, shown: list[str]) -> list[str]:
+    """Name in a line each the metrics that moved, didn't move, and have no value."""
+    has_values = (deltas["n"] > 0).to_numpy()
+    known = deltas[has_values & ~deltas["metric"].isin(shown).to_numpy()]
+    moved = _moved(known)
+    still = [name for name in known["metric"] if name not in moved]
+    still.sort(key=lambda name: name not in HEADLINE)
+    listed = {
+        "Moved, too": (moved, ": see .deltas."),
+        "Not moved": (still, ": see .deltas."),
+        "No values": (deltas.loc[~has_values, "metric"].tolist(), "."),
+    }
+    return [
+        f"{word} ({len(names)}): {_listed(names)}{way}"
+        for word, (names, way) in listed.items()
+        if names
+    ]
+
+
+def _lost(deltas: pd.DataFrame) -> list[str]:
+    """Say of all metrics how many values the candidate lost, most first."""
+    lost = deltas[(deltas["n_lost"] > 0).to_numpy()].sort_values(
+        "n_lost", ascending=False, kind="stable"
+    )
+    if not len(lost):
+        return []
+    counts = zip(lost["n_lost"], lost["metric"], strict=True)
+    listed = _listed([f"{n} of {name}" for n, name in counts])
+    return [f"Left out, because the candidate failed or was not asked: {listed}."]
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - NAMED
+    return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) -> list[str]:
     """Explain the table's columns, and name what it leaves out."""
     notes = [
-        "Corrected: p for all metrics of the comparison together, primary ones first; the words go"
-        " by it. Intervals and p are those of each metric alone."
+        "Corrected p: for all metrics of the comparison together, primary ones first; the words go"
+        " by it. Intervals are those of each metric alone."
     ]
     alone = np.fmax(rows["p"], rows["p_exact"])
     is_undone = (alone < ALPHA) & (rows["p_adjusted"] >= ALPHA) & (rows["verdict"] == UNSURE)
@@ -107,7 +163,6 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
             f"From {NORMAL_FROM:,} moved queries (or groups of them) on, corrected p values go by"
             " the normal limit of random signs."
         )
-    notes.append("By chance: wins (and as many losses) to expect if each change went either way.")
     if (rows["verdict"] == UNSURE).any():
         notes.append(
             "Can't tell: with this many queries, a true difference of the detectable size is found"
@@ -124,10 +179,6 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
             for name in cautions
             if name in set(largest_changes["metric"])
         ]
-    lost = rows.loc[rows["n_lost"] > 0, "n_lost"]
-    if len(lost):
-        listed = ", ".join(f"{n} of {name}" for name, n in lost.items())
-        notes.append(f"Left out, because the candidate failed or was not asked: {listed}.")
     if times:
         notes.append(
             f"{', '.join(times)} (p50): medians of both runs, and the median of the differences"

@@ -85,7 +85,7 @@ class Behaviour(FramesResult):
         return f"Behaviour: {counted(len(self.checks), 'check')}, {n_failed} failed"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        return self.summary
 
 
 def behaviour(

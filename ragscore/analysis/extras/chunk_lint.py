@@ -54,7 +54,7 @@ class Lint(FramesResult, JsonResult):
         return f"Chunk lint: {counted(len(self.findings), 'finding')}"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        return self.summary
 
 
 def lint_chunks(

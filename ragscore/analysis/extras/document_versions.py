@@ -106,7 +106,7 @@ class Freshness(FramesResult):
         return f"Freshness of the first {self.k} hits"
 
     def _shown(self) -> pd.DataFrame:
-        return self.summary.round(3)
+        return self.summary
 
 
 def freshness(

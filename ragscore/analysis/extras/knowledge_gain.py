@@ -53,7 +53,7 @@ class Gain(FramesResult, JsonResult):
         return f"Knowledge gain {self.score:+.3f}, over {counted(len(self.metrics), 'metric')}"
 
     def _shown(self) -> pd.DataFrame:
-        return self.metrics.round(3)
+        return self.metrics
 
 
 def knowledge_gain(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.reported import aggregates
-from ragscore.analysis.result_forms import TableResult
+from ragscore.analysis.result_forms import TableResult, counted
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import (
     SCORE_KEYS,
@@ -26,6 +26,7 @@ from ragscore.analysis.trend.noise import band_columns, find_reference, noise_ha
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, warn
 from ragscore.frames.render import shown_number
+from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import describe
@@ -127,9 +128,10 @@ class Trend(TableResult):
             )
         return notes
 
-    def _tables(self) -> dict[str, pd.DataFrame]:
+    def _tables(self) -> list[Table]:
         by = f" by {' × '.join(self.by)}" if self.by else ""
-        return {f"{self.metric} over {self.table['run_id'].nunique()} runs{by}": self.shown()}
+        n = counted(self.table["run_id"].nunique(), "run")
+        return [Table(self.shown(), f"{self.metric} over {n}{by}")]
 
 
 def trend(

@@ -259,7 +259,8 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
         write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)])
         for name, values in times.items()
     ]
-    cmp = compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
+    results, golden = rs.load_results(runs), rs.load_golden(write_golden(questions))
+    cmp = compare_runs(results, golden, "a", "b", metrics=["mrr", "latency_ms"])
     row = cmp.deltas.set_index("metric").loc["latency_ms"]
     assert row["delta"] == (118 - 1091) / 8 and row["better"]
     assert (row["p50_baseline"], row["p50_candidate"], row["p50_delta"]) == (13.5, 14.5, 1)
@@ -268,8 +269,8 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
     line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
     assert line.startswith(
-        "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | [-980.0, +1.0] | — | .352 | can't tell |  | 1"
-        " / 7 / 0 |  | 8 / 8 |"
+        "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | [-980.0, +1.0] | .352 | ○ can't tell |  | 1"
+        " / 7 / 0 | 8 / 8 |"
     )
     assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(
         cmp
@@ -467,7 +468,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
     assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
     shown = cmp.shown()[0].set_index("metric")["n / expected"]
     assert shown["empty"] == "1 / 4 (baseline), 3 (candidate)"
-    for form in (repr(cmp), cmp.to_markdown(), cmp._repr_html_()):
+    for form in (cmp.to_markdown(), cmp._repr_html_()):
         assert "n / expected" in form and "1 / 4 (baseline), 3 (candidate)" in form
 
 

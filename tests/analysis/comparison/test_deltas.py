@@ -199,24 +199,23 @@ def test_the_table_for_reading_says_what_its_words_mean():
         **{"recall@5": [1.0] * 50},
     )
     assert notes.split("\n") == [
+        "Left out, because the candidate failed or was not asked: 50 of recall@5.",
         (
-            "Corrected: p for all metrics of the comparison together, primary ones first; the"
-            " words go by it. Intervals and p are those of each metric alone."
+            "Corrected p: for all metrics of the comparison together, primary ones first; the"
+            " words go by it. Intervals are those of each metric alone."
         ),
-        "By chance: wins (and as many losses) to expect if each change went either way.",
         (
             "Can't tell: with this many queries, a true difference of the detectable size is found"
             " 4 times in 5; the interval says how large the difference may be."
         ),
         "Caution, a few queries carry the difference in recall@5: look at the largest changes.",
-        "Left out, because the candidate failed or was not asked: 50 of recall@5.",
         "latency_ms (p50): medians of both runs, and the median of the differences query by query.",
     ]
 
 
 def test_where_all_is_clear_no_note_is_made_of_it():
     table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
-    assert [note.partition(":")[0] for note in notes.split("\n")] == ["Corrected", "By chance"]
+    assert [note.partition(":")[0] for note in notes.split("\n")] == ["Corrected p"]
     assert table["candidate is"].tolist() == ["better"]
 
 

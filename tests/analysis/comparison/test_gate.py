@@ -68,7 +68,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     assert found.table["reason"][
         0
     ] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
-        "## Gate passed: b against a (primary metrics: better)"
+        "## ✓ Gate passed: b against a (primary metrics: better)"
     )
     few = compared(
         write_golden,
@@ -83,7 +83,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     )
     assert (
         open_one.to_markdown().startswith(
-            "## Gate not evaluated, 1 not evaluated: b against a (primary metrics: can't tell)"
+            "## ○ Gate not evaluated, 1 not evaluated: b against a (primary metrics: can't tell)"
         )
         and open_one.exit_status == 2
     )
@@ -183,7 +183,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         assert (
             "Gate failed by mrr, 1 not evaluated: b against a (primary metrics: " in text
-            and "worse by 0.5, more than 0.1" in text
+            and "worse by 0.5" in text
             and "q1" in text
         )
 
@@ -281,7 +281,7 @@ def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, writ
         and "&lt;!-- \\| &lt;script>" in summary
     )
     assert found.regressions["query"][0] == text, "the frame keeps all of it"
-    assert "<script>" not in found._repr_html_()
+    assert found._repr_html_().count("<script>") == 1, "the table's own"
 
 
 def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys):

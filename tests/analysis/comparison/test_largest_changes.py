@@ -116,7 +116,7 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     # -1/2 in 8 queries; scipy.stats.skew of these says 0.146
     assert line.startswith("| mrr@10 | -0.062 | +0.1 |")
     assert line.endswith("| q0 -1.00, q2 -0.75, q1 -0.50 | q4 +1.00, q3 +0.50, q5 +0.50 |")
-    assert "| answer_checks | 1 | 1 | 1.000 | can't tell | 1, 0 | q0 | q3 |" in text
+    assert "| answer_checks | 1 | 1 | 1.000 | ○ can't tell | 1, 0 | q0 | q3 |" in text
     cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10"])
     carried = replace(cmp, deltas=cmp.deltas.assign(caution=True))
     assert (

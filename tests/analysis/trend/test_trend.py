@@ -628,7 +628,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
         == 0
     )
     printed = capsys.readouterr().out.splitlines()
-    assert printed[5].split() == [
+    assert printed[7].split() == [
         "05-bm25-k1.5",
         "bm25",
         "0.236",
@@ -640,7 +640,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
         "1",
         "baseline",
     ]
-    assert printed[7].split()[:3] == ["07-dense", "dense", "0.441"] and printed[7].endswith(
+    assert printed[9].split()[:3] == ["07-dense", "dense", "0.441"] and printed[9].endswith(
         "left the band"
     )
     assert printed[-2].startswith(
