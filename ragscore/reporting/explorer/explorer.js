@@ -774,7 +774,7 @@ const ragscoreExplorer = (() => {
         el("div", { class: "x-scroll" }, el("table", {},
           el("thead", {}, el("tr", {}, el("th", {}, "target"), el("th", { class: "x-right" },
             "grade"), order_.map((r) => el("th", { class: "x-right" }, runName(r))),
-          model.paired && el("th", {}, order_.length > 2 ? data.runs[model.run].id : ""))),
+          model.paired && el("th", {}, order_.length > 2 ? data.runs[model.run].id : "change"))),
           el("tbody", {}, targets.map((one) => el("tr", {},
             el("td", {}, el("span", { class: "x-star", "aria-hidden": "true" }, "★ "),
               whole(one.name), one.others && el("div", { class: "x-muted x-small" }, "or ",

@@ -1,0 +1,268 @@
+"""The explorer in a real browser: what it lists, how it filters, sorts, links and is read aloud."""
+
+import json
+import re
+
+import pytest
+from browser import CHROMIUM, Browser
+
+import ragscore as rs
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the explorer with")
+
+HOSTILE = {
+    "tag": "<img src=x onerror=\"document.title='ran'\">",
+    "script": "</script><script>document.title='ran'</script>",
+    "comment": "<!--<script>",
+    "quotes": "\"'`${document.title='ran'}",
+    "entity": "&lt;b&gt;&amp;amp;",
+    "nul": "a\x00b\x1b[31mc",
+    "bidi": "a\u202ecba\u2066",
+    "separator": "a\u2028b\u2029c",
+    "long": "x" * 100_000,
+    "__proto__": "constructor",
+    "url": "javascript:document.title='ran'",
+}
+
+
+def runs_of(queries, first, second):
+    """Return an evaluation of two runs; ranks of the right document, 0 where it isn't found."""
+    golden = rs.load_golden([
+        {"id": name, "query": text, "expected_doc_ids": [f"doc-{name}"], "difficulty": level}
+        for name, text, level in queries
+    ])  # fmt: skip
+    results = {
+        run: {
+            name: [f"doc-{name}" if place == rank else f"other-{place}" for place in range(1, 6)]
+            for (name, _, _), rank in zip(queries, ranks, strict=True)
+        }
+        for run, ranks in (("old", first), ("new", second))
+    }
+    return rs.evaluate(results, golden)
+
+
+SIX = [
+    ("q1", "alpha one", "easy"), ("q2", "beta two", "easy"), ("q3", "gamma three", "hard"),
+    ("q4", "delta four", "hard"), ("q5", "epsilon five", "easy"), ("q6", "zeta six", "hard"),
+]  # fmt: skip
+# q1 stays first, q2 falls 1 to 4, q3 is lost, q4 rises 5 to 2, q5 is found anew, q6 is never found
+RANKS = [1, 1, 2, 5, 0, 0], [1, 4, 0, 2, 1, 0]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as one:
+        yield one
+
+
+def shown(browser, explorer, tmp_path, width=1200, hash_="", scheme="light"):
+    """Open an explorer's page and wait until its rows stand there."""
+    file = explorer.write(tmp_path / "x.html")
+    browser.send(
+        "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1,
+        mobile=False,
+    )  # fmt: skip
+    browser.send(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+    )
+    browser.send("Page.navigate", url="about:blank")
+    browser.events = []
+    browser.send("Page.navigate", url=file.as_uri() + hash_)
+    browser.wait("document.querySelector('.x-frame [role=grid]')")
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def rows(browser):
+    """Return the ids of the rows in the order in which they stand."""
+    return browser.run(
+        "[...document.querySelectorAll('.x-space > [role=row]')]"
+        ".sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)"
+        ".map(row => row.querySelector('.x-cell-id').textContent)"
+    )
+
+
+def press(browser, key, text=None):
+    codes = {"ArrowDown": 40, "ArrowUp": 38, "End": 35, "Home": 36, "Enter": 13, "Escape": 27}
+    for kind in ("keyDown", "keyUp"):
+        browser.send(
+            "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=codes.get(key, 0),
+            **({"text": text} if text and kind == "keyDown" else {}),
+        )  # fmt: skip
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def open_query(browser):
+    return browser.run("document.querySelector('.x-query h3')?.textContent")
+
+
+def clean(browser):
+    """Assert that nothing was complained of, and nothing was loaded but the page itself."""
+    assert browser.complaints == []
+    assert [url for url in browser.loaded if not url.startswith(("file:", "about:"))] == []
+    assert len([url for url in browser.loaded if url.startswith("file:")]) == 1
+
+
+@pytest.fixture
+def six():
+    return runs_of(SIX, *RANKS).compare("old", "new").explore()
+
+
+def test_it_opens_with_the_queries_that_changed_the_worst_one_beside_them(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    assert set(rows(browser)) == {"q2", "q3", "q4", "q5"}
+    assert open_query(browser) == "q3", "the regression"
+    assert browser.run("document.querySelector('.x-foot').innerText").startswith("4 of 6")
+    text = browser.run("document.querySelector('.x-query').innerText")
+    assert "doc-q3" in text and "gone" in text and "old" in text and "new" in text
+    clean(browser)
+
+
+def test_chips_search_and_filters_leave_the_queries_they_name(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    chip = "[...document.querySelectorAll('.x-chip')].find(b => b.innerText.includes({!r}))"
+    browser.run(chip.format("all") + ".click()")
+    assert set(rows(browser)) == {"q1", "q2", "q3", "q4", "q5", "q6"}
+    browser.run(chip.format("regression") + ".click()")
+    assert rows(browser) == ["q3"]
+    browser.run(chip.format("all") + ".click()")
+    search = "document.querySelector('input[type=search]')"
+    browser.run(f"{search}.value = 'TWO'; {search}.dispatchEvent(new Event('input'))")
+    assert rows(browser) == ["q2"]
+    browser.run(f"{search}.value = 'nothing'; {search}.dispatchEvent(new Event('input'))")
+    assert rows(browser) == []
+    assert "search" in browser.run("document.querySelector('.x-none').innerText")
+    browser.run(f"{search}.value = ''; {search}.dispatchEvent(new Event('input'))")
+    hard = "document.querySelector('.x-filters select')"
+    browser.run(f"{hard}.value = '1'; {hard}.dispatchEvent(new Event('change'))")
+    assert set(rows(browser)) == {"q3", "q4", "q6"}, "difficulty hard"
+    clean(browser)
+
+
+def test_a_column_sorts_both_ways_and_says_so(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    head = "document.querySelectorAll('.x-headline button')[1]"
+    browser.run(f"{head}.click()")
+    assert rows(browser) == ["q2", "q3", "q4", "q5"]
+    said = "document.querySelectorAll('.x-headline [role=columnheader]')[1].ariaSort"
+    assert browser.run(said) == "ascending"
+    browser.run(f"{head}.click()")
+    assert rows(browser) == ["q5", "q4", "q3", "q2"] and browser.run(said) == "descending"
+
+
+def test_keys_go_through_the_list_and_letters_are_text_while_typing(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    first, second = rows(browser)[:2]
+    assert open_query(browser) == first
+    browser.run("document.querySelector('[role=grid]').focus()")
+    press(browser, "ArrowDown")
+    assert open_query(browser) == second
+    press(browser, "k", "k")
+    assert open_query(browser) == first
+    press(browser, "End")
+    assert open_query(browser) == rows(browser)[-1]
+    press(browser, "/", "/")
+    assert browser.run("document.activeElement.type") == "search"
+    last = open_query(browser)
+    press(browser, "k", "k")
+    assert open_query(browser) == last and rows(browser) == [], "a letter that no query has"
+    search = "document.querySelector('input[type=search]')"
+    browser.run(f"{search}.value = ''; {search}.dispatchEvent(new Event('input'))")
+    press(browser, "Escape")
+    assert browser.run("document.activeElement.getAttribute('role')") == "grid"
+    focused = "document.querySelector('[role=grid]').getAttribute('aria-activedescendant')"
+    assert last in browser.run(f"document.getElementById({focused}).textContent")
+
+
+def test_a_link_opens_the_same_query_and_outcome_again(browser, six, tmp_path):
+    shown(browser, six, tmp_path, hash_="#x.q=q4&x.outcome=win")
+    assert open_query(browser) == "q4" and set(rows(browser)) == {"q4", "q5"}
+    browser.run("location.hash = '#x.q=q2&x.outcome=loss'")
+    browser.wait("document.querySelector('.x-query h3')?.textContent === 'q2'", 20)
+    assert rows(browser) == ["q2"]
+    clean(browser)
+
+
+def test_the_copied_code_gives_the_queries_that_are_shown(browser, tmp_path):
+    cmp = runs_of(SIX, *RANKS).compare("old", "new")
+    shown(browser, cmp.explore(outcome=["win", "loss"]), tmp_path)
+    found = rows(browser)
+    press(browser, "c", "c")
+    browser.wait("document.querySelector('.x-out textarea')?.value", 20)
+    snippet = browser.run("document.querySelector('.x-out textarea').value")
+    lines = snippet.strip().splitlines()
+    scope = {"cmp": cmp}
+    exec("\n".join(lines[:-1]), scope)
+    table = eval(lines[-1], scope)
+    assert set(table["query_id"]) == set(found) == {"q2", "q4", "q5"}
+
+
+def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp_path):
+    for scheme in ("light", "dark"):
+        for width in (1200, 700, 400):
+            shown(browser, six, tmp_path, width, scheme=scheme)
+            assert browser.run("document.documentElement.scrollWidth") <= width
+            assert rows(browser)
+            back = browser.run("getComputedStyle(document.querySelector('.rs-explorer'))"
+                               ".backgroundColor")  # fmt: skip
+            assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
+    # a phone shows the list, then the query with a way back, and the runs' hits as one list
+    browser.run("document.querySelector('.x-space > [role=row]').click()")
+    assert browser.run("document.querySelector('.x-frame').dataset.view") == "query"
+    assert browser.run("document.documentElement.scrollWidth") <= 400
+    browser.run("document.querySelector('.x-back').click()")
+    assert browser.run("document.querySelector('.x-frame').dataset.view") == "list"
+    clean(browser)
+
+
+def test_hostile_texts_are_texts(browser, tmp_path):
+    queries = [(f"{name}-{n}", text, "easy") for n, (name, text) in enumerate(HOSTILE.items())]
+    queries.append(("__proto__", HOSTILE["script"], "easy"))
+    ev = runs_of(queries, [1] * len(queries), [2] * len(queries))
+    shown(browser, ev.compare("old", "new").explore(), tmp_path)
+    assert len(rows(browser)) == len(queries)
+    title = browser.run("document.title")
+    for _ in queries:
+        press(browser, "j", "j")
+    assert browser.run("document.title") == title and browser.run("document.images.length") == 0
+    assert browser.run("document.querySelectorAll('.rs-explorer script').length") <= 1
+    assert browser.run("document.documentElement.scrollWidth") <= 1200
+    clean(browser)
+
+
+def test_ten_thousand_queries_stand_in_a_few_rows_and_keys_reach_the_last(browser, tmp_path):
+    n = 10_000
+    queries = [(f"q{number:05}", f"question {number}", "easy") for number in range(n)]
+    first = [1 + number % 5 for number in range(n)]
+    second = [1 + (number // 5) % 5 for number in range(n)]
+    explorer = runs_of(queries, first, second).compare("old", "new").explore()
+    shown(browser, explorer, tmp_path)
+    count = int(browser.run("document.querySelector('[role=grid]').ariaRowCount")) - 1
+    assert count == sum(a != b for a, b in zip(first, second, strict=True))
+    assert len(rows(browser)) < 80, "only rows in sight are drawn"
+    browser.run("document.querySelector('[role=grid]').focus()")
+    press(browser, "End")
+    focused = "document.querySelector('[role=grid]').getAttribute('aria-activedescendant')"
+    place = browser.run(f"document.getElementById({focused}).ariaRowIndex")
+    assert place == str(count + 1)
+    assert len(rows(browser)) < 80
+    clean(browser)
+
+
+def test_everything_that_can_be_used_has_a_name(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
+    used = {"button", "combobox", "searchbox", "grid", "columnheader", "region", "link"}
+    nameless = [
+        node["role"]["value"]
+        for node in nodes
+        if not node["ignored"]
+        and node["role"]["value"] in used
+        and not node.get("name", {}).get("value", "").strip()
+    ]
+    assert nameless == []
+    assert json.dumps(nodes).count('"status"') >= 1
+    # outcomes are told by a word and a sign, not by their colour
+    cells = browser.run(
+        "[...document.querySelectorAll('.x-space .x-outcome')].map(one => one.textContent)"
+    )
+    assert cells and all(re.search("[▲▼].*(win|loss|regression)", cell) for cell in cells)
