@@ -1,0 +1,217 @@
+"""The explorer in JupyterLab, in an exported notebook and as a page: what is shown and copied."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+from jupyter import Lab
+
+import ragscore as rs
+from ragscore.reporting.explorer.element import element
+from ragscore.reporting.explorer.element import page as html_page
+
+ROOT = Path(__file__).parents[2]
+NASTY = [
+    "<script>window.evil = 1</script>", '"><img src=x onerror="window.evil = 2">', "</script>",
+    "</textarea></template>--> ]]>", "&lt;b&gt; &amp;", "it's \"quoted\" \\", "a\x00b\x1b[31m",
+    "\u202eright to left\u2066", "line\nbreak\u2028more", "__proto__", "x" * 100_000,
+]  # fmt: skip
+
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+needs_lab = pytest.mark.skipif(
+    CHROMIUM is None
+    or any(importlib.util.find_spec(one) is None for one in ("jupyterlab", "anywidget")),
+    reason="needs Chromium, jupyterlab and anywidget",
+)
+CODE = """\
+import ragscore as rs
+from pathlib import Path
+texts = {"a": ["wrong", "right"], "b": ["right", "wrong"]}
+runs = {run: {"q1": ids, "q2": ids[::-1]} for run, ids in texts.items()}
+golden = rs.load_golden({"q1": ["right"], "q2": ["right"]})
+ex = rs.evaluate(rs.load_results(runs), golden).compare("a", "b").explore()
+ex"""
+
+NOTED = """\
+from ragscore.reporting.explorer.widget import bridge
+def note(_):
+    Path({file!r}).write_text(", ".join(ex.selected["query_id"]))
+bridge(ex.frame_name).observe(note, "state")
+ex"""
+
+
+def written(file, *cells):
+    """A notebook of these cells."""
+    made = [
+        {"cell_type": "code", "id": f"cell{place}", "metadata": {}, "source": code, "outputs": [],
+         "execution_count": None}
+        for place, code in enumerate(cells)
+    ]  # fmt: skip
+    about = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    content = {"cells": made, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+READY = "document.querySelector('.rs-output > .rs-plain')?.hidden"
+
+
+def in_frame(page, expression):
+    """The value of a script expression in the explorer's frame, which is a process of its own."""
+    top, page.session = page.session, None
+    (frame,) = [
+        one for one in page.send("Target.getTargets")["targetInfos"] if one["type"] == "iframe"
+    ]
+    attached = page.send("Target.attachToTarget", targetId=frame["targetId"], flatten=True)
+    page.session = attached["sessionId"]
+    value = page.run(expression)
+    page.session = top
+    return value
+
+
+IDS = "[...document.querySelectorAll('.x-body [role=row] .x-cell-id')].map(one => one.textContent)"
+
+
+def shows(page, address):
+    """Show what an address names, and return the ids of the rows."""
+    page.run(f"location.hash = {json.dumps(address)}")
+    page.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.run(IDS)
+
+
+def pressed(page, text):
+    """Press a button, and return the text that it offers to copy."""
+    buttons = "[...document.querySelectorAll('button')]"
+    page.run(f"{buttons}.find(one => one.textContent === {json.dumps(text)}).click()")
+    return page.run("document.querySelector('.x-out textarea').value")
+
+
+def opened(page, file):
+    """Open a page with an explorer, in a window in which all its rows are drawn."""
+    page.open(file)
+    page.wait("document.querySelector('.x-body')", 60)
+    size = {"width": 1200, "height": 12000, "deviceScaleFactor": 1, "mobile": False}
+    page.send("Emulation.setDeviceMetricsOverride", **size)
+
+
+@needs_browser
+def test_copied_code_gives_what_is_shown(tmp_path):
+    demo = ROOT / "data" / "demo"
+    ev = rs.evaluate(str(demo / "runs" / "*" / "per_query.jsonl"), str(demo / "golden.yaml"))
+    cmp = ev.compare("dense", "hybrid")
+    addresses = [
+        "#x.outcome=regression", "#x.outcome=win,loss&x.search=csv", "#x.q=pd-001",
+        "#x.outcome=all&x.search=list",
+    ]  # fmt: skip
+    with Browser() as page:
+        opened(page, cmp.explore().write(tmp_path / "page.html"))
+        for address in addresses:
+            ids = shows(page, address)
+            *begin, last = pressed(page, "Copy code").splitlines()
+            names = {"cmp": cmp}
+            exec("\n".join(begin), names)
+            assert sorted(eval(last, names)["query_id"]) == sorted(ids) != []
+        # in a notebook the link is code
+        for code, explorer in (("cmp", cmp), ("ev", ev)):
+            made = explorer.explore("pd-014", outcome=["loss", "regression"], search="recent")
+            html = html_page(made.title, element(made.packed, link="message", code=code,
+                                                 state=made.state))  # fmt: skip
+            (tmp_path / f"{code}.html").write_text(html, encoding="utf-8")
+            opened(page, tmp_path / f"{code}.html")
+            again = eval(pressed(page, "Copy link"), {"cmp": cmp, "ev": ev})
+            assert (again.state, again.packed) == (made.state, made.packed)
+        assert not page.complaints and page.loaded == [(tmp_path / "ev.html").as_uri()]
+
+
+@needs_browser
+def test_no_text_of_a_file_is_more_than_text(tmp_path):
+    keys = [f"{text[:40]}{place}" for place, text in enumerate(NASTY)]
+    golden = rs.Golden(
+        queries=pd.DataFrame({"query_id": keys, "query": NASTY, "category": NASTY}),
+        targets=pd.DataFrame({"query_id": keys, "level": "doc", "target_id": keys}),
+        checks=pd.DataFrame({"query_id": keys, "kind": "must_contain", "text": NASTY}),
+    )
+    run_ids = [NASTY[0], NASTY[1]]
+    part = [
+        pd.DataFrame({"run_id": run_id, "query_id": keys, "query": NASTY, "answer": NASTY,
+                      "rank": 1, "doc_id": ids, "heading": NASTY, "text": NASTY})
+        for run_id, ids in zip(run_ids, (keys, keys[::-1]), strict=True)
+    ]  # fmt: skip
+    rows = pd.concat(part, ignore_index=True)
+    results = rs.Results(
+        runs=pd.DataFrame({"run_id": run_ids}),
+        responses=rows[["run_id", "query_id", "query", "answer"]],
+        hits=rows[["run_id", "query_id", "rank", "doc_id", "heading", "text"]],
+    )
+    explorer = rs.evaluate(results, golden).explore()
+    host = tmp_path / "host.html"
+    host.write_text(
+        f'<meta charset="utf-8"><body>{explorer._repr_html_()}</body>', encoding="utf-8"
+    )
+    with Browser() as page:
+        opened(page, explorer.write(tmp_path / "page.html"))
+        assert sorted(shows(page, "#x.outcome=all")) != [] and not page.run("window.evil")
+        rows = "document.querySelectorAll('.x-body [role=row]')"
+        for place in range(len(keys)):
+            page.run(f"{rows}[{place}]?.click()")
+        assert not page.run("window.evil") and not page.complaints
+        assert page.loaded == [(tmp_path / "page.html").as_uri()]
+        page.open(host)
+        page.wait(READY, 60)
+        assert not page.run("window.evil") and not in_frame(page, "window.evil")
+        assert not page.complaints
+
+
+@needs_lab
+def test_a_key_in_jupyterlab_selects_and_python_knows(tmp_path):
+    chosen = tmp_path / "chosen"
+    written(tmp_path / "look.ipynb", f"{CODE.removesuffix('ex')}{NOTED.format(file=str(chosen))}")
+    with Lab(tmp_path) as lab, Browser() as page:
+        lab.run_first_cell(page, "look.ipynb", "iframe[data-ragscore]")
+        page.wait(READY)
+        size = {"width": 1200, "height": 1600, "deviceScaleFactor": 1, "mobile": False}
+        page.send("Emulation.setDeviceMetricsOverride", **size)  # JupyterLab draws what is in sight
+        theme = "document.querySelector('.rs-explorer').dataset.theme"
+        assert in_frame(page, f"{theme} === 'light'")
+        page.run("document.body.dataset.jpThemeLight = 'false'")  # as a change of the theme does
+        dark = f"{theme} === 'dark' ? done(true) : setTimeout(look, 20)"
+        assert in_frame(page, f"new Promise(done => {{ const look = () => {dark}; look() }})")
+        key = "new KeyboardEvent('keydown', {key: 'j', bubbles: true})"  # from q2, the loss, on
+        in_frame(page, f"document.querySelector('.x-grid').dispatchEvent({key})")
+        until = time.monotonic() + 60
+        while not (chosen.exists() and chosen.read_text() == "q1"):
+            assert time.monotonic() < until, "Python doesn't know what is selected"
+            time.sleep(0.1)  # between two looks
+        own = f"http://127.0.0.1:{lab.port}/"
+        assert [url for url in page.loaded if url.startswith("http") and own not in url] == []
+        assert in_frame(page, "performance.getEntriesByType('resource').length") == 0
+
+
+@needs_lab
+def test_an_exported_notebook_shows_it_and_running_again_changes_no_byte(tmp_path):
+    pages = []
+    for name in ("first", "again"):
+        (tmp_path / name).mkdir()
+        notebook = written(tmp_path / name / "look.ipynb", CODE)
+        command = ["nbconvert", "--to", "html", "--execute", "--no-prompt", str(notebook)]
+        subprocess.run(
+            [sys.executable, "-m", "jupyter", *command], check=True, capture_output=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        pages.append((tmp_path / name / "look.html").read_bytes())
+    assert pages[0] == pages[1]
+    with Browser() as page:
+        page.open(tmp_path / "again" / "look.html")
+        page.wait(READY)
+        assert in_frame(page, "performance.getEntriesByType('resource').length") == 0
+        assert "b against a" in in_frame(page, "document.body.innerText")
