@@ -1,7 +1,8 @@
-"""A metric over runs in order of time, with breaks, bridges and the noise band."""
+"""A metric over runs in order of time, with what changed between them and the noise band."""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,18 +11,23 @@ from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError
 from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
-    MARKERS,
-    PALETTE,
+    RunStyle,
     check_columns,
     error_lengths,
+    in_order,
+    label_ends,
     legend,
     n_text,
     new_axes,
     new_figure,
+    quiet,
+    run_styles,
     scale_of,
+    title,
     unit_scale,
     wrapped,
 )
+from ragscore.plot.theme import sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slice_texts
@@ -32,34 +38,42 @@ if TYPE_CHECKING:
 
 DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
+MAX_BANDS = 4  # systems whose intervals can be told apart
+MAX_CHANGES = 12  # lines below the axes
 LONGEST = 26  # characters of a name in the reason of a break
-_LINE = 11  # points of a line of text above the axes
+WIDEST = 90  # characters of a line below the axes
+_LINE = 12  # points of a row of numbers above the axes
 
 
 @lettered
 def trend(
     table: pd.DataFrame | Trend,
     *,
+    highlight: Sequence[str] | str | None = None,
+    order: Sequence[str] | None = None,
     columns: int = 3,
     limit: int = MAX_PANELS,
     ax: "Axes | None" = None,
     figure: "FigureBase | None" = None,
 ) -> "Axes":
-    """Draw one metric over runs: a line per system, its 95 % intervals as a band.
+    """Draw one metric over time: a line per system, its 95 % intervals as a band.
 
-    A line ends where the provenance of the scores changed; the reason is above the break. A dashed
-    line is a bridge: it starts, hollow, at the value of an earlier run under the newer provenance.
-    The grey band holds 95 % of the runs of an unchanged system. A ring marks the baseline. Hollow
-    markers are values that a run only reports: nothing is known of their spread. Times and costs
-    are medians, without the band and the bridges, which are of means.
-
-    A sliced trend has small panels on one scale, one per slice; runs are numbered by their
-    position.
+    Where runs lack times or share them, they stand in their order instead. A line ends where the
+    provenance of the scores changed. Numbers above the axes mark such breaks, and changes of a
+    system's config; the list below says what changed. A dashed line is a bridge: it starts, hollow,
+    at the value of an earlier run under the newer provenance. The grey band holds 95 % of the runs
+    of an unchanged system. A ring marks the baseline. Hollow markers are values that a run only
+    reports. Bands are drawn of at most four systems; a lone point has a bar instead. Times and
+    costs are medians, without noise band and bridges, which are of means.
 
     Parameters
     ----------
     table
         A `Trend`, or its table.
+    highlight
+        Systems that keep their colour and their band; the others are grey and thin.
+    order
+        Slices that come first; by default words of a scale (easy, medium, hard) in its order.
     columns
         Panels side by side.
     limit
@@ -77,21 +91,52 @@ def trend(
     Raises
     ------
     DataError
-        Not the table of a trend; an `ax` for several panels.
+        Not the table of a trend; an `ax` for several panels; an unknown system or slice.
     """
     shown = table.table if isinstance(table, Trend) else table
-    check_columns(shown, set(COLUMNS), "table", "store.trend(metric), or its table")
+    needed = set(COLUMNS) - {"config_change"}  # reports of before have none
+    check_columns(shown, needed, "table", "store.trend(metric), or its table")
     shown = _leading(shown)
-    by = [str(name) for name in shown.columns if name not in COLUMNS]
+    shown = shown.assign(system=shown["system"].fillna("run").astype("str"))
+    shown, is_dated = _placed(shown)
+    styles = run_styles(shown["system"], highlight)
+    by = [str(name) for name in shown.columns if name not in (*COLUMNS, "x", "left", "right")]
     if not by:
-        return _one_panel(shown, ax)
+        return _one_panel(shown, styles, is_dated, ax)
     if ax is not None:
         raise DataError(
             f"one axes for a trend by {' × '.join(by)}",
             field="ax",
             allowed="figure=, a figure or part of one",
         )
-    return _panels(shown, by, columns, limit, figure)
+    return _panels(shown, styles, is_dated, by, order, columns, limit, figure)
+
+
+def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """Add `x` of each run, with the `left` and `right` ends of its share of the axis.
+
+    x is the run's time if every run has one of its own and time is their order, else its position.
+    """
+    runs = table.drop_duplicates("position").sort_values("position")
+    x = runs["position"].to_numpy("float64")
+    times = pd.to_datetime(runs["created_at"], utc=True)
+    is_dated = bool(
+        len(x) > 1 and times.notna().all() and times.is_monotonic_increasing and times.is_unique
+    )
+    if is_dated:
+        from matplotlib.dates import date2num
+
+        x = np.asarray(
+            date2num(times.dt.tz_localize(None).to_numpy()),  # type: ignore[no-untyped-call]
+            dtype="float64",
+        )
+    middle = (x[1:] + x[:-1]) / 2
+    ends = (
+        [2 * x[0] - middle[0], 2 * x[-1] - middle[-1]] if len(x) > 1 else [x[0] - 0.5, x[0] + 0.5]
+    )
+    edges = np.concatenate([ends[:1], middle, ends[1:]])
+    place = np.searchsorted(runs["position"].to_numpy(), table["position"].to_numpy())
+    return table.assign(x=x[place], left=edges[place], right=edges[place + 1]), is_dated
 
 
 def _leading(table: pd.DataFrame) -> pd.DataFrame:
@@ -105,125 +150,180 @@ def _leading(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _drawn(table: pd.DataFrame) -> str:
+def _drawn(table: pd.DataFrame, styles: dict[str, RunStyle]) -> str:
     """Say what is drawn."""
     metric = str(table["metric"].iloc[0])
     name = "median" if describe(metric).kind in BY_QUANTILES else "mean"
-    interval = "" if table["low"].isna().all() else " with 95 % interval"
-    return f"{metric}, {name}{interval}"
+    is_told = _banded(styles) and table["low"].notna().any()
+    return f"{metric}, {name}{' with 95 % interval' if is_told else ''}"
 
 
-def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
-    labels = _labels(shown)
-    # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
-    lines = max((label.count("\n") + 1 for label in labels), default=1)
-    slanted = 0.28 * lines * len(shown) <= 6
-    n_breaks = len(_break_lines(shown))
-    ax = new_axes(
-        ax,
-        width=max(7.0, (0.36 if slanted else 0.15 * lines) * len(shown) + 3),
-        height=(3.6 if slanted else 4.8) + _LINE * n_breaks / 72,
-    )
-    _draw(ax, shown)
-    ax.set_xlim(0.5, len(shown) + 0.5)  # a run at either end may have no value
-    _write_breaks(ax, shown)
-    ax.set_xticks(
-        shown["position"].to_numpy(),
-        labels,
-        rotation=30 if slanted else 90,
-        ha="right" if slanted else "center",
-        fontsize=8,
-    )
-    ax.set_ylabel(_drawn(shown))
-    told = shown[shown["n"].notna()]
-    title = "runs that only report aggregates: n isn't told"
-    if len(told):
-        title = f"n = {n_text(told, 'metric', shown['metric'].iloc[0])} queries a run"
-    ax.set_title(title, fontsize=10, pad=6 + _LINE * n_breaks)
+def _banded(styles: dict[str, RunStyle]) -> list[str]:
+    """Return the systems whose intervals are drawn."""
+    bright = [name for name, style in styles.items() if not style.is_muted]
+    return bright if len(bright) <= MAX_BANDS else []
+
+
+def _finding(table: pd.DataFrame) -> str:
+    """Say how the newest system moved while its scores were computed the same way."""
+    known = table[table["mean"].notna()]
+    metric = str(table["metric"].iloc[0])
+    if not len(known):
+        return f"{metric}: no run has a value"
+    told = known[known["n"].notna()]
+    n = f"n = {n_text(told, 'metric', metric)} queries a run" if len(told) else ""
+    n = n or "runs that only report aggregates: n isn't told"
+    last = known.iloc[-1]
+    own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
+    if len(own) < 2:
+        return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run ({n})"
+    first, moved = own.iloc[0], float(last["mean"] - own["mean"].iloc[0])
+    digits = 3 if abs(last["mean"]) < 10 else 0
+    word = "rose by" if moved > 0 else "fell by"
+    change = f"{word} {abs(moved):.{digits}f}" if round(moved, digits) else "did not move"
+    since = f"since {first['run_id']}"
+    if pd.notna(first["created_at"]) and first["created_at"].date() != last["created_at"].date():
+        since = f"since {first['created_at']:%Y-%m-%d}"
+    noise = {True: ", within the noise", False: ", outside the noise"}
+    within = "" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
+    return f"{metric}: {last['system']} {change} {since}, scored alike{within} ({n})"
+
+
+def _one_panel(
+    shown: pd.DataFrame, styles: dict[str, RunStyle], is_dated: bool, ax: "Axes | None"
+) -> "Axes":
+    is_given = ax is not None
+    changes = _changes(shown)[: 3 if is_given else MAX_CHANGES]
+    ends = _ends(shown, styles)
+    longest = max((len(str(run)) for run in shown["run_id"]), default=0)
+    below = len(changes) * 0.16 + (0.0 if is_dated else 0.07 * min(longest, 60))
+    ax = new_axes(ax, width=7.6, height=max(3.4, 0.16 * len(ends) + 0.9) + below)
+    _draw(ax, shown, styles, is_named=not ends)
+    ax.set_xlim(shown["left"].min(), shown["right"].max())  # a run at an end may have no value
+    _time_axis(ax, shown, is_dated)
+    rows = _write_changes(ax, shown, changes, 0.1 if is_given else 0.035)
+    size = sizes()
+    left_out = len(_changes(shown)) - len(changes)
+    lines = [f"{number}  {text}" for number, (text, _, _) in enumerate(changes, 1)]
+    lines += [f"{left_out} more changes: the trend's table"] * bool(left_out)
+    ax.set_xlabel("\n".join(lines), x=0.0 if not is_given else 0.5,
+                  ha="left" if not is_given else "center", fontsize=size["note"])  # fmt: skip
+    ax.set_ylabel(_drawn(shown, styles))
+    title(ax, _finding(shown))
+    ax.set_title(ax.get_title(), x=0.0, ha="left", fontsize=size["title"], pad=6 + _LINE * rows)
+    if ends:
+        label_ends(ax, ends)
     legend(ax)
     return ax
 
 
+def _ends(table: pd.DataFrame, styles: dict[str, RunStyle]) -> list[tuple[float, float, str, str]]:
+    """Return the ends of lines to label, if all systems have runs until late; else none."""
+    known = table[table["mean"].notna()]
+    last = known.drop_duplicates("system", keep="last")
+    start, end = table["left"].min(), table["right"].max()
+    if not len(last) or (last["x"] < start + 0.6 * (end - start)).any():
+        return []
+    return [
+        (end, mean, wrapped(system, 24), styles[system].colour)
+        for system, mean in zip(last["system"], last["mean"], strict=True)
+    ]
+
+
+def _time_axis(ax: "Axes", table: pd.DataFrame, is_dated: bool, is_small: bool = False) -> None:
+    """Write dates below the axis, or run names where there are none; in a small panel positions."""
+    if is_dated:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locate: Any = AutoDateLocator
+        places = locate(minticks=2, maxticks=4 if is_small else 6)
+        ax.xaxis.set_major_locator(places)
+        shorten: Any = ConciseDateFormatter
+        ax.xaxis.set_major_formatter(shorten(places, show_offset=True))
+    elif not is_small:
+        step = -(-len(table) // 24)
+        kept = table.iloc[::step]
+        names = [wrapped(str(run), 24).replace("\n", "") for run in kept["run_id"]]
+        ax.set_xticks(kept["x"].to_numpy(), names, rotation=90, fontsize=sizes()["note"])
+
+
 def _panels(
-    table: pd.DataFrame, by: list[str], columns: int, limit: int, figure: "FigureBase | None"
+    table: pd.DataFrame,
+    styles: dict[str, RunStyle],
+    is_dated: bool,
+    by: list[str],
+    order: Sequence[str] | None,
+    columns: int,
+    limit: int,
+    figure: "FigureBase | None",
 ) -> "Axes":
     slices = slice_texts(table, by)
-    sizes = table.groupby(slices, sort=False)["n"].max()
-    kept = sizes.sort_values(ascending=False, kind="stable").index[:limit]
-    names = [name for name in sizes.index if name in set(kept)]
+    largest = table.groupby(slices, sort=False)["n"].max()
+    kept = largest.sort_values(ascending=False, kind="stable").index[:limit]
+    names = [name for name in in_order(largest.index, order) if name in set(kept)]
     rows = -(-len(names) // columns)
-    figure = new_figure(figure, 3.6 * columns + 1.5, 2.5 * rows + 0.6)
+    is_own = figure is None
+    height = max(2.5 * rows + 0.6, 0.2 * len(styles) + 0.8)
+    figure = new_figure(figure, 3.0 * columns + 2.0, height)
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for ax, name in zip(panels, names, strict=False):
         own = table[slices == name]
-        _draw(ax, own, systems=table["system"].unique().tolist())
-        for position in own.loc[own["break_reason"].notna(), "position"]:
-            ax.axvline(position - 0.5, color=DARK, linewidth=0.8, linestyle=":")
-        ax.set_title(
-            wrapped(f"{name} (n = {n_text(own, 'metric', own['metric'].iloc[0])})", 34), fontsize=9
-        )
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        _draw(ax, own, styles)
+        for place in own.loc[own["break_reason"].notna(), "left"]:
+            ax.axvline(place, color=DARK, linewidth=0.8, linestyle=":")
+        n = n_text(own, "metric", own["metric"].iloc[0])
+        ax.set_title(wrapped(f"{name} (n\u00a0=\u00a0{n})", 34), fontsize=sizes()["label"])
+        quiet(ax, "y")
     if panels[0].get_ylim()[1] <= 1:
         # the axes are shared: the last panel's end would cut others
         panels[0].set_ylim(top=_top(table))
+    panels[0].set_xlim(table["left"].min(), table["right"].max())
     for ax in panels[len(names) :]:
         ax.remove()
-    more = f", the {len(names)} largest of {len(sizes)} slices" if len(names) < len(sizes) else ""
+    more = f", the {len(names)} largest of {len(largest)} slices"
+    drawn = _drawn(table, styles).split(", ", 1)[1]
     figure.suptitle(
-        f"{table['metric'].iloc[0]} by {' × '.join(by)}, {_drawn(table).split(', ', 1)[1]}{more}",
-        fontsize=10,
+        f"{table['metric'].iloc[0]} by {' × '.join(by)}, {drawn}"
+        + (more if len(names) < len(largest) else ""),
+        fontsize=sizes()["title"],
     )
     for ax in panels[max(len(names) - columns, 0) : len(names)]:
-        ax.set_xlabel("run, in order")
+        _time_axis(ax, table, is_dated, is_small=True)
+        ax.set_xlabel("" if is_dated else "run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
-    legend(panels[min(columns, len(names)) - 1])
     found: Axes = panels[0]
+    handles, labels = found.get_legend_handles_labels()
+    if is_own:
+        figure.legend(handles, labels, loc="outside right upper", frameon=False,
+                      fontsize=sizes()["note"])  # fmt: skip
+    else:
+        legend(panels[min(columns, len(names)) - 1])
     return found
 
 
-def _labels(table: pd.DataFrame) -> list[str]:
-    """Return run names, with times if the runs are from several days."""
-    times = table["created_at"].dt.strftime("%Y-%m-%d %H:%M").fillna("")
-    names = [wrapped(str(run), 24) for run in table["run_id"]]
-    if table["created_at"].dt.date.nunique() < 2:
-        return names
-    return [f"{name}\n{time}" if time else name for name, time in zip(names, times, strict=True)]
-
-
-def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> None:
-    """Draw lines, noise band, baseline and bridges of one panel."""
-    table = table.assign(system=table["system"].fillna("run"))
-    names = pd.Series(
-        [name if isinstance(name, str) else "run" for name in systems or table["system"].unique()]
-    ).unique()
-    for number, system in enumerate(names):
-        colour, marker = PALETTE[number % 8], MARKERS[number % 8]
+def _draw(
+    ax: "Axes", table: pd.DataFrame, styles: dict[str, RunStyle], is_named: bool = True
+) -> None:
+    """Draw lines, noise band, baseline and bridges of one panel; a legend names the systems."""
+    banded = _banded(styles)
+    for system, style in styles.items():
         own = table[(table["system"] == system) & table["mean"].notna()]
         for place, (_, rows) in enumerate(own.groupby("segment", sort=False)):
-            x = rows["position"].to_numpy()
-            label = wrapped(str(system)) if place == 0 else None
-            ax.errorbar(
-                x,
-                rows["mean"],
-                yerr=error_lengths(rows),
-                marker=marker,
-                color=colour,
-                capsize=2,
-                elinewidth=0.7,
-                linewidth=1.4,
-                markersize=5,
-                label=label,
-            )
-            ax.fill_between(
-                x,
-                rows["low"].astype("float64"),
-                rows["high"].astype("float64"),
-                color=colour,
-                alpha=0.13,
-                linewidth=0,
-            )
-    _draw_reported(ax, table, names.tolist())
+            options: dict[str, Any] = {"color": style.colour, "clip_on": False}
+            ax.plot(
+                rows["x"], rows["mean"], marker=style.marker, markersize=style.size,
+                linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
+                label=wrapped(system) if place == 0 and is_named else None, **options,
+            )  # fmt: skip
+            if system not in banded:
+                continue
+            if len(rows) == 1:
+                ax.errorbar(rows["x"], rows["mean"], yerr=error_lengths(rows), fmt="none",
+                            ecolor=style.colour, elinewidth=1)  # fmt: skip
+            else:
+                low, high = (rows[name].astype("float64") for name in ("low", "high"))
+                ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
+    _draw_reported(ax, table, styles)
     _draw_noise(ax, table)
     _draw_baseline(ax, table)
     _draw_bridges(ax, table)
@@ -234,14 +334,14 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
 
 
-def _draw_reported(ax: "Axes", table: pd.DataFrame, names: list[str]) -> None:
+def _draw_reported(ax: "Axes", table: pd.DataFrame, styles: dict[str, RunStyle]) -> None:
     """Make the markers hollow of values that a run only reports."""
     told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
     for number, (system, rows) in enumerate(told.groupby("system", sort=False)):
-        place = names.index(str(system))
+        style = styles[str(system)]
         ax.plot(
-            rows["position"], rows["mean"], linestyle="none", marker=MARKERS[place % 8],
-            markersize=6, markerfacecolor="white", markeredgecolor=PALETTE[place % 8],
+            rows["x"], rows["mean"], linestyle="none", marker=style.marker,
+            markersize=style.size, markerfacecolor="white", markeredgecolor=style.colour,
             markeredgewidth=1.3, zorder=4, clip_on=False,
             label="reported, without rows" if number == 0 else None,
         )  # fmt: skip
@@ -261,7 +361,7 @@ def _top(table: pd.DataFrame) -> float:
 def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
     known = table[table["band_low"].notna()]
     for place, (_, rows) in enumerate(known.groupby("segment", sort=False)):
-        x = np.repeat(rows["position"].to_numpy("float64"), 2) + np.tile([-0.5, 0.5], len(rows))
+        x = rows[["left", "right"]].to_numpy("float64").ravel()
         low, high = (
             np.repeat(rows[name].to_numpy("float64"), 2) for name in ("band_low", "band_high")
         )
@@ -283,7 +383,7 @@ def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
             label=label,
         )
     left = table[table["first_out_of_control"]]
-    for x, y in zip(left["position"], left["mean"], strict=True):
+    for x, y in zip(left["x"], left["mean"], strict=True):
         ax.annotate(
             "left the band",
             (x, y),
@@ -299,7 +399,7 @@ def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
     marked = table[table["is_baseline"]]
     if len(marked):
         ax.plot(
-            marked["position"],
+            marked["x"],
             marked["mean"],
             linestyle="none",
             marker="o",
@@ -307,6 +407,7 @@ def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
             markerfacecolor="none",
             markeredgecolor=DARK,
             markeredgewidth=1.4,
+            clip_on=False,
             label="baseline",
         )
 
@@ -316,11 +417,11 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
 
     It ends at the first run that was scored that way.
     """
-    runs = table.set_index("run_id")[["position", "mean"]].astype("float64")
+    runs = table.set_index("run_id")[["x", "mean"]].astype("float64")
     first = table[table["bridge_mean"].notna() & table["bridge"].isin(runs.index)]
     earlier = runs.loc[first["bridge"]]
     ends = np.column_stack(
-        [earlier, first[["position", "mean", "bridge_mean", "provenance_effect"]].astype("float64")]
+        [earlier, first[["x", "mean", "bridge_mean", "provenance_effect"]].astype("float64")]
     ).tolist()
     for number, (x, y, position, mean, bridged, moved) in enumerate(ends):
         label = "bridge: an earlier run,\nunder the newer provenance" if number == 0 else None
@@ -360,26 +461,51 @@ def _shortened(found: "re.Match[str]") -> str:
     return f"{found[0][: LONGEST - 1]}…"
 
 
-def _break_lines(table: pd.DataFrame) -> list[tuple[float, str]]:
-    """Return the lines above the axes, from the top: the position of a break, and what changed."""
-    broken = table[table["break_reason"].notna()]
+def _changes(table: pd.DataFrame) -> list[tuple[str, float, bool]]:
+    """Return what changed, in order: its text, its first place, True for a break.
+
+    A change of config that several runs share is one.
+    """
+    found: dict[str, tuple[float, bool]] = {}
+    configs = table["config_change"] if "config_change" in table else [None] * len(table)
+    rows = zip(table["break_reason"], configs, table["left"], table["x"], strict=True)
+    for reason, config, left, x in rows:
+        if isinstance(reason, str) and reason:
+            found.setdefault(reason, (left, True))
+        if isinstance(config, str) and config:
+            found.setdefault(f"config: {config}", (x, False))
+    whole = [
+        (re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, text), x, is_break)
+        for text, (x, is_break) in found.items()
+    ]
     return [
-        (float(position), re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, change))
-        for position, reason in zip(broken["position"], broken["break_reason"], strict=True)
-        for change in str(reason).split("; ")
+        (text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…", x, is_break)
+        for text, x, is_break in whole
     ]
 
 
-def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
-    """Draw a dotted line at each break, and write its reason above the axes."""
-    lines = _break_lines(table)
-    for row, (position, change) in enumerate(lines):
-        is_left = position <= table["position"].max() / 2
-        height = 3 + _LINE * (len(lines) - 1 - row)
-        ax.axvline(position - 0.5, color=DARK, linewidth=0.9, linestyle=":")
+def _write_changes(
+    ax: "Axes", table: pd.DataFrame, changes: list[tuple[str, float, bool]], room: float
+) -> int:
+    """Number the changes above the axes, and return the rows that the numbers take.
+
+    A break has a dotted line, a change of config a small mark. `room` is the share of the axes that
+    a number needs.
+    """
+    for left in table.loc[table["break_reason"].notna(), "left"].unique():
+        ax.axvline(left, color=DARK, linewidth=0.9, linestyle=":")
+    low, high = ax.get_xlim()
+    rows: list[float] = []  # the place of the last number of each row
+    for number, (_, x, is_break) in enumerate(changes, 1):
+        place = (x - low) / (high - low)
+        row = next((n for n, last in enumerate(rows) if place - last >= room), len(rows))
+        rows[row : row + 1] = [place]
+        if not is_break:
+            ax.plot([x], [1], marker=7, markersize=4, color=DARK, linestyle="none",
+                    transform=ax.get_xaxis_transform(), clip_on=False)  # fmt: skip
         ax.annotate(
-            f"▾ {change}" if is_left else f"{change} ▾", (position - 0.5, 1),
-            (-4 if is_left else 4, height), xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            ha="left" if is_left else "right", va="bottom", fontsize=8, color=DARK,
+            str(number), (x, 1), (0, 5 + _LINE * row), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="center", va="bottom", fontsize=sizes()["note"],
+            fontweight="bold", color=DARK, annotation_clip=False,
         )  # fmt: skip
+    return len(rows)

@@ -505,3 +505,39 @@ def _drop_seeds(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {key: _drop_seeds(inner) for key, inner in value.items() if key not in SEEDS}
+
+
+def config_changes(runs: pd.DataFrame) -> dict[str, str]:
+    """Return run id -> what differs from the config of the same system's run before.
+
+    Seeds and the chunker's version are left out: repeats differ in the one, and a segment's break
+    tells the other.
+    """
+    before: dict[str, dict[str, str]] = {}
+    found = {}
+    for run_id, system, text in zip(runs.index, runs["system"], runs["config"], strict=True):
+        own = _flat(_drop_seeds(_config_of(text)))
+        own.pop("chunker_version", None)
+        last = before.get(str(system))
+        if last is not None and own:
+            changed = [key for key in dict.fromkeys([*last, *own]) if last.get(key) != own.get(key)]
+            if changed:
+                found[str(run_id)] = ", ".join(
+                    f"{key.rpartition('.')[2]} {last.get(key, 'unset')}→{own.get(key, 'unset')}"
+                    for key in changed
+                )
+        if own:
+            before[str(system)] = own
+    return found
+
+
+def _flat(config: dict[str, Any], under: str = "") -> dict[str, str]:
+    """Return the leaves of a config as text, by their path."""
+    found: dict[str, str] = {}
+    for key, value in config.items():
+        path = f"{under}{key}"
+        if isinstance(value, dict):
+            found |= _flat(value, f"{path}.")
+        else:
+            found[path] = value if isinstance(value, str) else json.dumps(value)
+    return found

@@ -18,6 +18,7 @@ from ragscore.analysis.trend.history import (
     SCORE_KEYS,
     History,
     Segment,
+    config_changes,
     goldens_of,
     read_history,
     split_segments,
@@ -42,6 +43,7 @@ COLUMNS = [
     "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high",
     "p50", "p50_low", "p50_high", "p95", "n", "n_expected", "is_reported", "segment",
     "break_reason",
+    "config_change",
     "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
@@ -64,6 +66,7 @@ class Trend(TableResult):
           `p50_low`, `p50_high`) and `p95`, by which times and costs are shown; `n` of `n_expected`
           queries; `is_reported`, True for a run without rows, of which only these statistics are
           known (NaN: not reported); `segment`.
+        - `config_change`: what differs from the config of the same system's run before.
         - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run
           that joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its
           mean by the new provenance; `provenance_effect`, the part of the change caused by the new
@@ -336,6 +339,7 @@ def _with_segments(table: pd.DataFrame, history: History, segments: list[Segment
     number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
     reason = {segment.run_ids[0]: segment.break_reason or None for segment in segments}
     runs = history.runs.loc[table["run_id"]].reset_index(drop=True)
+    changes = config_changes(history.runs)
     return table.assign(
         position=history.runs.index.get_indexer(pd.Index(table["run_id"])) + 1,
         system=runs["system"].astype("str"),
@@ -344,6 +348,7 @@ def _with_segments(table: pd.DataFrame, history: History, segments: list[Segment
         metric=history.metric,
         segment=[number[run_id] for run_id in table["run_id"]],
         break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
+        config_change=pd.array([changes.get(run_id) for run_id in table["run_id"]], dtype="str"),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from matplotlib.dates import date2num
 from scipy.stats import t as student
 from stored import put_table, stored_table
 
@@ -466,7 +467,8 @@ def test_slices_are_trends_of_their_own(store, golden):
     first = rs.plot.trend(table, figure=figure)
     axes = figure.axes
     assert axes[0] is first
-    assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
+    titles = [" ".join(ax.get_title().split()) for ax in axes]
+    assert titles == ["easy (n = 41)", "medium (n = 60)", "hard (n = 49)"], "in their own order"
     assert len({ax.get_ylim() for ax in axes}) == 1
     narrow = trend(store, "mrr@10", "category", golden=golden).plot().figure.axes
     # concept reaches up to .92, its band to 1
@@ -515,12 +517,21 @@ def texts(ax):
 
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
-    assert [text for text in texts(ax) if "▾" in text] == [
-        "▾ passages cut anew (docstring-sections@1 → docstring-sections@1@400)",
-        "▾ passages cut anew (docstring-sections@1@400 → docstring-sections@1)",
-        "other labels (5ad89f3d → 63253d3c) ▾",
-    ]  # fmt: skip
-    assert "+0.037" in texts(ax) and ax.get_title() == "n = 150 queries a run"
+    said = [line.split("  ")[-1] for line in ax.get_xlabel().split("\n")]
+    assert [line for line in said if line.startswith(("passages", "other"))] == [
+        "passages cut anew (docstring-sections@1 → docstring-sections@1@400)",
+        "passages cut anew (docstring-sections@1@400 → docstring-sections@1)",
+        "other labels (5ad89f3d → 63253d3c)",
+    ]
+    assert "config: stemmer null→english" in said and "config: rrf_k 60→10" in said
+    assert "+0.037" in texts(ax)
+    title = " ".join(ax.get_title().split())
+    assert title == (
+        "mrr@10: hybrid_rerank did not move since 14-rerank-30-relabelled, scored alike,"
+        " within the noise (n = 150 queries a run)"
+    )
+    at = date2num(table["created_at"].dt.tz_localize(None).to_numpy())
+    breaks = [(at[n - 1] + at[n]) / 2 for n in (5, 6, 13)]
     # No drawn-through line crosses a break; dashed ones, the bridges, do.
     lines = [
         line
@@ -530,22 +541,23 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     crossing = [
         line.get_linestyle()
         for line in lines
-        for at in (5.5, 6.5, 13.5)
+        for at in breaks
         if line.get_xdata()[0] < at < line.get_xdata()[-1]
     ]
-    assert set(crossing) == {"--"} and sum(line.get_linestyle() == "--" for line in lines) == 3
-    assert (
-        ax.get_legend().get_texts()[0].get_text().replace("\n", "")
-        == "noise of 3 repeats of hybrid_rerank: 95 % of runs"
-    )
+    assert set(crossing) == {"--"}
+    assert "noise of 3 repeats of hybrid_rerank: 95 % of runs" in [
+        text.get_text().replace("\n", "") for text in ax.get_legend().get_texts()
+    ]
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
-    ax = rs.plot.trend(trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5"))
+    found = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
+    ax = rs.plot.trend(found)
+    at = date2num(found["created_at"].dt.tz_localize(None).to_numpy())
     (note,) = [text for text in ax.texts if text.get_text() == "left the band"]
-    assert note.xy[0] == 7
+    assert note.xy[0] == at[6]
     (ring,) = [line for line in ax.get_lines() if line.get_label() == "baseline"]
-    assert ring.get_xdata().tolist() == [5]
+    assert ring.get_xdata().tolist() == [at[4]]
 
 
 def test_words_above_the_axes_do_not_overlap(table):
@@ -563,8 +575,11 @@ def test_words_above_the_axes_do_not_overlap(table):
 
 def test_a_store_follows_and_draws_a_metric(changing):
     store, _ = changing
-    ticks = store.trend("hit@1").plot().get_xticklabels()
-    assert [tick.get_text().split("\n")[0] for tick in ticks] == ["a", "b", "c"]
+    found = store.trend("hit@1")
+    assert found.table["run_id"].tolist() == ["a", "b", "c"]
+    alike = found.table.assign(created_at=found.table["created_at"].iloc[0])
+    ticks = rs.plot.trend(alike).get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == ["a", "b", "c"], "times alike: in their order"
     two = trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").plot()
     assert two.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
     with pytest.raises(rs.DataError, match=r"store\.trend\(metric\), or its table"):
