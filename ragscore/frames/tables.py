@@ -45,6 +45,7 @@ VERDICTS = ("verdict", "outcome", "candidate is")
 WIDTH = 100  # columns of a terminal
 TALL = 25  # rows from which a table scrolls in itself
 LONG = 90  # characters from which a text is folded to three lines
+SHORT = 16  # characters up to which a text stays on one line
 NARROW = 16  # characters that a wrapped column keeps in a terminal
 LINES = 3  # of a text in a terminal
 
@@ -200,7 +201,8 @@ class Table:
                 "</details>"
             )
             return f"<td>{inner}</td>"
-        return f"<td{_class(f'rs-{tint}' * bool(tint))}>{_breakable(text)}</td>"
+        kind = f"rs-{tint}" if tint else "s" if len(text) <= SHORT else ""
+        return f"<td{_class(kind)}>{_breakable(text)}</td>"
 
 
 class Display(ABC):
@@ -438,12 +440,12 @@ STYLE = """
 .rs-table table { border-collapse: collapse; border: 0; margin: 0; font-size: .92em; table-layout: auto; color: inherit }
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }
 .rs-table thead th { position: sticky; top: 0; z-index: 1; padding: 0; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
-.rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums; white-space: nowrap }
+.rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums } .rs-table tbody td.n, .rs-table tbody td.s { white-space: nowrap }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
 .rs-table thead th:first-child { z-index: 2 }
 .rs-table th button { all: unset; box-sizing: border-box; width: 100%; padding: .3em .7em; font: inherit; font-weight: 600; text-align: inherit; cursor: pointer }
-.rs-table th button::after { content: "\\2009↕"; opacity: .45 }
-.rs-table th[aria-sort=ascending] button::after { content: "\\2009▲"; opacity: 1 } .rs-table th[aria-sort=descending] button::after { content: "\\2009▼"; opacity: 1 }
+.rs-table th button::after { content: "\\A0↕"; opacity: .45 }
+.rs-table th[aria-sort=ascending] button::after { content: "\\A0▲"; opacity: 1 } .rs-table th[aria-sort=descending] button::after { content: "\\A0▼"; opacity: 1 }
 .rs-table th button:focus-visible, .rs-table summary:focus-visible { outline: 2px solid currentColor; outline-offset: -2px }
 .rs-table tbody tr:hover td { background-image: linear-gradient(color-mix(in srgb, currentColor 6%, transparent) 0 0) }
 .rs-table td.rs-good, .rs-table td.rs-poor, .rs-table td.rs-bad { font-weight: 600; white-space: nowrap }
