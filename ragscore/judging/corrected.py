@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import align
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.frames.data import DataError, Golden, run_names
+from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.judging.reliability import clusters_of, scale_of, values_of
@@ -251,6 +251,7 @@ def corrected_comparison(
     """
     golden, scores = cmp.evaluated
     names = [cmp.baseline, cmp.candidate]
+    check_type(labels, pd.DataFrame, "labels", "people's values, one row per query and run")
     needed = ["query_id", "run_id", "value", *([] if metric else ["criterion"])]
     if missing := [name for name in needed if name not in labels]:
         raise DataError(

@@ -235,3 +235,9 @@ def test_scores_hold_the_points_of_the_judge(world):
     scores = score(judged.results, judged.golden, [POINTS])
     rows = scores.loc[scores["run_id"] == "b", POINTS]
     np.testing.assert_array_equal(rows.to_numpy(), judge["b"])
+
+
+def test_labels_that_are_no_frame_are_refused(world):
+    judged, *_ = world
+    with pytest.raises(rs.DataError, match="labels: found None"):
+        compared(judged).corrected(None, random=True)
