@@ -9,8 +9,19 @@ import pandas as pd
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.tables import SIGNS
 from ragscore.plot.lettering import lettered
-from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
+from ragscore.plot.style import (
+    check_columns,
+    check_scores,
+    new_axes,
+    quiet,
+    title,
+    unclipped,
+    wrapped,
+)
+from ragscore.plot.style import legend as put_legend
+from ragscore.plot.theme import sizes
 from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import describe, headline_of
 
@@ -27,7 +38,8 @@ _OUTCOME_HATCHES = {
     "only_baseline": "--",
     "only_candidate": "++",
 }
-_LINES = {"draw": "-", "win": "-", "loss": "--", "regression": ":"}
+# outcome -> colour of its bands, from the top of each bundle
+_BANDS = {**OUTCOME_COLOURS, "both_miss": "#DDDDDD"}
 GREY = "#777777"
 # verdict -> colour, marker, filled
 _VERDICTS = {
@@ -41,56 +53,92 @@ _VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}
 _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
-@lettered
-def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the rank of every query's first hit in both runs, joined by a line.
+BINS = ("1", "2–3", "4–5", "6–10", "11+", "miss")
+"""Places of a first hit that `ranks` bundles."""
+_LAST_OF_BIN = (1, 3, 5, 10)
 
-    The line is thicker where more queries share it. The lowest place is "miss". Only queries with a
-    target and a row in both runs are drawn.
+
+@lettered
+def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None" = None) -> "Axes":
+    """Draw where every query's first hit stands in both runs, bundled by rank and outcome.
+
+    A band's width is its number of queries, which is written on it where there is room. The lowest
+    place is "miss". Only queries with a target and a row in both runs are drawn.
+
+    Parameters
+    ----------
+    legend
+        "right", "below", "inside" or False.
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
-    rows = cmp.per_query[
-        cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
-    ]
-    both = rows[["rank_baseline", "rank_candidate"]]
-    miss = int(max(both.max().max(), 1)) + 1 if both.notna().any().any() else 2
-    lines = both.fillna(miss).assign(
-        kind=rows["outcome"].replace("both_miss", "draw"),
+    rows = cmp.per_query[cmp.per_query["outcome"].isin(list(_BANDS))]
+    ends = pd.DataFrame({side: _bin_of(rows[f"rank_{side}"]) for side in ("baseline", "candidate")})
+    bands = (
+        ends.assign(kind=rows["outcome"].astype("str").map(list(_BANDS).index))
+        .groupby(["baseline", "candidate", "kind"])
+        .size()
+        .rename("n")
+        .reset_index()
     )
-    counts = lines.groupby(["kind", *both]).size()
-    ax = new_axes(ax, width=5.0, height=5.0)
-    for kind in ("draw", "win", "loss", "regression"):
-        drawn = counts[counts.index.get_level_values("kind") == kind]
-        places = drawn.index.to_frame()
-        ends = zip(places["rank_baseline"], places["rank_candidate"], drawn, strict=True)
-        for before, after, n in ends:
-            ax.plot(
-                [0, 1],
-                [before, after],
-                color=OUTCOME_COLOURS[kind],
-                linewidth=0.8 + 0.9 * np.sqrt(n),
-                alpha=0.8,
-                solid_capstyle="round",
-                linestyle=_LINES[kind],
-            )
-        if len(drawn):
-            ax.plot(
-                [],
-                [],
-                color=OUTCOME_COLOURS[kind],
-                linewidth=2.5,
-                linestyle=_LINES[kind],
-                label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})",
-            )
-    ticks = [1, *range(5, miss, 5)]
-    ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
-    ax.set_ylim(miss + 0.5, 0.5)
-    ax.set_xlim(-0.05, 1.05)
+    ax = new_axes(ax, width=6.6, height=4.6)
+    total = max(len(rows), 1)
+    gap = 0.06 * total
+    starts = {}
+    for side, other in (("baseline", "candidate"), ("candidate", "baseline")):
+        ordered = bands.sort_values([side, other, "kind"])
+        starts[side] = ordered["n"].cumsum() - ordered["n"] + gap * ordered[side]
+    x = np.linspace(0, 1, 41)
+    bend = (1 - np.cos(np.pi * x)) / 2
+    for place, band in zip(bands.index, bands.to_dict("records"), strict=True):
+        kind = list(_BANDS)[band["kind"]]
+        top = starts["baseline"][place] * (1 - bend) + starts["candidate"][place] * bend
+        ax.fill_between(
+            x, top, top + band["n"], facecolor=_BANDS[kind], hatch=_OUTCOME_HATCHES[kind],
+            edgecolor="white", linewidth=0.4, alpha=0.85, gid=f"{kind} {band['n']}",
+        )  # fmt: skip
+        if band["n"] >= 0.045 * total:
+            ax.text(
+                0.03, starts["baseline"][place] + band["n"] / 2, str(band["n"]), va="center",
+                fontsize=sizes()["note"], bbox={"facecolor": "white", "edgecolor": "none",
+                "pad": 0.6, "alpha": 0.75},
+            )  # fmt: skip
+    for side, edge, align in (("baseline", -0.02, "right"), ("candidate", 1.02, "left")):
+        for place, own in bands.groupby(side):
+            middle = starts[side][own.index].min() + own["n"].sum() / 2
+            ax.text(
+                edge, middle, f"{BINS[int(place)]}: {own['n'].sum()}", ha=align, va="center",
+                fontsize=sizes()["note"],
+            )  # fmt: skip
+    told = rows["outcome"].astype("str").value_counts()
+    for kind, colour in _BANDS.items():
+        if kind in told:
+            label = f"{SIGNS[kind]} {kind.replace('_', ' ')} ({told[kind]})"
+            ax.fill_between(
+                [], [], facecolor=colour, hatch=_OUTCOME_HATCHES[kind], edgecolor="white",
+                label=label,
+            )  # fmt: skip
+    ax.set_yticks([])
+    ax.set_ylim(total + gap * (len(BINS) - 1) + 0.01, -0.01)
+    ax.set_xlim(-0.22, 1.22)
     ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
-    ax.set_ylabel("rank of the first hit")
-    ax.set_title(f"{len(rows)} queries, matched by {cmp.level.name.replace('_', ' ')}", fontsize=10)
-    legend(ax)
+    ax.set_ylabel("rank of the first hit: queries")
+    level = cmp.level.name.replace("_", " ")
+    ax.set_xlabel(f"a band's width is its number of queries (n = {len(rows)}, matched by {level})")
+    better, worse = int(told.get("win", 0)), int(told.reindex(["loss", "regression"]).sum())
+    title(ax, f"First hit in {cmp.candidate} against {cmp.baseline}: earlier {better}, later or"
+              f" lost {worse}")  # fmt: skip
+    quiet(ax, None)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    put_legend(ax, legend)
     return ax
+
+
+def _bin_of(places: pd.Series) -> pd.Series:
+    """Return the number of the bin that a rank falls into; no hit is the last."""
+    known = places.astype("float64")
+    found = np.searchsorted(_LAST_OF_BIN, known.fillna(0).to_numpy(), side="left")
+    return pd.Series(found, index=places.index).where(known.notna(), len(BINS) - 1)
 
 
 @lettered
@@ -100,6 +148,7 @@ def forest(
     baseline: str = "baseline",
     candidate: str = "candidate",
     *,
+    legend: str | bool | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the differences of two runs, metric by metric, with their verdicts.
@@ -118,6 +167,8 @@ def forest(
         values, else all of that scale.
     baseline, candidate
         What the runs are called.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
@@ -139,6 +190,7 @@ def forest(
             part["delta"], part["place"], xerr=errors, fmt=marker, color=colour,
             markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
             linewidth=1.4, label=f"{verdict} ({len(part)})",
+            clip_on=False,
         )  # fmt: skip
     margins = rows[rows["margin"].notna()] if "margin" in rows else rows.head(0)
     if len(margins):
@@ -157,18 +209,40 @@ def forest(
             markersize=11,
             color="#999999",
             label="detectable from",
+            clip_on=False,
         )
+    usual = int(rows["n"].mode().iloc[0])
     ax.set_yticks(
-        rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)]
+        rows["place"],
+        [_delta_label(*row, usual) for row in zip(rows["metric"], rows["n"], strict=True)],
     )
     if "is_primary" in rows:
         for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
             text.set_fontweight("bold" if is_primary else "normal")
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlabel(f"{candidate} − {baseline},\nwith paired 95 % interval (↓: lower is better)")
-    ax.grid(axis="x", alpha=0.3)
-    legend(ax)
+    lower = any(describe(name).better == "lower" for name in rows["metric"])
+    told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
+    ax.set_xlabel(
+        f"{candidate} − {baseline}, with paired 95 % interval"
+        f" ({told}{'; ↓: lower is better' if lower else ''})"
+    )
+    title(ax, f"{candidate} against {baseline}: {_finding(rows)}")
+    quiet(ax, "x")
+    put_legend(ax, legend)
     return ax
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    """Return the verdicts of the primary metrics, or of all where none is, in a few words."""
+    is_primary = rows["is_primary"].astype("bool") if "is_primary" in rows else rows["n"] < 0
+    deciding = rows[is_primary] if is_primary.any() else rows
+    told = deciding[deciding["verdict"].isin(list(_VERDICTS))]
+    if not len(told):
+        return "can't tell"
+    by_word = [
+        f"{', '.join(own['metric'])} {word}" for word, own in told.groupby("verdict", sort=False)
+    ]
+    return "; ".join(by_word) + "; else can't tell" * (len(told) < len(deciding))
 
 
 def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFrame:
@@ -201,8 +275,9 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
     return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
 
 
-def _delta_label(metric: str, n: int) -> str:
-    return wrapped(f"{metric}{' ↓' if describe(metric).better == 'lower' else ''} (n = {n})", 40)
+def _delta_label(metric: str, n: int, usual: int) -> str:
+    arrow = " ↓" if describe(metric).better == "lower" else ""
+    return wrapped(f"{metric}{arrow}{f' ({n})' if n != usual else ''}", 40)
 
 
 @lettered
@@ -233,19 +308,36 @@ def outcomes(
         hatch=[_OUTCOME_HATCHES.get(name, "") for name in names], edgecolor="white", height=0.75,
     )  # fmt: skip
     ax.bar_label(drawn, padding=3, fontsize=9)
-    ax.set_yticks(np.arange(len(names)), [wrapped(name.replace("_", " ")) for name in names])
+    sides = {"only_baseline": baseline, "only_candidate": candidate}
+    words = [f"only {sides[name]}" if sides.get(name) else name.replace("_", " ") for name in names]
+    signs = [f" {SIGNS[name]}" if name in OUTCOMES else "" for name in names]
+    ax.set_yticks(
+        np.arange(len(names)),
+        [wrapped(word) + sign for word, sign in zip(words, signs, strict=True)],
+    )
     ax.invert_yaxis()
     ax.margins(x=0.1)
     ax.set_xlabel(f"queries (n = {sum(counts.values())})")
     if baseline is not None and candidate is not None:
-        ax.set_title(f"{candidate} against {baseline}", fontsize=10)
-    legend(ax)
+        n_worse = counts.get("loss", 0) + counts.get("regression", 0)
+        title(
+            ax,
+            f"{candidate} against {baseline}: better in {counts.get('win', 0)} queries,"
+            f" worse in {n_worse}",
+        )
+    quiet(ax, "x")
     return ax
 
 
 @lettered
 def scatter(
-    scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None
+    scores: pd.DataFrame,
+    metric: str,
+    baseline: str,
+    candidate: str,
+    *,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one metric of every query in both runs; above the line the candidate is higher.
 
@@ -257,6 +349,8 @@ def scatter(
         From `rs.score` or `store.scores`; queries with a value in both runs are drawn.
     baseline, candidate
         Run ids.
+    legend
+        "right", "below", "inside" or False.
 
     Raises
     ------
@@ -287,14 +381,16 @@ def scatter(
     ax = new_axes(ax, width=5.8, height=4.6)
     side = np.sign(places["candidate"] - places["baseline"])
     side *= -1 if describe(metric).better == "lower" else 1
+    n_of = {}
     for value, word, colour, marker in (
         (1, "better", "#009E73", "^"),
         (0, "same", "#999999", "o"),
         (-1, "worse", "#D55E00", "v"),
     ):
         part = places[side == value]
-        label = f"{word} ({int(part['n'].sum())})"
-        ax.scatter(
+        n_of[word] = int(part["n"].sum())
+        label = f"{word} ({n_of[word]})"
+        drawn = ax.scatter(
             part["baseline"],
             part["candidate"],
             s=14 + 14 * part["n"],
@@ -305,18 +401,22 @@ def scatter(
             linewidth=0.6,
             label=label,
         )
+        unclipped(drawn)
     ends = [float(points.min().min()), float(points.max().max())]
     ends = [0.0, 1.0] if describe(metric).range == "0 to 1" else ends
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
-    ax.set_xlabel(wrapped(f"{names[0]} (baseline)", 50))
-    ax.set_ylabel(wrapped(f"{names[1]} (candidate)", 40))
-    ax.set_title(f"{metric} of {len(points)} queries (larger: more of them)", fontsize=10)
-    ax.margins(0.06)
-    ax.grid(alpha=0.3)
-    # Marks of a legend all of one size: their area means a count in the figure.
-    names_of = ax.legend(
-        loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9, scatterpoints=1
+    ax.set_xlabel(f"{names[0]}: {metric} (n = {len(points)}; larger marks: more queries)")
+    ax.set_ylabel(f"{names[1]}: {metric}")
+    title(
+        ax,
+        f"{names[1]} against {names[0]}: {metric} better in {n_of['better']} queries,"
+        f" worse in {n_of['worse']}",
     )
-    for mark in names_of.findobj(PathCollection):
-        mark.set_sizes([40])
+    ax.margins(0.06)
+    quiet(ax, "both")
+    put_legend(ax, legend)
+    # Marks of a legend all of one size: their area means a count in the figure.
+    if (names_of := ax.get_legend()) is not None:
+        for mark in names_of.findobj(PathCollection):
+            mark.set_sizes([40])
     return ax

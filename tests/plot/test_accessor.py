@@ -59,7 +59,7 @@ def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
 def test_completion_and_help_show_the_pictures(cmp):
     assert dir(cmp.plot) == sorted(["forest", "ranks", "outcomes", "scatter"])
     assert cmp.plot.scatter.__doc__ == rs.plot.scatter.__doc__
-    assert list(inspect.signature(cmp.plot.scatter).parameters) == ["metric", "ax"]
+    assert list(inspect.signature(cmp.plot.scatter).parameters) == ["metric", "legend", "ax"]
     assert ".plot.ranks(*, ax:" in repr(cmp.plot) and "every query's first hit" in repr(cmp.plot)
 
 

@@ -39,10 +39,12 @@ DELTAS = pd.DataFrame({
 def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
     ax = rs.plot.forest(DELTAS)
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "hit@5 (n = 50)",
-        "mrr@10 (n = 50)",
-        "false_refusal ↓ (n = 40)",
+        "hit@5",
+        "mrr@10",
+        "false_refusal ↓ (40)",
     ], "not the times"
+    assert "n = 50, else in brackets" in ax.get_xlabel()
+    assert ax.get_title(loc="center").endswith(": hit@5 better; else can't tell")
     points = {
         line.get_marker(): line.get_xdata().tolist()
         for line in ax.get_lines()
@@ -68,7 +70,9 @@ def test_pictures_of_two_runs_name_them():
     label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
     assert label.startswith("new − old,")
     counts = {"win": 1}
-    assert rs.plot.outcomes(counts, "old", "new").get_title() == "new against old"
+    assert rs.plot.outcomes(counts, "old", "new").get_title() == (
+        "new against old: better in 1 queries, worse in 0"
+    )
     table = pd.DataFrame({"right": [1]}, index=pd.Index(["right"], name="baseline"))
     ax = rs.plot.failure_transitions(table, "old", "new")
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("candidate: new", "baseline: old")
@@ -89,7 +93,7 @@ def test_a_forest_has_one_scale():
 
 def test_outcome_bars_are_the_counts(pair):
     ax = rs.plot.outcomes(compare_runs(*pair, "a", "b").counts)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["win", "loss"] and [
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["win ▲", "loss ▼"] and [
         bar.get_width() for bar in ax.patches
     ] == [2, 1]
     assert [text.get_text() for text in ax.texts] == [
@@ -97,7 +101,7 @@ def test_outcome_bars_are_the_counts(pair):
         "1",
     ] and ax.get_xlabel() == "queries (n = 3)"
     other = rs.plot.outcomes({"tie": 4, "win": 1})  # another harness's word
-    assert [label.get_text() for label in other.get_yticklabels()] == ["win", "tie"]
+    assert [label.get_text() for label in other.get_yticklabels()] == ["win ▲", "tie"]
 
 
 def test_a_scatter_has_every_query_once(pair):
@@ -111,8 +115,8 @@ def test_a_scatter_has_every_query_once(pair):
         "worse (1)": [[1, 0.5]],
     }
     assert (
-        ax.get_title() == "mrr@10 of 3 queries (larger: more of them)"
-        and ax.get_xlabel() == "a (baseline)"
+        ax.get_title() == "b against a: mrr@10 better in 2 queries, worse in 1"
+        and ax.get_xlabel() == "a: mrr@10 (n = 3; larger marks: more queries)"
     )
     lower = rs.plot.scatter(scores.assign(latency_ms=[1.0, 2, 3, 2, 2, 2]), "latency_ms", "a", "b")
     assert {part.get_label() for part in lower.collections} == {

@@ -126,14 +126,19 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
 
 def test_rank_change_draws_every_query_with_a_target(pair):
     ax = rs.plot.ranks(compare_runs(*pair, "a", "b"))
-    lines = sorted(
-        [line.get_ydata()[0], line.get_ydata()[1]]
-        for line in ax.get_lines()
-        if len(line.get_ydata())
-    )
-    assert lines == [[1, 2], [4, 1], [5, 1]]  # 5 is "miss"
-    assert ax.get_yticklabels()[-1].get_text() == "miss"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["win (2)", "loss (1)"]
+    # q1 falls from 1 to 2; q2 rises from 4 and q3 from a miss, both to 1
+    assert sorted(band.get_gid() for band in ax.collections if band.get_gid()) == [
+        "loss 1",
+        "win 1",
+        "win 1",
+    ]
+    told = [text.get_text() for text in ax.texts]
+    assert [text for text in told if ":" in text] == [
+        "1: 1", "4–5: 1", "miss: 1",  # a
+        "1: 2", "2–3: 1",  # b
+    ]  # fmt: skip
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["▲ win (2)", "▼ loss (1)"]
+    assert ax.get_title() == "First hit in b against a: earlier 2, later or lost 1"
 
 
 def test_trend_orders_runs_by_time(write_golden, write_run, tmp_path):

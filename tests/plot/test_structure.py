@@ -27,9 +27,6 @@ trend 8 beside
 trend 18 alone
 trend 18 beside
 trend by slices 18 alone
-forest 2 alone
-forest 2 beside
-scatter 2 beside
 failure_transitions 2 beside
 """
 
