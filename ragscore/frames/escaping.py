@@ -43,6 +43,11 @@ def html_text(text: object) -> str:
     return escape(visible(str(text)))
 
 
+def html_source(page: str) -> str:
+    """Return HTML of our own as the value of an attribute, such as the `srcdoc` of a frame."""
+    return escape(page)
+
+
 def html_lines(text: str) -> str:
     """Return a text for HTML with its line breaks kept."""
     return html_text(text).replace("\n", "<br>")

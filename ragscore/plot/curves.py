@@ -9,7 +9,7 @@ from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import nearest
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import MAX_BANDS, name_lines
+from ragscore.plot.runs import chosen_or_leading, name_lines
 from ragscore.plot.style import (
     MUTED,
     check_columns,
@@ -46,7 +46,8 @@ def metric_at_k(
 ) -> "Axes":
     """Draw a ranking metric over its cut-off k: a line per run.
 
-    Up to four runs have the 95 % intervals of their means as bands.
+    The first run has the 95 % interval of its means as a band. Beyond eight runs only it and the
+    three best at the last k are in colour.
 
     Parameters
     ----------
@@ -78,8 +79,10 @@ def metric_at_k(
             allowed=nearest(metric, labels, "the summary has"),
         )
     rows = rows.assign(k=rows["metric"].map(labels), name=rows["run_id"].astype("str"))
-    styles = run_styles(rows, highlight)
-    ax = new_axes(ax)
+    last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
+    styles = run_styles(rows, chosen_or_leading(highlight, rows, last_k["name"].tolist()))
+    first = next(run for run, style in styles.items() if not style.is_muted)
+    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
     ends = []
     for run, style in styles.items():
         own = rows[rows["name"].eq(run).to_numpy()].sort_values("k")
@@ -88,7 +91,7 @@ def metric_at_k(
             linewidth=style.width, markersize=style.size, label=wrapped(run),
         )  # fmt: skip
         unclipped(line)
-        if len(styles) <= MAX_BANDS and not style.is_muted:
+        if run == first:
             ax.fill_between(
                 own["k"], own["low"], own["high"], color=style.colour, alpha=0.12, linewidth=0
             )
@@ -99,8 +102,7 @@ def metric_at_k(
     told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
     ax.set_xlabel(f"k (n = {told} queries)")
     label = f"{name}@k{':' * bool(level)}{level}"
-    interval = ", with 95 % interval" if len(styles) <= MAX_BANDS else ""
-    ax.set_ylabel(f"mean {label}{interval}")
+    ax.set_ylabel(f"mean {label}; band: 95 % interval of {first}")
     title(ax, _highest_at(rows, name, level))
     unit_scale(ax, "0 to 1")
     name_lines(ax, ends, legend)

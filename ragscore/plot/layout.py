@@ -8,6 +8,7 @@ need. Everything here is measured, since names are of any length.
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 PLACES = ("right", "below", "inside")
 BELOW, END = "ragscore:below", "ragscore:end"  # marks what is moved once its size is known
 PAD = 4.0  # points between a picture and the edge of its place
+# text -> as it is wrapped, and as it was written
+_wrapped: "WeakKeyDictionary[Text, tuple[str, str]]" = WeakKeyDictionary()
 SMALLEST = 0.2  # share of its place that axes keep, whatever their labels need
 
 
@@ -193,16 +196,20 @@ def _wrap_texts(ax: "Axes") -> None:
 
 def _wrap_text(text: "Text", room: float, *, is_upright: bool = False) -> None:
     """Wrap a text that takes more pixels than there is room, line by line."""
-    said = text.get_text()
+    shown, said = _wrapped.get(text, ("", ""))
+    if text.get_text() != shown:
+        said = text.get_text()
+    text.set_text(said)  # else lines that were wrapped for less room would stay apart
     for _ in range(4):
         box = text.get_window_extent()
         taken = box.height if is_upright else box.width
         longest = max((len(line) for line in text.get_text().split("\n")), default=0)
         if taken <= room or longest < 12:
-            return
+            break
         letters = max(int(longest * room / taken), 10)
         lines = [wrap(line.replace("_", "_ "), letters) or [""] for line in said.split("\n")]
         text.set_text("\n".join("\n".join(one) for one in lines).replace("_ ", "_"))
+    _wrapped[text] = text.get_text(), said
 
 
 def _place_below(ax: "Axes") -> None:
@@ -229,8 +236,10 @@ def _place_below(ax: "Axes") -> None:
 
 def _in_columns(ax: "Axes", found: "Legend", room: float) -> "Legend":
     """Return the legend with the most columns that fit, at most four."""
-    handles: Any = found.legend_handles
     texts = [text.get_text() for text in found.get_texts()]
+    handles: Any = ax.get_legend_handles_labels()[0]
+    if len(handles) != len(texts):
+        handles = found.legend_handles  # of an error bar these lack the mark
     options: dict[str, Any] = {
         "loc": "upper center", "frameon": False, "fontsize": sizes()["note"],
         "columnspacing": 1.2, "borderaxespad": 0.0, "handlelength": 1.8,

@@ -106,7 +106,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
         for place, own in bands.groupby(side):
             middle = starts[side][own.index].min() + own["n"].sum() / 2
             ax.text(
-                edge, middle, f"{BINS[int(place)]}: {own['n'].sum()}", ha=align, va="center",
+                edge, middle, f"{BINS[int(str(place))]}: {own['n'].sum()}", ha=align, va="center",
                 fontsize=sizes()["note"],
             )  # fmt: skip
     told = rows["outcome"].astype("str").value_counts()
@@ -121,9 +121,11 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     ax.set_ylim(total + gap * (len(BINS) - 1) + 0.01, -0.01)
     ax.set_xlim(-0.22, 1.22)
     ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
-    ax.set_ylabel("rank of the first hit: queries")
     level = cmp.level.name.replace("_", " ")
-    ax.set_xlabel(f"a band's width is its number of queries (n = {len(rows)}, matched by {level})")
+    ax.set_xlabel(
+        f"rank of the first hit: number of queries (n = {len(rows)}, matched by {level});"
+        " a band's width is its number"
+    )
     better, worse = int(told.get("win", 0)), int(told.reindex(["loss", "regression"]).sum())
     title(ax, f"First hit in {cmp.candidate} against {cmp.baseline}: earlier {better}, later or"
               f" lost {worse}")  # fmt: skip

@@ -382,8 +382,8 @@ def scores_by_rank(
     """Draw the retrievers' own scores by rank.
 
     The line is the median of each rank, the band the middle half of the queries (up to four runs).
-    Kinds of scores (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so one kind is
-    drawn and names the axis.
+    Beyond eight runs the first four are in colour. Kinds of scores (`score_kind`: rrf, bm25,
+    cosine, ...) have no common scale, so one kind is drawn and names the axis.
 
     Parameters
     ----------
@@ -410,8 +410,9 @@ def scores_by_rank(
         "results.retriever_scores()",
     )
     rows, kind = _of_kind(rows, score_kind)
-    styles = run_styles(rows, highlight)
-    ax = new_axes(ax)
+    names = rows["run_id"].astype("str").unique().tolist()
+    styles = run_styles(rows, chosen_or_leading(highlight, rows, names))
+    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
     ends = []
     for run, style in styles.items():
         own = rows[(rows["run_id"].astype("str") == run).to_numpy()].sort_values("rank")
@@ -437,6 +438,16 @@ def scores_by_rank(
 
 
 MAX_BANDS = 4  # lines whose bands can be told apart
+
+
+def chosen_or_leading(
+    highlight: list[str] | str | None, rows: pd.DataFrame, leading: list[str]
+) -> list[str] | str | None:
+    """Return the runs in colour: those chosen; beyond eight the first run and three that lead."""
+    first = next(iter(run_styles(rows)))
+    if highlight is not None or rows["run_id"].nunique() <= MAX_RUNS:
+        return highlight
+    return [first, *[name for name in leading if name != first][:3]]
 
 
 def name_lines(

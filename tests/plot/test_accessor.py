@@ -60,7 +60,9 @@ def test_completion_and_help_show_the_pictures(cmp):
     assert dir(cmp.plot) == sorted(["forest", "ranks", "outcomes", "scatter"])
     assert cmp.plot.scatter.__doc__ == rs.plot.scatter.__doc__
     assert list(inspect.signature(cmp.plot.scatter).parameters) == ["metric", "legend", "ax"]
-    assert ".plot.ranks(*, ax:" in repr(cmp.plot) and "every query's first hit" in repr(cmp.plot)
+    assert ".plot.ranks(*, legend:" in repr(cmp.plot) and "every query's first hit" in repr(
+        cmp.plot
+    )
 
 
 def test_a_picture_that_is_not_there_names_the_nearest(cmp):

@@ -22,11 +22,6 @@ refusal_matrix 8 alone
 refusal_matrix 8 beside
 refusal_matrix 18 alone
 refusal_matrix 18 beside
-trend 2 beside
-trend 8 beside
-trend 18 alone
-trend 18 beside
-trend by slices 18 alone
 failure_transitions 2 beside
 """
 

@@ -5,10 +5,11 @@ import itertools
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 import ragscore as rs
-from ragscore.plot.layout import label_ends, legend, settle, spread, title
+from ragscore.plot.layout import _wrap_text, label_ends, legend, settle, spread, title
 from ragscore.plot.style import LINES, MUTED, PALETTE, in_order, own_styles, run_styles
 
 matplotlib.use("Agg")
@@ -234,3 +235,25 @@ def test_a_theme_lasts_for_a_block_or_for_the_session_and_leaves_rcparams_alone(
         rs.plot.theme("papre")
     with pytest.raises(rs.DataError, match="columns: found 3; 1 or 2"):
         rs.plot.theme("paper", columns=3)
+
+
+def test_a_legend_below_shows_line_and_mark_of_each_run():
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots()
+    ax.errorbar([1], [1], xerr=[[0.5], [0.5]], fmt="s", label="a")
+    legend(ax, "below")
+    settle([ax])
+    marks = [line.get_marker() for line in ax.get_legend().findobj(Line2D)]
+    assert "s" in marks
+
+
+def test_a_text_that_is_wrapped_again_has_no_line_ends_in_between():
+    import matplotlib.pyplot as plt
+
+    figure, _ = plt.subplots()
+    once, twice = (figure.text(0, 0, LONG) for _ in range(2))
+    for text, rooms in ((once, [150]), (twice, [260, 150])):
+        for room in rooms:
+            _wrap_text(text, room)
+    assert once.get_text() == twice.get_text() and "\n" in once.get_text()

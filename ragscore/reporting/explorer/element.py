@@ -12,11 +12,10 @@ import gzip
 import hashlib
 import json
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.escaping import html_text
+from ragscore.frames.escaping import html_source, html_text
 
 HEIGHT = 640  # pixels of the frame in a notebook
 
@@ -80,7 +79,7 @@ def element(
     name = token(packed + options)
     html = (
         f'<div class="rs-explorer" id="{name}" data-lm-suppress-shortcuts="true"'
-        f' data-options="{escape(options)}"><script type="text/plain">{packed}</script>'
+        f' data-options="{html_source(options)}"><script type="text/plain">{packed}</script>'
         f'<div class="rs-plain">{plain}</div></div>'
     )
     return Mounted(
@@ -112,7 +111,7 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
     return (
         f'<div class="rs-output"><iframe data-ragscore="{mounted.name}" title="{html_text(title)}"'
         ' sandbox="allow-scripts" allow="clipboard-write" style="width:100%;border:0;'
-        f'height:{HEIGHT}px;resize:vertical" srcdoc="{escape(page(title, mounted))}"></iframe>'
+        f'height:{HEIGHT}px;resize:vertical" srcdoc="{html_source(page(title, mounted))}"></iframe>'
         f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'
     )
 
