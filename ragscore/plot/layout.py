@@ -190,6 +190,9 @@ def _wrap_texts(ax: "Axes") -> None:
         _wrap_text(ax.title, right - begin - pad)
     else:
         _wrap_text(ax.title, 2 * min(middle - left, right - middle) - 2 * pad)
+    if slot and box.width < 0.6 * (right - left):  # beside long names: in the middle of the place
+        middle = (left + right) / 2
+        ax.xaxis.label.set_x((middle - box.x0) / box.width)
     _wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle) - 2 * pad)
     _wrap_text(ax.yaxis.label, 2 * min(half - bottom, top - half) - 2 * pad, is_upright=True)
 

@@ -170,9 +170,9 @@ def _interval_words(baseline: str | None, n_runs: int) -> str:
 def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
     """Return n once where all metrics have the same, else metric by metric."""
     counts = {name: n_text(rows, "metric", name) for name in metrics}
-    if len(set(counts.values())) == 1:
-        return f"n = {next(iter(counts.values()))}"
-    return "n = " + ", ".join(f"{n} ({name})" for name, n in counts.items())
+    ((usual, _),) = Counter(counts.values()).most_common(1)
+    others = [f"{n} for {name}" for name, n in counts.items() if n != usual]
+    return f"n = {usual}" + (f" ({', '.join(others)})" if others else "")
 
 
 def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
@@ -183,6 +183,10 @@ def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
         mean = rows["mean"].iloc[0]
         return f"{runs.iloc[0]}: {name}" + (f" {mean:.2f}" if len(metrics) == 1 else "")
     if baseline is not None and "verdict" in rows:
+        words = rows.loc[runs.ne(baseline).to_numpy(), "verdict"]
+        if runs.nunique() > 2 and words.nunique() == 1 and words.iloc[0] in ("better", "worse"):
+            where = metrics[0] if len(metrics) == 1 else f"all {len(metrics)} metrics"
+            return f"Every run is {words.iloc[0]} than {baseline} on {where}"
         parts = []
         for word in ("better", "worse", "higher", "lower"):
             own = rows[rows["verdict"].eq(word).to_numpy()]

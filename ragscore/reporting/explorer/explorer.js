@@ -123,6 +123,8 @@ const ragscoreExplorer = (() => {
       return !this.paired || CHANGED.includes(this.outcome(i)) || this.size(i) > 0;
     }
     note(i) { return this.queries.note?.[this.run]?.[i] ?? ""; }
+    /** The note without the targets that it names: they stand in a table of their own. */
+    brief(i) { return this.note(i).split(";", 1)[0]; }
     value(m, i, run = this.run) { return this.queries.metric?.[m]?.[run]?.[i] ?? null; }
     delta(m, i) {
       const [before, after] = [this.value(m, i, this.base), this.value(m, i)];
@@ -244,9 +246,10 @@ const ragscoreExplorer = (() => {
       onchange: () => choose(Number(runChoice.value)) },
     model.others.map((r) => el("option", { value: r }, data.runs[r].id)));
     const [verdict, ...more] = data.verdict ?? [];
+    const said = el("p", { class: "x-verdict" }, verdict ?? data.title ?? "");
     const frame = el("div", { class: "x-frame", "data-view": "list" },
       el("div", { class: "x-top" },
-        el("p", { class: "x-verdict" }, verdict ?? data.title ?? ""),
+        said,
         more.length > 0 && el("details", { class: "x-more" },
           el("summary", {}, many(more.length, "more line")), more.map((text) => el("p", {}, text))),
         el("div", { class: "x-row" }, chips, runChoice && el("label", { class: "x-runs" },
@@ -547,7 +550,7 @@ const ragscoreExplorer = (() => {
       }
       if (ui.metric < 0) {
         const how = model.size(i);
-        return line(model.note(i), 60) || (how ? how.toFixed(2) : "");
+        return line(model.brief(i).replace(/^rank /, ""), 60) || (how > 0.005 ? how.toFixed(2) : "");
       }
       const delta = model.delta(ui.metric, i);
       const sense = model.sense(ui.metric, delta);
@@ -667,8 +670,15 @@ const ragscoreExplorer = (() => {
       if (runChoice) runChoice.value = String(run);
       ui.hit = null;
       quiet.none = model.judged && !anyChanged();
+      headlineOfRun();
       refilter();
       ask(true);
+    }
+    /** Of several runs the verdict of the chosen one stands on top. */
+    function headlineOfRun() {
+      const own = (data.verdict ?? []).find((text) =>
+        text.startsWith(`${data.runs[model.run]?.id} against `));
+      said.textContent = visible(own ?? verdict ?? data.title ?? "");
     }
     /** The worst regression, else the largest loss, else what stands first. */
     function worst() {
@@ -710,7 +720,8 @@ const ragscoreExplorer = (() => {
         el("div", { class: "x-title" }, el("h3", {}, whole(queries.id[i])),
           outcome && el("span", { class: `x-badge x-tone-${TONES[outcome] ?? "none"}` },
             `${GLYPHS[outcome]} ${outcome}`),
-          model.note(i) && el("span", {}, model.note(i))),
+          model.note(i) && el("span", {}, model.targets(i).length ? model.brief(i)
+            : model.note(i))),
         el("p", { class: "x-text" }, queries.text[i] || "(no text)"),
         facts(i), measures(i), targetTable(i),
         kept ? hitsPart(i) : el("section", {}, el("p", {},
@@ -1110,6 +1121,10 @@ const ragscoreExplorer = (() => {
       if (ui.open >= 0) parts.push(`query=${python(queries.id[ui.open])}`);
       if (wanted()) parts.push(`outcome=[${wanted().map(python).join(", ")}]`);
       if (ui.search) parts.push(`search=${python(ui.search)}`);
+      if (code === "ev") { // the baseline first, then the run that is to be open
+        const order_ = [...new Set([...sides(), ...model.others])];
+        parts.push(`runs=[${order_.map((r) => python(data.runs[r].id)).join(", ")}]`);
+      }
       return `${code}.explore(${parts.join(", ")})`;
     }
     function address() {
@@ -1201,6 +1216,7 @@ const ragscoreExplorer = (() => {
       if (model.others.includes(run)) {
         model.run = run;
         if (runChoice) runChoice.value = String(run);
+        headlineOfRun();
       }
       quiet.none = model.paired && !anyChanged();
       refilter();
