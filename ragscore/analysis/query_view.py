@@ -13,21 +13,21 @@ import pandas as pd
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.frames.escaping import html_lines, html_text, visible
+from ragscore.frames.escaping import html_lines, html_text
+from ragscore.frames.tables import Display, Table, breakable, wide
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
 
-ROW = 24  # pixels of one hit in the drawing
+LINE = 24  # pixels of a line of one hit in the drawing
+LETTERS = 26  # that a line of the narrowest list holds
 GAP = 56  # and of the space in which moves are drawn
 MAX_CHARS = 600  # of a text that is shown
 STROKES = {"up": ("#009e73", ""), "down": ("#d55e00", "6 3"), "same": ("#999999", "")}
-TAIL = 18  # last characters of an id, which are shown however narrow its list is
-HIT_STYLE = f"height:{ROW}px;line-height:{ROW}px;white-space:pre;overflow:hidden;display:flex"
 
 
 @dataclass(frozen=True, repr=False)
-class QueryView(JsonResult):
+class QueryView(JsonResult, Display):
     """One query as several runs answered it.
 
     Attributes
@@ -63,23 +63,28 @@ class QueryView(JsonResult):
 
         A `*` marks a hit that met a target.
         """
+        return repr(self)
+
+    def _parts(self) -> list[str | Table]:
         columns = {run_id: self._labels(run_id) for run_id in self.run_ids}
         lists = pd.DataFrame(
             {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
         ).fillna("")
-        lists.index = pd.RangeIndex(1, len(lists) + 1, name="rank")
-        parts = [f"{self.query_id}: {self.query}", lists.to_string(), self._expected_text()]
-        parts += [
+        lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
+        answers = [
             f"{row['run_id']}: {_answer_text(row)}" for row in self.answers.to_dict("records")
         ]
-        return visible("\n\n".join(parts))
+        title = f"{self.query_id}: {self.query}"
+        return [title, self._expected_text(), Table(lists, verdicts=()), *answers]
 
     def to_html(self) -> str:
         """Return the same as HTML: no scripts, nothing loaded, every text escaped."""
-        lists = ""
+        # ids are whole: every hit is as high as the longest id needs in a narrow list
+        longest = max((wide(str(name)) for name in self.hits["id"]), default=0)
+        row, lists = LINE * max(1, -(-longest // LETTERS)), ""
         for place, run_id in enumerate(self.run_ids):
-            lists += self._moves(self.run_ids[place - 1], run_id) if place else ""
-            lists += self._list(run_id)
+            lists += self._moves(self.run_ids[place - 1], run_id, row) if place else ""
+            lists += self._list(run_id, row)
         answers = "".join(
             f"<p><b>{html_text(str(row['run_id']))}</b>: {html_lines(_answer_text(row))}</p>"
             for row in self.answers.to_dict("records")
@@ -93,9 +98,6 @@ class QueryView(JsonResult):
 
     def _repr_html_(self) -> str:
         return self.to_html()
-
-    def __repr__(self) -> str:
-        return self.to_text()
 
     def _expected_text(self) -> str:
         if self.should_refuse:
@@ -126,17 +128,17 @@ class QueryView(JsonResult):
             labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{move}"
         return labels
 
-    def _list(self, run_id: str) -> str:
+    def _list(self, run_id: str, row: int) -> str:
         rows = self._hits_of(run_id).to_dict("records")
-        hits = "".join(_hit_html(row, run_id == self.run_ids[0]) for row in rows)
+        hits = "".join(_hit_html(one, run_id == self.run_ids[0], row) for one in rows)
         hits = hits or '<div style="color:#666">no hits</div>'
         return (
             '<div style="flex:1 1 0;min-width:260px">'
-            f'<div style="height:{ROW}px"><b>{html_text(run_id)}</b></div>'
+            f'<div style="height:{LINE}px"><b>{html_text(run_id)}</b></div>'
             f"{hits}</div>"
         )
 
-    def _moves(self, before: str, after: str) -> str:
+    def _moves(self, before: str, after: str, row: int) -> str:
         """Return lines from each hit's place in one list to its place in the next.
 
         Solid up, dashed down, grey where it stayed.
@@ -149,12 +151,12 @@ class QueryView(JsonResult):
             rows["rank"], rows["rank_before"], rows["target"], strict=True
         ):
             colour, dash = STROKES["same" if rank == old else "up" if rank < old else "down"]
-            start, end = (ROW * (place + 0.5) for place in (old, rank))  # below a header of one row
+            start, end = (LINE + row * (place - 0.5) for place in (old, rank))  # below the header
             lines += (
                 f'<line x1="2" y1="{start:g}" x2="{GAP - 2}" y2="{end:g}" stroke="{colour}"'
                 f' stroke-width="{3 if target else 1.2}" stroke-dasharray="{dash}"/>'
             )
-        return f'<svg width="{GAP}" height="{ROW * (depth + 1)}" style="flex:none">{lines}</svg>'
+        return f'<svg width="{GAP}" height="{LINE + row * depth}" style="flex:none">{lines}</svg>'
 
     def _hits_of(self, run_id: str) -> pd.DataFrame:
         return self.hits[(self.hits["run_id"] == run_id).to_numpy()]
@@ -301,18 +303,13 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
-    """Return one hit on one line; its whole id and text are the tooltip.
-
-    A long id is cut in the middle: ids of one list often begin alike.
-    """
+def _hit_html(row: dict[Any, Any], is_first: bool, height: int) -> str:
+    """Return one hit with its whole id; its text is the tooltip."""
     name = str(row["id"])
-    cut = max(0, len(name) - TAIL)
     weight = "bold" if row["target"] else "normal"
     mark = (
-        f'<span style="min-width:{min(cut, 2)}em;overflow:hidden;text-overflow:ellipsis;'
-        f'font-weight:{weight}">{html_text(name[:cut])}</span>'
-        f'<span style="flex:none;font-weight:{weight}">{html_text(name[cut:])}</span>'
+        '<span style="min-width:0;white-space:pre-wrap;overflow-wrap:anywhere;'
+        f'font-weight:{weight}">{breakable(name)}</span>'
     )
     move = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
     number, text = row.get("score"), row.get("text")
@@ -322,7 +319,8 @@ def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
     tip = f"{name}{met} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
     background = ";background:rgba(0,158,115,.18)" if row["target"] else ""
     return (
-        f'<div style="{HIT_STYLE}{background}" title="{html_text(tip)}">'
+        f'<div style="display:flex;height:{height}px;line-height:{LINE}px;white-space:pre'
+        f'{background}" title="{html_text(tip)}">'
         f'<span style="flex:none">{row["rank"]}. {"✔ " if row["target"] else ""}</span>{mark}'
         f'<span style="flex:none">{move}{score}</span></div>'
     )

@@ -103,7 +103,7 @@ class Table:
             is_number[0] = False  # the key of the rows: an id may look like a number
         head = "".join(
             f'<th scope="col" aria-sort="none"{_class("n" * right)}>'
-            f'<button type="button">{_breakable(name)}</button></th>'
+            f'<button type="button">{breakable(name)}</button></th>'
             for name, right in zip(names, is_number, strict=True)
         )
         rows = "\n".join(
@@ -197,12 +197,12 @@ class Table:
         tint = TINTS.get(found["word"], "") if found else ""
         if len(text) > LONG:
             inner = (
-                f'<details title="{html_text(text[:300])}"><summary>{_breakable(text)}</summary>'
+                f'<details title="{html_text(text[:300])}"><summary>{breakable(text)}</summary>'
                 "</details>"
             )
             return f"<td>{inner}</td>"
         kind = f"rs-{tint}" if tint else "s" if len(text) <= SHORT else ""
-        return f"<td{_class(kind)}>{_breakable(text)}</td>"
+        return f"<td{_class(kind)}>{breakable(text)}</td>"
 
 
 class Display(ABC):
@@ -347,7 +347,7 @@ def _is_numbers(texts: list[str]) -> bool:
     return bool(known) and all(_NUMBERS.fullmatch(text) for text in known)
 
 
-def _breakable(text: str) -> str:
+def breakable(text: str) -> str:
     """Return a text for HTML that may break after the joints of an id, which is never cut."""
     if len(text) <= _NARROW:
         return html_text(text)
@@ -363,7 +363,7 @@ def _label(label: str) -> str:
     return re.sub(r"[^\w:.+/-]", "-", label, flags=re.ASCII)
 
 
-def _wide(text: str) -> int:
+def wide(text: str) -> int:
     """Return the number of columns that a text takes in a terminal."""
     if text.isascii():
         return len(text)
@@ -378,26 +378,26 @@ def _widths(
 ) -> list[int]:
     """Return the width of each column; texts give way, the widest first, headings too."""
     widths = [
-        max((_wide(line) for text in (name, *cells) for line in text.split("\n")), default=0)
+        max((wide(line) for text in (name, *cells) for line in text.split("\n")), default=0)
         for name, cells in zip(names, columns, strict=True)
     ]
     # no column is narrower than its longest word, or its numbers
     least = [
         max(
-            max((_wide(word) for word in name.split()), default=1),
+            max((wide(word) for word in name.split()), default=1),
             max(
                 (
-                    _wide(text) if right else max(map(_wide, text.split()), default=1)
+                    wide(text) if right else max(map(wide, text.split()), default=1)
                     for text in cells
                 ),
                 default=1,
             ),
-            min(NARROW, wide) * (not right),
+            min(NARROW, own) * (not right),
         )
-        for name, cells, wide, right in zip(names, columns, widths, is_number, strict=True)
+        for name, cells, own, right in zip(names, columns, widths, is_number, strict=True)
     ]
     while sum(widths) + 2 * (len(widths) - 1) > width:
-        spare = [wide - few for wide, few in zip(widths, least, strict=True)]
+        spare = [own - few for own, few in zip(widths, least, strict=True)]
         if max(spare, default=0) <= 0:
             break
         place = max(range(len(widths)), key=lambda at: (spare[at] > 0) * widths[at])
@@ -410,19 +410,19 @@ def _text_rows(
 ) -> list[str]:
     lines = []
     for row in rows:
-        cells = [_wrapped(text, wide, most) for text, wide in zip(row, widths, strict=True)]
+        cells = [_wrapped(text, own, most) for text, own in zip(row, widths, strict=True)]
         for at in range(max(map(len, cells), default=0)):
             parts = []
-            for cell, wide, right in zip(cells, widths, is_number, strict=True):
+            for cell, own, right in zip(cells, widths, is_number, strict=True):
                 text = cell[at] if at < len(cell) else ""
-                space = " " * (wide - _wide(text))
+                space = " " * (own - wide(text))
                 parts.append(space + text if right else text + space)
             lines.append("  ".join(parts).rstrip())
     return lines
 
 
 def _wrapped(text: str, width: int, most: int) -> list[str]:
-    if _wide(text) <= width and "\n" not in text:
+    if wide(text) <= width and "\n" not in text:
         return [text]
     words = " ".join(text.split())
     lines = wrap(words, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
-from ragscore.frames.escaping import html_frame, visible
+from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_json
 from ragscore.judging.reliability import (
     JudgedValues,
@@ -47,8 +47,8 @@ Clusters = Callable[[pd.Series], Groups | None]
 """Query ids -> the cluster of each, None if each stands alone."""
 
 
-@dataclass(frozen=True)
-class JudgeAudit:
+@dataclass(frozen=True, repr=False)
+class JudgeAudit(Display):
     """The audit of the judges of some runs.
 
     Attributes
@@ -72,14 +72,8 @@ class JudgeAudit:
 
     table: pd.DataFrame
 
-    def __repr__(self) -> str:
-        numbers = self.table[["value", "low", "high"]].map(
-            lambda value: "" if math.isnan(value) else f"{value:.3g}"
-        )
-        return visible(self.table.assign(**numbers).to_string(index=False))
-
-    def _repr_html_(self) -> str:
-        return html_frame(self.table)
+    def _parts(self) -> list[str | Table]:
+        return ["Judges against people", Table(self.table)]
 
     def write(self, folder: str | Path) -> Path:
         """Write `judge_audit.json` into a run's folder and return its path."""

@@ -251,7 +251,7 @@ def corrected_comparison(
     """
     golden, scores = cmp.evaluated
     names = [cmp.baseline, cmp.candidate]
-    check_type(labels, pd.DataFrame, "labels", "people's values, one row per query and run")
+    check_type(labels, pd.DataFrame, "labels", "a frame with query_id, run_id and value")
     needed = ["query_id", "run_id", "value", *([] if metric else ["criterion"])]
     if missing := [name for name in needed if name not in labels]:
         raise DataError(

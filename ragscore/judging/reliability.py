@@ -15,7 +15,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import check_choice, warn
-from ragscore.frames.escaping import html_frame, html_text, json_text, visible
+from ragscore.frames.escaping import json_text
+from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
@@ -41,8 +42,8 @@ JudgedValues = Judged | Results | pd.DataFrame
 """Values by judges, or by people as a frame with query_id, criterion, value and maybe run_id."""
 
 
-@dataclass(frozen=True)
-class JudgeAgreement:
+@dataclass(frozen=True, repr=False)
+class JudgeAgreement(Display):
     """Agreement of two judges, a and b, on the same answers.
 
     Attributes
@@ -65,16 +66,13 @@ class JudgeAgreement:
     table: pd.DataFrame
     pairs: pd.DataFrame
 
-    def __repr__(self) -> str:
+    def _parts(self) -> list[str | Table]:
         rows = [
             f"{row['criterion']} {row['disagreement']:.0%} of {row['n']}"
             + ("" if row["n_clusters"] == row["n"] else f" in {row['n_clusters']} clusters")
             for row in self.table.to_dict("records")
         ]
-        return visible(f"JudgeAgreement: disagreement {', '.join(rows)}")
-
-    def _repr_html_(self) -> str:
-        return f"<p>{html_text(repr(self))}</p>{html_frame(self.table)}"
+        return [f"JudgeAgreement: disagreement {', '.join(rows)}", Table(self.table)]
 
     def to_json(self) -> str:
         """Both frames as JSON, NaN as null."""

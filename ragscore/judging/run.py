@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.result_forms import SHOWN_ROWS
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
 from ragscore.frames.errors import check_choice, plural, warn
-from ragscore.frames.escaping import html_frame, html_text
+from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Verb
 from ragscore.io.output import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
@@ -49,7 +50,7 @@ def _empty_log() -> pd.DataFrame:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Judged:
+class Judged(Display):
     """Results with their judgments, and the judge log.
 
     `rs.judge` makes it; `rs.judging.Judged(results)` holds judgments that were loaded.
@@ -147,17 +148,16 @@ class Judged:
             folders.append(folder)
         return folders
 
-    def __repr__(self) -> str:
+    def _parts(self) -> list[str | Table]:
         n = self.ledger["state"].value_counts()
         states = ", ".join(f"{n[state]} {state}" for state in STATES if state in n)
         cost = self.ledger["cost_usd"].sum(skipna=False)
-        return (
-            f"Judged: {len(self.ledger)} judgments ({states}); cost"
+        title = (
+            f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<p>{html_text(repr(self))}</p>{html_frame(self.counts())}"
+        counts = self.counts()
+        return [title, Table(counts, limit=SHOWN_ROWS, way=".counts()")]
 
 
 def load_ledger(folder: str | Path) -> pd.DataFrame:

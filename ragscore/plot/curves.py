@@ -17,6 +17,7 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     new_axes,
+    percent,
     plain_style,
     rows_of,
     run_styles,
@@ -235,7 +236,8 @@ def _risk_at_half(rows: pd.DataFrame) -> str:
         return "Risk of wrong answers over coverage"
     run = min(found, key=lambda name: found[name][1])
     whole, half_risk = found[run]
-    return f"Refusing half of the queries takes {run}'s risk from {whole:.0%} to {half_risk:.0%}"
+    change = f"from {percent(whole)} to {percent(half_risk)}"
+    return f"Refusing half of the queries takes {run}'s risk {change}"
 
 
 @lettered

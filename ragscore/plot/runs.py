@@ -13,7 +13,7 @@ from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.analysis.slices import compare_slices
 from ragscore.frames.data import DataError, Golden, Results, run_names
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import nearest, plural
 from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     MAX_RUNS,
@@ -28,6 +28,7 @@ from ragscore.plot.style import (
     n_text,
     new_axes,
     new_figure,
+    percent,
     quiet,
     rows_of,
     run_styles,
@@ -593,7 +594,7 @@ def _separation(rows: pd.DataFrame, kind: str) -> str:
     known = rows.loc[rows["above"].notna().to_numpy(), "above"]
     if not len(known):
         return f"{kind} scores of hits"
-    low, high = f"{known.min():.0%}", f"{known.max():.0%}"
+    low, high = percent(known.min()), percent(known.max())
     share = low if low == high else f"{low} to {high}"
     return f"A relevant hit has the higher {kind} score in {share} of pairs"
 
@@ -623,5 +624,5 @@ def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, 
 
 
 def _label(run: str, relevance: str, n_hits: int, above: float) -> str:
-    told = "" if np.isnan(above) else f", {above:.0%} below a relevant one"
-    return f"{wrapped(str(run), 40)}: {relevance}\n{n_hits} hits{told}"
+    told = "" if np.isnan(above) else f", {percent(above)} below a relevant one"
+    return f"{wrapped(str(run), 40)}: {relevance}\n{plural(n_hits, 'hit')}{told}"

@@ -200,6 +200,11 @@ def unit_scale(ax: "Axes", scale: str) -> None:
     quiet(ax, "y")
 
 
+def percent(share: float) -> str:
+    """Return a share as text: .5 -> 50 %."""
+    return f"{100 * share:.0f}\u00a0%"
+
+
 def error_lengths(rows: pd.DataFrame) -> Any:
     """Return the lengths of error bars below and above the mean; 0 without an interval."""
     lengths = np.vstack([rows["mean"] - rows["low"], rows["high"] - rows["mean"]]).astype("float64")

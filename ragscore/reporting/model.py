@@ -9,8 +9,8 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.frames.escaping import visible
 from ragscore.frames.render import dump, reload
+from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_text
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
@@ -20,11 +20,12 @@ from ragscore.reporting.summary import summary_of
 from ragscore.scoring.profiles import Profile
 
 # where no script runs
+SHOWN_COMPARISONS = 5  # in a notebook's form
 PLAIN = "<p>Single queries are shown by a script. The sections below need none.</p>"
 
 
-@dataclass(frozen=True)
-class Report(ReportFrames):
+@dataclass(frozen=True, repr=False)
+class Report(Display, ReportFrames):
     """The content of a page as frames; equal frames give equal pages, to the byte.
 
     Attributes
@@ -148,9 +149,14 @@ class Report(ReportFrames):
             )
         return write_text(file, forms[file.suffix.lower()]())
 
-    def __repr__(self) -> str:
-        return visible(
-            f"Report: {self.title} ({plural(len(self.runs), 'run')},"
-            f" {plural(len(self.comparisons), 'comparison')});"
-            " .write('report.html')"
-        )
+    def _parts(self) -> list[str | Table]:
+        lines = [
+            f"{one.candidate} against {one.baseline}: {one.overall}"
+            for one in self.comparisons[:SHOWN_COMPARISONS]
+        ]
+        more = len(self.comparisons) - len(lines)
+        lines += [f"{plural(more, 'more comparison')}: .comparisons"] if more > 0 else []
+        lines += [gate.headline() for gate in self.gates]
+        holds = f"{plural(len(self.runs), 'run')}, {plural(len(self.comparisons), 'comparison')}"
+        way = ".write('report.html') writes the page; .md and .json, too"
+        return [f"Report: {self.title} ({holds})", *lines, way]

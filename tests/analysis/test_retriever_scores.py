@@ -155,8 +155,8 @@ def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two)
     ax = rs.plot.score_distribution(table, score_kind="cosine")
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert (
-        labels[0] == "a: relevant\n(n = 2)"
-        and "a: unjudged\n(n = 2; below a relevant one: 75 %)" in labels
+        labels[0] == "a: relevant\n2 hits"
+        and "a: unjudged\n2 hits, 75\u00a0% below a relevant one" in labels
     )
     assert ax.get_xlabel().startswith("cosine") and len(ax.patches) == 5
     hatches = [box.get_hatch() for box in ax.patches]
@@ -168,8 +168,8 @@ def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
     first, second = rs.plot.score_distribution(score_distribution(*two), figure=figure).figure.axes
     assert figure.axes == [first, second]
     assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == (
-        "cosine",
-        "bm25",
+        "cosine score",
+        "bm25 score",
     )
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
     with pytest.raises(rs.DataError, match=r"ev.retriever_scores\(\)"):

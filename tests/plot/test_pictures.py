@@ -248,7 +248,9 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     assert unstable.get_xydata().tolist() == [[0.25, 0], [0.5, 0.2]], "five answers, in grey"
     assert unstable.get_color() == MUTED
     assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
-    assert ax.get_title() == "Refusing half of the queries takes a's risk from 40% to 20%"
+    assert (
+        ax.get_title() == "Refusing half of the queries takes a's risk from 40\u00a0% to 20\u00a0%"
+    )
     with pytest.raises(rs.DataError, match="nothing is answered at any threshold"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 

@@ -60,6 +60,7 @@ from ragscore.scoring.value_states import chosen_columns, label_of, metric_colum
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
+READ_FIRST = ["metric", "baseline", "candidate", "delta", "low", "high", "p_adjusted", "verdict"]
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
 """Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
 
@@ -497,4 +498,15 @@ def _deltas(
     )
     p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
     p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
-    return table, count_flips(moves, p_of, groups)
+    return _read_first(table), count_flips(moves, p_of, groups)
+
+
+def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:
+    """Return the primary metrics first, those without values last; what is read first on the left.
+
+    The order within each part stays.
+    """
+    place = np.where(deltas["n"] == 0, 2, np.where(deltas["is_primary"], 0, 1))
+    rows = deltas.iloc[np.argsort(place, kind="stable")]
+    others = [name for name in rows if name not in READ_FIRST]
+    return rows[[*READ_FIRST, *others]].reset_index(drop=True)

@@ -1,0 +1,126 @@
+"""Every object that an analysis returns can be read in a notebook, a terminal and a paper."""
+
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+
+import pytest
+from conftest import hit, record
+
+import ragscore as rs
+from ragscore.frames.tables import Display
+
+LAYERS = ("analysis", "golden", "judging", "reporting")
+# parts of a computation, what a judge is and answers, and what shows itself: no results to be read
+OTHERS = {
+    "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
+    "Measured", "Mounted", "NeedleSet", "Reference", "Reply", "Results", "Span", "Together",
+    "Verdict",
+}  # fmt: skip
+
+
+def returned() -> dict[str, type]:
+    """Classes of the package that its public functions return, by name."""
+    found = {}
+    for listed in pkgutil.walk_packages(rs.__path__, "ragscore."):
+        if listed.name.split(".")[1] not in LAYERS:
+            continue
+        module = import_module(listed.name)
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("_") or function.__module__ != listed.name:
+                continue
+            kind = function.__annotations__.get("return")
+            if inspect.isclass(kind) and kind.__module__.split(".")[0] == "ragscore":
+                found[kind.__name__] = kind
+    return found
+
+
+RESULTS = {name: kind for name, kind in returned().items() if name not in OTHERS}
+
+
+def test_the_results_are_found():
+    assert {"Comparison", "Gate", "Leaderboard", "QueryView", "Report", "ScoreDiff"} <= set(RESULTS)
+
+
+@pytest.mark.parametrize("kind", RESULTS.values(), ids=RESULTS)
+def test_a_result_has_every_form(kind):
+    assert issubclass(kind, Display) and not inspect.isabstract(kind)
+    # a dataclass writes a repr of its own unless it is told not to
+    assert kind.__repr__ is Display.__repr__
+    for name in ("_repr_html_", "to_markdown", "to_latex"):
+        assert callable(getattr(kind, name))
+
+
+@pytest.fixture
+def evaluation(write_golden, write_run):
+    golden = write_golden(
+        [{"id": f"q_{n}", "query": "50 % & $1 {x}?", "expected_doc_ids": ["d_1"]} for n in range(3)]
+    )
+    first = [record(f"q_{n}", [hit("c_1", "d_1", 1)]) for n in range(3)]
+    second = [record("q_0", []), *first[1:]]
+    results = rs.load_results([write_run("a_1", first), write_run("b#2", second)])
+    return rs.evaluate(results, rs.load_golden(golden))
+
+
+FOUND = {
+    "evaluation": lambda ev: ev,
+    "comparison": lambda ev: ev.compare("a_1", "b#2"),
+    "gate": lambda ev: ev.compare("a_1", "b#2").gate({"mrr@10": 0.01}),
+    "leaderboard": lambda ev: ev.leaderboard(["mrr@10", "hit@5"], baseline="a_1"),
+    "coverage": lambda ev: ev.coverage(),
+    "query": lambda ev: ev.query("q_0"),
+    "report": lambda ev: ev.report(),
+}
+
+
+@pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
+def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
+    text = make(evaluation).to_latex(caption="Runs & others", label="tab:runs")
+    for name in ("table", "tabular"):
+        assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}")
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    bare = re.sub(r"\\[\\{}$&#_%]|\\label\{[^}]*\}", "", code)
+    assert bare.count("{") == bare.count("}") and "#" not in bare and "_" not in bare
+    for line in code.splitlines():
+        if line.endswith("\\\\"):
+            columns = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", code)
+            assert len(re.split(r"(?<!\\)&", line)) in {len(one) for one in columns}
+
+
+@pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
+def test_a_result_begins_with_its_title_in_every_form(evaluation, make):
+    found = make(evaluation)
+    title = str(found._parts()[0])
+    assert repr(found).startswith(title)
+    assert "<table" not in found._repr_html_().partition("<b>")[0]
+
+
+def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation):
+    cmp = evaluation.compare("a_1", "b#2")
+    table, note = cmp.shown()
+    assert table.shape[1] == 10
+    known = cmp.deltas["n"] > 0
+    shown = table["metric"].str.removesuffix(" (p50)").tolist()
+    left = re.search(r"Not moved \((\d+)\)", note)
+    assert len(shown) + int(left[1]) == known.sum()
+    empty = re.search(r"No values \((\d+)\)", note)
+    assert int(empty[1]) == (~known).sum()
+
+
+def test_deltas_begin_with_what_decides_and_end_with_what_has_no_value(evaluation):
+    deltas = evaluation.compare("a_1", "b#2").deltas
+    place = (deltas["n"] == 0) * 2 + (~deltas["is_primary"] & (deltas["n"] > 0))
+    assert place.is_monotonic_increasing
+    assert deltas.columns[:4].tolist() == ["metric", "baseline", "candidate", "delta"]
+
+
+def test_a_gate_says_first_and_in_words_that_it_failed(evaluation):
+    found = evaluation.compare("a_1", "b#2").gate({"mrr@10": 0.01})
+    assert repr(found).startswith("✗ Gate failed by mrr@10")
+    assert '<p class="rs-bad"><b>✗ Gate failed by mrr@10' in found._repr_html_()
+
+
+def test_labels_that_are_no_frame_are_refused(evaluation):
+    with pytest.raises(rs.DataError, match="labels"):
+        evaluation.compare("a_1", "b#2").corrected(None, random=True)
