@@ -202,6 +202,10 @@ def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp
             shown(browser, six, tmp_path, width, scheme=scheme)
             assert browser.run("document.documentElement.scrollWidth") <= width
             assert rows(browser)
+            assert browser.run(
+                "[...document.querySelectorAll('.x-hit > button')].every(one =>"
+                " one.getBoundingClientRect().right <= one.parentNode.getBoundingClientRect().right)"
+            ), "moves and scores stand within their hit"
             back = browser.run("getComputedStyle(document.querySelector('.rs-explorer'))"
                                ".backgroundColor")  # fmt: skip
             assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")

@@ -550,7 +550,7 @@ const ragscoreExplorer = (() => {
       }
       if (ui.metric < 0) {
         const how = model.size(i);
-        return line(model.brief(i).replace(/^rank /, ""), 60) || (how > 0.005 ? how.toFixed(2) : "");
+        return line(model.brief(i).replace(/\brank /g, ""), 60) || (how > 0.005 ? how.toFixed(2) : "");
       }
       const delta = model.delta(ui.metric, i);
       const sense = model.sense(ui.metric, delta);
