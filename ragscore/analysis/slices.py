@@ -17,6 +17,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
@@ -129,6 +130,8 @@ class SliceComparison(TableResult):
     overall: pd.DataFrame
     reversals: pd.DataFrame
     n_changed: int = 0
+
+    plot = Accessor("ragscore.plot.accessor:SLICES")
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text.

@@ -6,7 +6,7 @@ frames are from draw themselves, too: `cmp.plot()`, `ev.plot.summary()`.
 
 from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
-from ragscore.plot.pairs import forest, outcomes, ranks, scatter
+from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import score_distribution, scores_by_rank, slices, summary
 from ragscore.plot.style import PALETTE
 from ragscore.plot.theme import theme
@@ -15,7 +15,7 @@ from ragscore.plot.trends import trend
 __all__ = [
     "PALETTE", "theme",
     "summary", "slices", "heatmap", "trend",
-    "ranks", "outcomes", "forest", "scatter",
+    "ranks", "outcomes", "forest", "scatter", "slice_deltas",
     "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",
     "refusal_matrix", "failure_transitions", "risk_coverage",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragscore.frames.errors import nearest
 from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
-from ragscore.plot.pairs import forest, outcomes, ranks, scatter
+from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import scores_by_rank, slices, summary
 from ragscore.plot.trends import trend
 
@@ -123,6 +123,10 @@ COMPARISON = Gallery(
     Picture(ranks, {"cmp": lambda cmp: cmp}),
     Picture(outcomes, {"counts": lambda cmp: cmp.counts, **_RUNS}),
     Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS}),
+)
+SLICES = Gallery(
+    'cmp.slices("difficulty").plot("mrr@10")',
+    Picture(slice_deltas, {"found": lambda found: found}),
 )
 LEADERBOARD = Gallery(
     'ev.leaderboard("mrr@10").plot()',

@@ -5,35 +5,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.failure_causes import Failures
+from ragscore.analysis.failure_causes import REFUSED, Failures
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
+from ragscore.frames.tables import SIGNS
 from ragscore.plot.lettering import LONGEST, lettered
+from ragscore.plot.runs import hardest
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
+    in_order,
     new_axes,
     numbered_runs,
+    quiet,
     sliced_rows,
+    title,
     wrapped,
 )
+from ragscore.plot.theme import sizes
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import Slicing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# light and dark alike to colour-blind readers and in grey; a cell without queries is white
-MEANS_MAP, COUNTS_MAP = "cividis", "Blues"
+MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
 FEW = 10  # queries below which a slice says little
-# decision -> row and column of its cell: answerable or not, answered or refused
-_CELLS = {
-    "answered": (0, 0),
-    "over-refusal": (0, 1),
-    "unsupported answer": (1, 0),
-    "right refusal": (1, 1),
+FADED = 0.35  # opacity of cells of few queries
+# decision -> column of its cells, and of which queries it is a share
+_COLUMNS = {
+    "answered": (0.0, "answerable"),
+    "over-refusal": (1.0, "answerable"),
+    "right refusal": (2.15, "to refuse"),
+    "unsupported answer": (3.15, "to refuse"),
 }
-_GOOD, _BAD = "#CFE8DC", "#F5D6C6"
+_ERRORS = ("over-refusal", "unsupported answer")
+_GOOD, _BAD, _PLAIN = "#8FCDB6", "#EDB08E", "#CCCCCC"
+# causes of right and of wrong answers; others say neither
+_RIGHT = ("right", "memory", "right refusal")
+_WRONG = ("generation fault", "retrieval fault", *REFUSED, "unsupported answer")
 
 
 @lettered
@@ -44,71 +54,89 @@ def heatmap(
     *,
     golden: Golden | None = None,
     limit: int = MAX_SLICES,
+    order: list[str] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one metric by slice and run: a cell per mean, and n beside the slice.
+    """Draw one metric by slice and run: a cell per mean, and the number of queries by the slice.
+
+    Cells of fewer than ten queries are faded, and their slices marked with a star. Of runs and
+    slices, the more numerous stand below each other.
 
     Parameters
     ----------
     table, metric, by, golden
         As for `plot.slices`.
     limit
-        At most so many slices are drawn, those with the most queries; the title says how many there
+        At most so many slices are drawn, those with the most queries; the label says how many there
         are.
+    order
+        Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
 
     Raises
     ------
     DataError
-        Not a sliced summary or scores, no such metric, or no slice has a value.
+        Not a sliced summary or scores, no such metric or slice, or no slice has a value.
     """
     rows, metric, name_of_slices = sliced_rows(table, metric, by, golden)
     runs = list(numbered_runs(rows))
     rows = rows.assign(run=rows["run_id"].astype("str"))
-    sizes = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
-    largest = np.sort((-sizes["max"].to_numpy()).argsort(kind="stable")[:limit])
-    kept = sizes.index[largest]
-    means = rows.pivot(index="slice", columns="run", values="mean").reindex(
-        index=kept, columns=runs
+    n_of = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
+    kept = set(n_of["max"].sort_values(ascending=False, kind="stable").index[:limit])
+    names = in_order([name for name in n_of.index if name in kept], order)
+    means, n = (
+        rows.pivot(index="slice", columns="run", values=column).reindex(index=names, columns=runs)
+        for column in ("mean", "n")
     )
-    is_unit = describe(metric).range == "0 to 1"
-    labels = [
-        _slice_label(name, *n)
-        for name, n in zip(kept, sizes.loc[kept].itertuples(index=False), strict=True)
-    ]
-    lines = max(label.count("\n") + 1 for label in labels)
+    is_few = (n.fillna(0) < FEW) & means.notna()
+    few, many = n_of["min"].to_dict(), n_of["max"].to_dict()
+    labels = [_slice_label(name, int(few[name]), int(many[name])) for name in names]
+    run_labels = [wrapped(run, 20) for run in runs]
+    cut = f", the {len(names)} largest of {len(n_of)}" if len(names) < len(n_of) else ""
+    told = f"{name_of_slices} (queries){cut}"
+    is_turned = len(runs) > len(names)  # more runs than slices: a row per run
+    if is_turned:
+        means, is_few = means.T, is_few.T
+    below, beside = (labels, run_labels) if is_turned else (run_labels, labels)
+    lines = max(label.count("\n") + 1 for label in beside)
     ax = new_axes(
-        ax, width=1.15 * len(runs) + 3.6, height=max(0.34, 0.16 * lines + 0.06) * len(means) + 1.5
-    )
-    image = _grid(ax, means.to_numpy("float64"), (0, 1) if is_unit else None, MEANS_MAP)
-    _in_cells(
-        ax,
-        means.to_numpy("float64"),
-        [[shown_number(float(value), 2) for value in line] for line in means.to_numpy()],
-        image,
-    )
-    ax.set_xticks(np.arange(len(runs)), [wrapped(run, 14) for run in runs], fontsize=9)
-    ax.set_yticks(np.arange(len(means)), labels, fontsize=9)
-    ax.set_ylabel(name_of_slices)
-    notes = [f"the {len(kept)} largest of {len(sizes)} slices"] * (len(kept) < len(sizes)) + [
-        f"*: fewer than {FEW} queries"
-    ] * bool((sizes["max"][kept] < FEW).any())
-    ax.set_title("\n".join([f"{metric}, mean", *notes]), fontsize=10)
+        ax, width=max(5.2, 0.75 * len(below) + 2.6),
+        height=max(0.34, 0.16 * lines + 0.08) * len(means) + 1.6,
+    )  # fmt: skip
+    values = means.to_numpy("float64")
+    is_unit = describe(metric).range == "0 to 1"
+    low, high = (0.0, 1.0) if is_unit else (float(np.nanmin(values)), float(np.nanmax(values)))
+    opacity = np.where(is_few.to_numpy("bool"), FADED, 1.0)
+    image = ax.imshow(
+        np.ma.masked_invalid(values), cmap=MEANS_MAP, vmin=low,
+        vmax=high if high > low else low + 1, aspect="auto", alpha=opacity,
+    )  # fmt: skip
+    colours = np.asarray(image.cmap(np.asarray(image.norm(np.nan_to_num(values)))))[..., :3]
+    colours = colours * opacity[..., None] + 1 - opacity[..., None]
+    colours[np.isnan(values)] = 1
+    texts = [[shown_number(float(value), 2) for value in line] for line in values]
+    _in_cells(ax, texts, colours)
+    _name_cells(ax, below, beside)
+    notes = f"{metric}, mean" + f"; faded, *: fewer than {FEW} queries" * bool(is_few.any().any())
+    ax.set_xlabel(f"{told}; {notes}" if is_turned else notes)
+    ax.set_ylabel("" if is_turned else told)
+    drawn = rows[rows["slice"].isin(names).to_numpy()]
+    finding = hardest(drawn, metric, names)
+    title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
     return ax
 
 
 def _slice_label(name: str, low: int, high: int) -> str:
     name = name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + "…"
-    return wrapped(
-        f"{name}{'*' if high < FEW else ''} (n = {low if low == high else f'{low}–{high}'})", 34
-    )
+    counts = str(low) if low == high else f"{low}–{high}"
+    return wrapped(f"{name}{'*' if low < FEW else ''} ({counts})", 26)
 
 
 @lettered
 def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the 2 × 2 of answerable × refused of every run.
+    """Draw how often every run answers and refuses, for queries to answer and to refuse.
 
-    Cells show the number of queries and their share of the row, with its 95 % interval. Errors
-    (over-refusals, unsupported answers) are hatched.
+    One row per run. A cell has the number of queries and their share, with its 95 % interval; its
+    bar is as long as the share. Errors (over-refusals, unsupported answers) are hatched.
 
     Parameters
     ----------
@@ -126,56 +154,86 @@ def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         "table",
         "ev.refusals().table",
     )
-    runs = numbered_runs(table)
-    ax = new_axes(ax, width=3.1 * len(runs) + 1.6, height=2.7)
-    for place, run in enumerate(runs):
-        for row in table[(table["run_id"].astype("str") == run).to_numpy()].to_dict("records"):
-            if row["decision"] in _CELLS:
-                _cell(ax, place, row)
-    lefts = np.arange(len(runs)) * 2.4
-    ax.set_xlim(-0.6, lefts[-1] + 1.6 if len(runs) else 1)
-    ax.set_ylim(1.55, -0.55)
+    runs = list(numbered_runs(table))
+    rows = table.assign(run=table["run_id"].astype("str"))
+    rows = rows[rows["decision"].astype("str").isin(list(_COLUMNS)).to_numpy()]
+    rows = rows.assign(decision=rows["decision"].astype("str"))
+    is_new = ax is None
+    ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
+    width, height = _inches(ax)
+    # Count, share and interval stand in one line where cells are wide, else in three where they are
+    # high; where they are neither, the interval is left out.
+    is_wide = is_new or width / 5 > 1.15
+    is_low = not is_wide and 72 * height / max(len(runs), 1) < 5 * sizes()["note"]
+    totals = rows.groupby("decision")["n_total"].agg(["min", "max"])
+    for row in rows.to_dict("records"):
+        total = totals.loc[row["decision"]]
+        _cell(ax, runs.index(row["run"]), row, total["min"] == total["max"], is_wide, is_low)
+    ax.set_xlim(-0.02, 4.17)
+    ax.set_ylim(len(runs) - 0.5, -0.5)
+    ax.set_yticks(np.arange(len(runs)), [wrapped(run, 20) for run in runs])
     ax.set_xticks(
-        np.concatenate([[left, left + 1] for left in lefts]),
-        ["answered", "refused"] * len(runs),
-        fontsize=9,
+        [left + 0.5 for left, _ in _COLUMNS.values()],
+        [name.replace(" ", "\n").replace("-", "-\n") for name in _COLUMNS],
+        fontsize=sizes()["tick"] if width > 3 else sizes()["note"] * 0.8,
     )
-    ax.set_yticks([0, 1], ["answerable", "should be\nrefused"])
-    for left, run in zip(lefts, runs, strict=True):
-        ax.text(left + 0.5, -0.62, wrapped(run, 26), ha="center", va="bottom", fontsize=10)
+    heads = []
+    for kind in ("answerable", "to refuse"):
+        names = [name for name, (_, of) in _COLUMNS.items() if of == kind and name in totals.index]
+        low, high = (totals.loc[names, "min"].min(), totals.loc[names, "max"].max())
+        heads.append(f"{'none' if not names else low if low == high else f'{low}–{high}'} {kind}")
+    ax.set_xlabel(
+        f"left: of {heads[0]} queries, right: of {heads[1]}; share"
+        f"{'' if is_low else ' with 95 % interval'}; hatched: errors"
+    )
+    title(ax, _fewest_errors(rows, runs))
     _bare(ax)
     return ax
 
 
-def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
-    """Draw one cell; errors are hatched."""
-    down, right = _CELLS[row["decision"]]
-    x, is_wrong = place * 2.4 + right, down != right
-    ax.bar(
-        x,
-        0.96,
-        width=0.96,
-        bottom=down - 0.48,
-        color=_BAD if is_wrong else _GOOD,
-        hatch="//" if is_wrong else "",
-        edgecolor="white",
-        linewidth=0,
-    )
-    share = (
-        "no such query"
-        if np.isnan(row["share"])
-        else f"{100 * row['share']:.0f} % ({100 * row['low']:.0f}–{100 * row['high']:.0f})"
-    )
-    box = {"facecolor": _BAD if is_wrong else _GOOD, "edgecolor": "none", "pad": 1.5}
+def _cell(
+    ax: "Axes", place: int, row: dict[Any, Any], is_said: bool, is_wide: bool, is_low: bool
+) -> None:
+    """Draw one cell with a bar of its share; errors are hatched."""
+    left, _ = _COLUMNS[row["decision"]]
+    is_wrong = row["decision"] in _ERRORS
+    ax.barh(place, 0.97, left=left, height=0.9, color="#F4F4F4", linewidth=0, gid="ground")
+    share = 0.0 if np.isnan(row["share"]) else float(row["share"])
+    ax.barh(
+        place, 0.97 * share, left=left, height=0.9, color=_BAD if is_wrong else _GOOD,
+        hatch="//" if is_wrong else "", edgecolor="white", linewidth=0, gid=row["decision"],
+    )  # fmt: skip
+    parts = [f"{row['n']}" if is_said else f"{row['n']} of {row['n_total']}"]
+    if np.isnan(row["share"]):
+        parts = ["no query"]
+    else:
+        parts += [
+            f"{100 * row['share']:.0f} %",
+            f"({100 * row['low']:.0f}–{100 * row['high']:.0f})",
+        ]
+    parts = parts[:2] if is_low else parts
+    text = f"{parts[0]}: {' '.join(parts[1:])}" if len(parts) > 1 else parts[0]
     ax.text(
-        x,
-        down,
-        f"{row['decision']}\n{row['n']} of {row['n_total']}\n{share}",
-        ha="center",
-        va="center",
-        fontsize=8.5,
-        bbox=box,
-    )
+        left + 0.485, place, text if is_wide or is_low else "\n".join(parts),
+        ha="center", va="center", fontsize=sizes()["note"],
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.6},
+    )  # fmt: skip
+
+
+def _fewest_errors(rows: pd.DataFrame, runs: list[str]) -> str:
+    """Return which runs err least, over both kinds of queries."""
+    wrong = rows[rows["decision"].isin(list(_ERRORS)).to_numpy()]
+    found = wrong.groupby("run")[["n", "n_total"]].sum().reindex(runs)
+    found = found[found["n_total"] > 0]
+    if not len(found):
+        return "No query to answer or to refuse was decided"
+    shares = found["n"] / found["n_total"]
+    best = shares.index[(shares == shares.min()).to_numpy()].tolist()
+    n, total = found.loc[best[0]].tolist()
+    named = ", ".join(best[:3]) + (f" and {len(best) - 3} more" if len(best) > 3 else "")
+    if len(found) == 1:
+        return f"{named} errs in {n} of {total} decisions"
+    return f"Fewest wrong decisions: {named} ({n} of {total})"
 
 
 @lettered
@@ -188,7 +246,8 @@ def failure_transitions(
 ) -> "Axes":
     """Draw the number of queries that went from each class to each other between two runs.
 
-    Framed cells on the diagonal hold queries that stayed in their class.
+    ▲ marks queries that became right, ▼ those that became wrong. Framed cells on the diagonal hold
+    queries that stayed in their class. Cells without queries are blank.
 
     Parameters
     ----------
@@ -215,66 +274,91 @@ def failure_transitions(
         raise DataError("no query in it", field="table", allowed=source)
     size = len(table)
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
+    names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
+    words = [[_change(one, other) for other in to] for one in names]
+    tints = {"better": _GOOD, "worse": _BAD, "": _PLAIN}
+    from matplotlib.colors import to_rgb
+
     # colours by the root: one large cell doesn't hide the others
-    image = _grid(ax, np.sqrt(counts), None, COUNTS_MAP)
-    _in_cells(
-        ax, np.sqrt(counts), [[f"{n:.0f}" if n else "" for n in line] for line in counts], image
-    )
+    depth = np.sqrt(counts / counts.max())[..., None]
+    depth = np.where(counts[..., None] > 0, 0.3 + 0.7 * depth, 0)
+    colours = 1 - depth * (1 - np.array([[to_rgb(tints[word]) for word in line] for line in words]))
+    ax.imshow(colours, aspect="auto")
+    texts = [
+        [
+            f"{n:.0f}{f' {SIGNS[word]}' if word else ''}" if n else ""
+            for n, word in zip(line, own, strict=True)
+        ]
+        for line, own in zip(counts, words, strict=True)
+    ]
+    _in_cells(ax, texts, colours)
     for place in range(size):
         ax.bar(
-            place,
-            0.94,
-            width=0.94,
-            bottom=place - 0.47,
-            fill=False,
-            edgecolor="black",
-            linewidth=1.6,
-        )
-    ax.set_xticks(
-        np.arange(size),
-        [wrapped(str(name), 20) for name in table.columns],
-        rotation=35,
-        ha="right",
-        rotation_mode="anchor",
-        fontsize=9,
+            place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor="black",
+            linewidth=1.2,
+        )  # fmt: skip
+    _name_cells(ax, [wrapped(name, 24) for name in to], [wrapped(name, 24) for name in names])
+    ax.set_xlabel(f"{candidate or 'candidate'}; framed: as before")
+    ax.set_ylabel(baseline or "baseline")
+    n_of = {
+        word: int(sum(n for line, own in zip(counts, words, strict=True)
+                      for n, one in zip(line, own, strict=True) if one == word))
+        for word in ("better", "worse")
+    }  # fmt: skip
+    title(
+        ax,
+        f"{candidate or 'candidate'} against {baseline or 'baseline'}: {n_of['better']} became"
+        f" right ▲, {n_of['worse']} wrong ▼ (n = {int(counts.sum())})",
     )
-    ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
-    ax.set_xlabel("candidate" if candidate is None else f"candidate: {candidate}")
-    ax.set_ylabel("baseline" if baseline is None else f"baseline: {baseline}")
-    ax.set_title(f"{int(counts.sum())} queries", fontsize=10)
     return ax
 
 
-def _grid(ax: "Axes", values: Any, limits: tuple[float, float] | None, colours: str) -> Any:
-    low, high = limits or (np.nanmin(values), np.nanmax(values))
-    image = ax.imshow(
-        np.ma.masked_invalid(values),
-        cmap=colours,
-        vmin=low,
-        vmax=high if high > low else low + 1,
-        aspect="auto",
-    )
-    _bare(ax)
-    return image
+def _change(before: str, after: str) -> str:
+    """Return "better" where a wrong answer became right, "worse" for the opposite."""
+    if before in _WRONG and after in _RIGHT:
+        return "better"
+    return "worse" if before in _RIGHT and after in _WRONG else ""
 
 
-def _in_cells(ax: "Axes", values: Any, texts: list[list[str]], image: Any) -> None:
-    """Write numbers into the cells, dark on light and light on dark."""
-    light = image.cmap(image.norm(values))[..., :3] @ np.array([0.299, 0.587, 0.114]) > 0.5
+def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any) -> None:
+    """Write numbers into the cells, dark on light and light on dark, as large as rows allow."""
+    is_light = colours @ np.array([0.299, 0.587, 0.114]) > 0.5
+    width, height = _inches(ax)
+    longest = max((len(text) for line in texts for text in line), default=1)
+    # Letters are 0.6 of their size wide; names take up to a third of the place.
+    by_width = 72 * 0.66 * width / len(texts[0]) / (0.62 * max(longest, 1))
+    points = min(sizes()["tick"], 72 * 0.6 * height / len(texts), by_width)
     for row, line in enumerate(texts):
         for column, text in enumerate(line):
-            ax.text(
-                column,
-                row,
-                text,
-                ha="center",
-                va="center",
-                fontsize=9,
-                color="black" if light[row, column] or np.isnan(values[row, column]) else "white",
-            )
+            if text:
+                ax.text(
+                    column, row, text, ha="center", va="center", fontsize=max(points, 6.0),
+                    color="black" if is_light[row, column] else "white",
+                )  # fmt: skip
+
+
+def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
+    """Name columns and rows; names wider than their column are turned."""
+    points = sizes()["tick"]
+    room = 72 * 0.62 * _inches(ax)[0] / len(below)
+    longest = max(len(line) for name in below for line in name.split("\n"))
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    if room < 4.5 * points:
+        turned = {"rotation": 90, "fontsize": max(min(points, 0.55 * room), 6.0)}
+    is_wide = 0.62 * points * longest > room
+    ax.set_xticks(np.arange(len(below)), below, **(turned if is_wide else {}))
+    ax.set_yticks(np.arange(len(beside)), beside)
+    _bare(ax)
+
+
+def _inches(ax: "Axes") -> tuple[float, float]:
+    """Return width and height of axes before names have taken their room."""
+    box, dpi = ax.get_window_extent(), ax.figure.get_figure(root=True).dpi
+    return float(box.width / dpi), float(box.height / dpi)
 
 
 def _bare(ax: "Axes") -> None:
+    quiet(ax, None)
     ax.tick_params(length=0)
     for side in ax.spines.values():
         side.set_visible(False)

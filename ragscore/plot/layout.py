@@ -124,6 +124,8 @@ def settle(axes: Sequence["Axes"]) -> None:
         return
     figure: Figure = axes[0].figure.get_figure(root=True)
     has_engine = figure.get_layout_engine() is not None
+    for ax in axes:  # a long line would leave a layout engine no room
+        _wrap_texts(ax)
     figure.draw_without_rendering()
     for _ in range(1 if has_engine else 5):
         for ax in axes:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
+from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.tables import SIGNS
@@ -14,6 +15,7 @@ from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     check_columns,
     check_scores,
+    in_order,
     new_axes,
     quiet,
     title,
@@ -21,9 +23,10 @@ from ragscore.plot.style import (
     wrapped,
 )
 from ragscore.plot.style import legend as put_legend
-from ragscore.plot.theme import sizes
+from ragscore.plot.theme import GRID, INK, scaled, sizes
 from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -232,6 +235,101 @@ def forest(
     quiet(ax, "x")
     put_legend(ax, legend)
     return ax
+
+
+@lettered
+def slice_deltas(
+    found: SliceComparison,
+    metric: str | None = None,
+    *,
+    order: list[str] | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the differences of two runs, slice by slice, below the difference over all queries.
+
+    Each is a point with its paired 95 % interval; the marks are those of `forest`. Slices with too
+    few queries for a verdict are pale and starred.
+
+    Parameters
+    ----------
+    found
+        What `cmp.slices` returns.
+    metric
+        Which; by default the first.
+    order
+        Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
+    legend
+        "right", "below", "inside" or False.
+
+    Raises
+    ------
+    DataError
+        Not that object, a metric that it doesn't have or that no query has a value of.
+    """
+    check_type(found, SliceComparison, "found", "what cmp.slices returns")
+    known = found.table["metric"].unique().tolist()
+    chosen = metric or (known[0] if known else "")
+    rows = found.table[(found.table["metric"].eq(chosen) & found.table["n"].gt(0)).to_numpy()]
+    if not len(rows):
+        raise DataError(
+            f"no slice has a value of {chosen}", field="metric", allowed=nearest(chosen, known)
+        )
+    rows = rows.assign(slice=slice_texts(rows, found.by)).set_index("slice")
+    rows = rows.loc[in_order(rows.index.tolist(), order)]
+    overall = found.overall[found.overall["metric"].eq(chosen).to_numpy()]
+    rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
+    ax = new_axes(ax, width=7.2, height=0.32 * len(rows) + 1.5)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    ax.axhline(0.5, color=GRID, linewidth=0.8)
+    verdicts = rows["verdict"].astype("str")
+    told: set[str] = set()
+    for place, (verdict, row) in enumerate(zip(verdicts, rows.to_dict("records"), strict=True)):
+        colour, marker, is_filled = _VERDICTS.get(verdict, _OPEN)
+        word = verdict if verdict in _VERDICTS else "can't tell"
+        errors = np.nan_to_num([[row["delta"] - row["low"]], [row["high"] - row["delta"]]])
+        drawn = ax.errorbar(
+            [row["delta"]], [place], xerr=errors.clip(0), fmt=marker, color=colour,
+            markerfacecolor=colour if is_filled else "white", markersize=scaled(7),
+            elinewidth=scaled(1.4), alpha=0.45 if row["is_small"] else 1,
+            label="_" if word in told else word,
+        )  # fmt: skip
+        unclipped(drawn)
+        told.add(word)
+    small = rows["is_small"].astype("bool")
+    labels = [
+        wrapped(f"{name}{'*' if few else ''} ({n})", 34)
+        for name, few, n in zip(rows.index, small, rows["n"], strict=True)
+    ]
+    ax.set_yticks(np.arange(len(rows)), labels)
+    ax.get_yticklabels()[0].set_fontweight("bold")
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
+    lower = "; lower is better" if describe(chosen).better == "lower" else ""
+    ax.set_xlabel(
+        f"{chosen}: {found.candidate} − {found.baseline}, with paired 95 % interval{lower}{note}"
+    )
+    ax.set_ylabel(f"{' × '.join(found.by)} (queries)")
+    title(ax, f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}")
+    quiet(ax, "x")
+    put_legend(ax, legend)
+    return ax
+
+
+def _sliced_finding(rows: pd.DataFrame) -> str:
+    """Return the slices with a verdict, or the widest apart where none has one."""
+    parts = rows.iloc[1:]
+    told = parts[parts["verdict"].isin(list(_VERDICTS)).to_numpy()]
+    if len(told):
+        return "; ".join(
+            f"{word} on {', '.join(map(str, own.index))}"
+            for word, own in told.groupby("verdict", sort=False)
+        )
+    if len(parts) < 2:
+        return "can't tell"
+    low, high = parts["delta"].idxmin(), parts["delta"].idxmax()
+    ends = f"{parts['delta'].min():+.2f} on {low} to {parts['delta'].max():+.2f} on {high}"
+    return f"{ends}, no slice can be told"
 
 
 def _finding(rows: pd.DataFrame) -> str:

@@ -324,7 +324,7 @@ def slices(
     ax.set_ylabel(f"{name_of_slices} (queries){cut}")
     if describe(metric).range == "0 to 1":
         ax.set_xlim(0, 1)
-    title(ax, _hardest(table[table["slice"].isin(names).to_numpy()], metric, names))
+    title(ax, hardest(table[table["slice"].isin(names).to_numpy()], metric, names))
     quiet(ax, "x")
     put_legend(ax, legend)
     return ax
@@ -354,7 +354,7 @@ def _paired_slices(
     return pd.concat(parts)
 
 
-def _hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
+def hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
     """Return which slice is hardest for how many runs."""
     means = table.pivot_table(index="slice", columns="run_id", values="mean", observed=True)
     means = means.reindex(names).dropna(how="all")

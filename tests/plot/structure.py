@@ -408,13 +408,14 @@ PICTURES = {
     "risk_coverage": lambda w, **to: rs.plot.risk_coverage(w.ev.risk_coverage().curve, **to),
     "trend": lambda w, **to: rs.plot.trend(w.trend(), **to),
     "trend by slices": lambda w, **to: rs.plot.trend(w.trend("difficulty"), **to),
+    "slice_deltas": lambda w, **to: w.cmp.slices("difficulty", "mrr@10").plot(**to),
     "forest": lambda w, **to: w.cmp.plot.forest(**to),
     "ranks": lambda w, **to: w.cmp.plot.ranks(**to),
     "outcomes": lambda w, **to: w.cmp.plot.outcomes(**to),
     "scatter": lambda w, **to: w.cmp.plot.scatter("mrr@10", **to),
     "failure_transitions": lambda w, **to: w.ev.failures().plot(w.names[0], w.names[-1], **to),
 }
-OF_TWO_RUNS = {"forest", "ranks", "outcomes", "scatter", "failure_transitions"}
+OF_TWO_RUNS = {"slice_deltas", "forest", "ranks", "outcomes", "scatter", "failure_transitions"}
 PANELS = {"trend by slices"}  # several axes: they take a figure, no axes
 
 

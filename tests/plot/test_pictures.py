@@ -3,6 +3,8 @@
 What is drawn where, with which n.
 """
 
+import dataclasses
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -75,7 +77,7 @@ def test_pictures_of_two_runs_name_them():
     )
     table = pd.DataFrame({"right": [1]}, index=pd.Index(["right"], name="baseline"))
     ax = rs.plot.failure_transitions(table, "old", "new")
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("candidate: new", "baseline: old")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("new; framed: as before", "old")
 
 
 def test_a_forest_has_one_scale():
@@ -160,20 +162,28 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
     summary = summarize(scores, golden, by="difficulty", metrics=["mine"])
     ax = rs.plot.heatmap(summary, "mine")
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "easy (n = 10)",
-        "hard* (n = 2)",
+        "easy (10)",
+        "hard* (2)",
     ]
     assert [text.get_text() for text in ax.texts] == [
         "1.00",
         "0.25",
         "0.25",
         "0.25",
-    ] and ax.get_title() == "mine, mean\n*: fewer than 10 queries"
+    ]
+    assert ax.get_xlabel() == "mine, mean; faded, *: fewer than 10 queries"
+    assert ax.get_ylabel() == "difficulty (queries)"
+    assert ax.images[0].get_alpha().tolist() == [[1, 1], [0.35, 0.35]], "few queries are faded"
+    first = rs.plot.heatmap(summary, "mine", order=["hard"])
+    assert [label.get_text() for label in first.get_yticklabels()] == ["hard* (2)", "easy (10)"]
+    wide = rs.plot.heatmap(summary[summary["difficulty"].eq("easy")], "mine")
+    assert [label.get_text() for label in wide.get_yticklabels()] == ["a", "b"], "a row per run"
     assert ax.images[0].get_array().tolist() == [[1.0, 0.25], [0.25, 0.25]]
     few = rs.plot.heatmap(summary, "mine", limit=1)
     assert [label.get_text() for label in few.get_yticklabels()] == [
-        "easy (n = 10)"
-    ] and "the 1 largest of 2 slices" in few.get_title()
+        "a",
+        "b",
+    ] and "the 1 largest of 2" in few.get_xlabel()
     with pytest.raises(rs.DataError, match="found a summary without slices"):
         rs.plot.heatmap(summarize(scores), "mine")
     with pytest.raises(rs.DataError, match=r"no metric hit@9 in the summary; it has mine"):
@@ -204,34 +214,31 @@ def answered(write_golden, write_run):
     return rs.score(results, golden), golden
 
 
-def test_the_two_by_two_hatches_what_is_wrong(answered):
+def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     ax = rs.plot.refusal_matrix(refusals(*answered).table)
-    texts = [text.get_text() for text in ax.texts]
-    assert {text.split("\n")[0]: text.split("\n")[1] for text in texts[:4]} == {
-        "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1",
-        "unsupported answer": "0 of 1"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
+    cells = {(text.get_position()[1], text.get_position()[0] // 1): text.get_text()
+             for text in ax.texts}  # fmt: skip
+    said = {place: text.split(" (")[0] for place, text in cells.items()}
+    assert said == {
+        (0, 0): "1: 50 %", (0, 1): "1: 50 %", (0, 2): "1: 100 %", (0, 3): "0: 0 %",
+        (1, 0): "2: 100 %", (1, 1): "0: 0 %", (1, 2): "0: 0 %", (1, 3): "1: 100 %",
     }  # fmt: skip
-    assert texts[-2:] == ["a", "b"]
-    hatched = {
-        text.split("\n")[0]
-        for text, cell in zip(texts[:8], ax.patches[:8], strict=True)
-        if cell.get_hatch()
-    }
+    hatched = {bar.get_gid() for bar in ax.patches if bar.get_hatch()}
     assert hatched == {"over-refusal", "unsupported answer"}
+    assert ax.get_title() == "Fewest wrong decisions: a, b (1 of 3)"
+    assert ax.get_xlabel().startswith("left: of 2 answerable queries, right: of 1 to refuse")
     assert not overlaps(drawn(list(ax.texts)))
 
 
-def test_transitions_are_the_numbers_of_the_table():
+def test_transitions_are_the_numbers_of_the_table_with_signs_of_what_got_right_or_wrong():
+    names = ["right", "retrieval fault", "unmeasured"]
     table = pd.DataFrame(
-        {"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="baseline")
+        [[5, 1, 2], [3, 0, 0], [0, 0, 4]], index=pd.Index(names, name="baseline"), columns=names
     )
-    ax = rs.plot.failure_transitions(table)
-    assert [text.get_text() for text in ax.texts] == [
-        "5",
-        "",
-        "1",
-        "2",
-    ] and ax.get_title() == "8 queries"
+    ax = rs.plot.failure_transitions(table, "old", "new")
+    assert [text.get_text() for text in ax.texts] == ["5", "1 ▼", "2", "3 ▲", "4"]
+    assert ax.get_title().split() == "new against old: 3 became right ▲, 1 wrong ▼ (n = 15)".split()
     with pytest.raises(rs.DataError, match="no query in it"):
         rs.plot.failure_transitions(table * 0)
 
@@ -279,7 +286,7 @@ def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
     ax = rs.plot.heatmap(summary, "hit@5")
     assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace(
         "\n", " "
-    ).endswith("… (n = 12)")
+    ).endswith("… (12)")
 
 
 def test_names_with_dollars_are_no_formulas(write_golden, write_run):
@@ -298,3 +305,27 @@ def test_names_with_dollars_are_no_formulas(write_golden, write_run):
         rs.plot.summary(summarize(scores)),
     ):
         ax.figure.draw_without_rendering()  # a formula that can't be read would raise
+
+
+def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
+    results, golden = pair
+    levels = {"q1": "hard", "q2": "easy", "q3": "easy"}
+    golden = dataclasses.replace(
+        golden, queries=golden.queries.assign(difficulty=golden.queries["query_id"].map(levels))
+    )
+    found = rs.evaluate(results, golden).compare("a", "b").slices("difficulty", ["hit@1"], min_n=2)
+    ax = found.plot()
+    # hit@1 of q1, q2, q3: a has 1, 0, 0 and b has 0, 1, 1
+    places = [one.lines[0].get_xdata()[0] for one in ax.containers]
+    assert places == [pytest.approx(1 / 3), 1, -1]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "all (3)",
+        "easy (2)",
+        "hard* (1)",
+    ]
+    assert "hit@1: b − a" in ax.get_xlabel() and "fewer than 2 queries" in ax.get_xlabel()
+    assert ax.get_title().startswith("b against a: ")
+    turned = found.plot(order=["hard"]).get_yticklabels()
+    assert [label.get_text() for label in turned] == ["all (3)", "hard* (1)", "easy (2)"]
+    with pytest.raises(rs.DataError, match=r"no slice has a value of hit@3; .*hit@1"):
+        found.plot("hit@3")

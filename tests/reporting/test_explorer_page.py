@@ -203,8 +203,9 @@ def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp
             assert browser.run("document.documentElement.scrollWidth") <= width
             assert rows(browser)
             assert browser.run(
-                "[...document.querySelectorAll('.x-hit > button')].every(one =>"
-                " one.getBoundingClientRect().right <= one.parentNode.getBoundingClientRect().right)"
+                "(right => [...document.querySelectorAll('.x-hit > button')]"
+                ".every(one => right(one) <= right(one.parentNode)))"
+                "(one => one.getBoundingClientRect().right)"
             ), "moves and scores stand within their hit"
             back = browser.run("getComputedStyle(document.querySelector('.rs-explorer'))"
                                ".backgroundColor")  # fmt: skip
