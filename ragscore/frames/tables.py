@@ -57,6 +57,18 @@ _WORD = re.compile(
     rf"(?P<before>.*?)(?P<word>{'|'.join(sorted(SIGNS, key=len, reverse=True))})"
     r"(?P<after>(?: \(.*\))?)"
 )
+# what a line of a terminal keeps together: "n = 150 / 150", "○ can't tell"
+_TOGETHER = re.compile(
+    "|".join(
+        [
+            r"\bn = [\d,]+(?: / [\d,]+)?",
+            *(
+                re.escape(f"{sign} {word}")
+                for word, sign in sorted(SIGNS.items(), key=lambda one: -len(one[0]))
+            ),
+        ]
+    )
+)
 _BREAKS = re.compile(r"((?<!\d)\.+|\.+(?!\d)|[#/\\:]+)(?=[^\s.#/\\:])")
 _NARROW = 20  # characters that need no break
 
@@ -425,7 +437,11 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     if wide(text) <= width and "\n" not in text:
         return [text]
     words = " ".join(text.split())
+    kept = _TOGETHER.sub(lambda found: found[0].replace(" ", "\x00"), words)
+    if all(wide(part) <= width for part in kept.split(" ")):
+        words = kept
     lines = wrap(words, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+    lines = [line.replace("\x00", " ") for line in lines]
     if len(lines) <= most:
         return lines
     return [*lines[: most - 1], f"{lines[most - 1][: width - 2]} …"]

@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.escaping import json_text
+from ragscore.frames.render import shown_interval
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
@@ -72,7 +73,22 @@ class JudgeAgreement(Display):
             + ("" if row["n_clusters"] == row["n"] else f" in {row['n_clusters']} clusters")
             for row in self.table.to_dict("records")
         ]
-        return [f"JudgeAgreement: disagreement {', '.join(rows)}", Table(self.table)]
+        return [f"JudgeAgreement: disagreement {', '.join(rows)}", Table(self._shown())]
+
+    def _shown(self) -> pd.DataFrame:
+        """Return each measure with its interval in one column, for a display."""
+        table = self.table
+        shown = table[["criterion", "n", "n_clusters"]].copy()
+        measures = {
+            "disagreement": ("low", "high"), "kappa": ("kappa_low", "kappa_high"),
+            "weighted_kappa": ("weighted_kappa_low", "weighted_kappa_high"),
+            "alpha": ("alpha_low", "alpha_high"),
+        }  # fmt: skip
+        for name, (low, high) in measures.items():
+            rows = zip(table[name], table[low], table[high], strict=True)
+            shown[name] = [shown_interval(*row, 2) for row in rows]
+        shown.insert(4, "bias", table["bias"])
+        return shown
 
     def to_json(self) -> str:
         """Both frames as JSON, NaN as null."""

@@ -259,7 +259,10 @@ def own_metric(ev, name: str):
 def judged(ev, text: str):
     """Verdicts by a criterion that the text names, of two judges who disagree."""
     rows = ev.scores.reset_index()[["run_id", "query_id"]].astype("str")
-    rows = rows.assign(criterion=text, n=3, n_clusters=3, disagreement=0.5)
+    measured = ("disagreement", "kappa", "weighted_kappa", "alpha")
+    shares = [*measured, "low", "high", "bias"]
+    shares += [f"{name}_{end}" for name in measured[1:] for end in ("low", "high")]
+    rows = rows.assign(criterion=text, n=3, n_clusters=3, **dict.fromkeys(shares, 0.5))
     return rs.judging.JudgeAgreement(rows, rows)
 
 
@@ -490,9 +493,9 @@ def test_every_form_that_people_read_goes_through_the_one_rule():
                 body = ast.get_source_segment(text, one) or ""
                 if not rule.search(body.partition("\n")[2]):
                     lacking.append(f"{file.name}:{one.lineno} {one.name}")
-    # pictures, cards of metrics and counts of judgments have no text of files; `!r` shows a path
+    # pictures and cards of metrics have no text of files; `!r` shows a path
     # an explorer's element is escaped where it is made, a theme has no text but its name
-    known = ["accessor.py", "explorer.py", "metrics.py", "run.py", "store.py", "theme.py"]
+    known = ["accessor.py", "explorer.py", "metrics.py", "store.py", "theme.py"]
     assert sorted(one.partition(":")[0] for one in lacking) == known, lacking
     for file in (Path(rs.__file__).parent / "cli").glob("*.py"):
         if file.name != "options.py":

@@ -156,3 +156,12 @@ def test_a_display_begins_with_its_title_in_every_form():
         "\\caption{Title}\n\\label{tab}" in latex and "\\caption{Second}\n\\label{tab-2}" in latex
     )
     assert latex.endswith("% Sentence.\n% A note.\n% Another.\n")
+
+
+def test_a_narrow_terminal_keeps_n_together_and_a_sign_with_its_word():
+    name = "answer_checks, n = 78 / 78"
+    frame = pd.DataFrame({"run": ["a"], name: ["+0.06 [0.00, +0.12] can't tell"]})
+    lines = Table(frame, verdicts=(name,)).to_text(width=26).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines] == [
+        "answer_checks,", "n = 78 / 78", "+0.06 [0.00, +0.12]", "○ can't tell",
+    ]  # fmt: skip

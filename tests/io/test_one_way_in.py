@@ -161,37 +161,37 @@ WAYS = [
         'lists of ids and scores',
         "load_results(pd.DataFrame({'qid': ['q1'], 'retrieved': [['b', 'a']], 'scores': "
         '[[2.0, 1.0]]}))',
-        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations; taken from the '
         'columns query_id = qid, doc_id = retrieved, score = scores, rank = order of the hits',
     ),
     (
         'answers and hits as records',
         "load_results([{'id': 1, 'question': 'why?', 'answer': 'so', 'hits': [{'id': 'a', "
         "'score': 0.5}]}])",
-        'Results: 1 run, 1 responses (0 failed), 1 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 response (0 failed), 1 hit, 0 citations; taken from the '
         'columns query_id = id, query = question, doc_id = hits, answer = answer, rank = '
         'order of the hits',
     ),
     (
         'a column inside another one',
         "load_results([{'id': 1, 'out': {'ids': ['a', 'b']}}], columns={'doc_id': 'out.ids'})",
-        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations; taken from the '
+        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations; taken from the '
         'columns query_id = id, doc_id = out.ids, rank = order of the hits',
     ),
     (
         "a tool's export",
         "load_results('ragas.jsonl')",
-        'Results: 1 run, 1 responses (0 failed), 1 hits, 0 citations',
+        'Results: 1 run, 1 response (0 failed), 1 hit, 0 citations',
     ),
     (
         "another tool's export",
         "load_golden('ragas.jsonl')",
-        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 chunk',
+        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 chunk',
     ),
     (
         'a dataset of Hugging Face',
         "load_golden(Dataset({'question': ['why?'], 'gold_docs': [['a']]}))",
-        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 '
+        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 '
         'doc; taken from the columns query = question, doc_id = gold_docs',
     ),
     # -- dicts --
@@ -203,7 +203,7 @@ WAYS = [
     (
         'scores',
         "load_results({'q1': {'a': 1.0, 'b': 2.0}})",
-        'Results: 1 run, 1 responses (0 failed), 2 hits, 0 citations',
+        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations',
     ),
     (
         'runs',
@@ -218,7 +218,7 @@ WAYS = [
     (
         'grades',
         "load_golden({'q1': {'a': 2, 'b': 0}})",
-        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
+        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
     ),
     (
         'JSON',
@@ -235,7 +235,7 @@ WAYS = [
     (
         'grades as a mapping',
         "load_golden(pd.DataFrame({'qid': ['q1'], 'relevant': [{'a': 2, 'b': 1}]}))",
-        'Golden: 1 queries (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
+        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
         'doc; taken from the columns query_id = qid, doc_id = relevant',
     ),
     (

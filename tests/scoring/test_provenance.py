@@ -500,7 +500,7 @@ def test_config_keys_that_nobody_declared_are_flagged(configured):
         {"key": "k", "baseline": "5", "candidate": "10", "declared": True},
         {"key": "rerank.depth", "baseline": "10", "candidate": "50", "declared": False},
     ]  # fmt: skip
-    assert "| rerank.depth | 10 | 50 | False |" in cmp.to_markdown()
+    assert "| rerank.depth | 10 | 50 | no |" in cmp.to_markdown()
     # a key stands for those it holds
     cmp = compare_runs(*configured, "a", "b", vary=["k", "rerank"])
     assert cmp.config_diff["declared"].tolist() == [True, True]

@@ -210,7 +210,11 @@ def test_exchanging_rows_of_scores_is_exchanging_records(baseline, candidate):
     cmp = rs.evaluate(results, ev.golden).compare(baseline, candidate)
     found = pair.exchanged(is_exchanged).compared()
     assert found.deltas.columns.isin(cmp.deltas.columns).all()
-    pd.testing.assert_frame_equal(cmp.deltas[found.deltas.columns.tolist()], found.deltas)
+    both = [
+        one.deltas[found.deltas.columns.tolist()].sort_values("metric", ignore_index=True)
+        for one in (cmp, found)
+    ]
+    pd.testing.assert_frame_equal(*both)
     pd.testing.assert_frame_equal(cmp.aspects, found.aspects)
     by_metric = [
         one.sort_values("metric", ignore_index=True) for one in (cmp.flip_counts, found.flip_counts)

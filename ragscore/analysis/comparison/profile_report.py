@@ -6,6 +6,8 @@ but that what Markdown would follow in a name is escaped.
 
 from typing import Any
 
+import pandas as pd
+
 from ragscore.frames.escaping import markdown_cell, markdown_code
 from ragscore.frames.render import shown_number
 from ragscore.scoring.profile_aggregates import get_nested
@@ -50,7 +52,8 @@ def _aggregates(report: dict[str, Any], profile: Profile) -> list[Row]:
             a, b, delta = (get_nested(side, key + cut) for side in sides)
             digits = profile.decimals or 3
             texts = [shown_number(a, digits), shown_number(b, digits)]
-            texts.append(shown_number(delta, digits, signed=True))
+            # as that harness writes it: 0 has a sign, too
+            texts.append("—" if pd.isna(delta) else f"{delta:+.{digits}f}")
             found.append([name.format(k=cut.removeprefix(".")), *texts])
     return found
 
