@@ -40,6 +40,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import scaled
+from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 
@@ -159,7 +160,16 @@ def _shifted(board: pd.DataFrame, baseline: str) -> pd.DataFrame:
     )
     # times are compared by their medians: no interval of a difference of means
     timed = rows["p50"].notna() if "p50" in rows else pd.Series(False, index=rows.index)
-    return rows.assign(low=rows["low"].mask(timed), high=rows["high"].mask(timed | is_first))
+    rows = rows.assign(low=rows["low"].mask(timed), high=rows["high"].mask(timed | is_first))
+    return _within(rows)
+
+
+def _within(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows whose bars end where the metric's values do: beyond, no mean can be."""
+    bounds = {name: bounds_of(describe(name)) for name in rows["metric"].unique()}
+    least, most = (rows["metric"].map({name: one[end] for name, one in bounds.items()})
+                   for end in (0, 1))  # fmt: skip
+    return rows.assign(low=rows["low"].clip(lower=least), high=rows["high"].clip(upper=most))
 
 
 def _interval_words(baseline: str | None, n_runs: int) -> str:
@@ -351,7 +361,7 @@ def _paired_slices(
                 high=base + own["slice"].map(found["high"]),
             )
         )
-    return pd.concat(parts)
+    return _within(pd.concat(parts))
 
 
 def hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
