@@ -581,7 +581,7 @@ class Evaluation(Tables):
 
         Examples
         --------
-        >>> ev.explore(runs=["dense", "hybrid"]).write("explorer.html")
+        >>> ev.explore(runs=["dense", "hybrid"])
         """
         from ragscore.reporting.explorer.explorer import explore_runs
 

@@ -143,7 +143,11 @@ def figure_size(width: float, height: float) -> tuple[float, float]:
 def themed() -> Iterator[None]:
     """Draw under the theme; rcParams are as before at the end."""
     import matplotlib
+    import matplotlib.pyplot as plt
 
+    # A notebook's backend sets parameters when it is first used: in here they would be undone, and
+    # no later figure would be shown.
+    plt.draw_if_interactive()
     points = sizes()
     changes: dict[str, Any] = {
         "font.size": points["label"],

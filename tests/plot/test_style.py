@@ -1,6 +1,9 @@
 """One style per run and session, texts that stay within their place, themes, and the palette."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import matplotlib
 import numpy as np
@@ -257,3 +260,26 @@ def test_a_text_that_is_wrapped_again_has_no_line_ends_in_between():
         for room in rooms:
             _wrap_text(text, room)
     assert once.get_text() == twice.get_text() and "\n" in once.get_text()
+
+
+def test_a_notebook_shows_every_figure_of_its_cells_the_first_one_or_not():
+    # The backend of notebooks switches interactive drawing on when it is first used: in a theme.
+    code = (
+        "from ragscore.plot.theme import themed\n"
+        "import matplotlib\n"
+        "with themed():\n"
+        "    import matplotlib.pyplot as plt\n"
+        "    plt.subplots()\n"
+        "print(matplotlib.is_interactive())"
+    )
+    environment = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import matplotlib_inline\n{code}"], capture_output=True,
+        text=True, env=environment, check=True,
+    )  # fmt: skip
+    alone = "import matplotlib, matplotlib.pyplot as plt\nplt.subplots()\n"
+    plain = subprocess.run(
+        [sys.executable, "-c", f"{alone}print(matplotlib.is_interactive())"], capture_output=True,
+        text=True, env=environment, check=True,
+    )  # fmt: skip
+    assert done.stdout == plain.stdout
