@@ -147,7 +147,7 @@ def themed() -> Iterator[None]:
 
     # A notebook's backend sets parameters when it is first used: in here they would be undone, and
     # no later figure would be shown.
-    plt.draw_if_interactive()
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     points = sizes()
     changes: dict[str, Any] = {
         "font.size": points["label"],

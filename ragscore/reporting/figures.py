@@ -68,7 +68,8 @@ def _compact_tag(tag: str) -> str:
 def _svg(draw: Callable[[], Axes]) -> str:
     import matplotlib.pyplot as plt
 
-    plt.draw_if_interactive()  # a backend is set up before, not within (see `plot.theme`)
+    # a backend is set up before, not within (see `plot.theme`)
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
