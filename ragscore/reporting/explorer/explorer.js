@@ -444,7 +444,7 @@ const ragscoreExplorer = (() => {
       const all = set?.length === data.outcomes.length;
       chips.replaceChildren(
         chip("changed", found.changed, set === null && !quiet.none, () => pick(null), null, "none",
-          "Queries that changed (key 0)"),
+          "Queries with another outcome, or another value of a primary metric (key 0)"),
         chip("all", found.all, all || (set === null && quiet.none), () => pick(data.outcomes), null,
           "none", "Every query (key 0)"),
         el("span", { class: "x-between" }),
