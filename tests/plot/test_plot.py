@@ -60,7 +60,8 @@ def test_with_scores_a_summary_shows_differences_to_the_baseline(pair):
     ax = ev.plot(["hit@1"], baseline="b")
     row = ev.leaderboard(["hit@1"], baseline="b").table.set_index("run_id").loc["a"]
     assert dots(ax) == {"a": pytest.approx([1 / 3]), "b": pytest.approx([2 / 3])}
-    ends = [2 / 3 + row["delta_low"], 2 / 3 + row["delta_high"]]
+    assert row["delta_low"] < -2 / 3 and row["delta_high"] > 1 / 3, "three queries tell little"
+    ends = [0, 1]  # bars end where a mean can be
     assert bars(ax)["a"] == [pytest.approx(ends)]
     assert bars(ax)["b"] == [pytest.approx([2 / 3, 2 / 3])], "no difference to itself"
     assert "difference to b" in ax.get_xlabel() and ax.get_title() == "No run can be told from b"
