@@ -5,6 +5,10 @@ import os
 # Figures are drawn without a screen, here and in the pages.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from pygments.lexers.data import JsonLexer
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
 import ragscore
 
 project = "ragscore"
@@ -48,3 +52,10 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def setup(app: Sphinx) -> None:
+    """Say how the files of examples are coloured."""
+    app.add_lexer("jsonl", JsonLexer)
+    for plain in ("csv", "tsv", "trec"):
+        app.add_lexer(plain, TextLexer)
