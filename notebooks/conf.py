@@ -42,6 +42,12 @@ html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_show_sourcelink = False
 html_copy_source = False
+# A page without pages beside it has no list of them.
+html_sidebars = {
+    page: []
+    for page in ("quickstart", "gallery", "coming-from", "benchmarks", "architecture", "changes")
+}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,

