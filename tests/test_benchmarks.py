@@ -11,25 +11,26 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.readme import rewritten
+from benchmarks.blocks import rewritten
 from benchmarks.table import Claim, Table, at_most, of_times
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("scoring", "small", "store", "sizing")
+PAGE = (ROOT / "notebooks" / "benchmarks.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """A small run of the command: its raw numbers, Markdown, README and what it printed."""
+    """A small run of the command: its raw numbers, Markdown, page and what it printed."""
     folder = tmp_path_factory.mktemp("benchmarks")
     blocks = [
         f"before\n<!-- benchmark:{name} -->\nold\n<!-- /benchmark:{name} -->\nafter\n"
         for name in ("machine", *PARTS)
     ]
-    (folder / "README.md").write_text("".join(blocks), encoding="utf-8")
+    (folder / "page.md").write_text("".join(blocks), encoding="utf-8")
     files = [
         f"--{name}={folder / file}"
-        for name, file in (("json", "raw.json"), ("markdown", "tables.md"), ("readme", "README.md"))
+        for name, file in (("json", "raw.json"), ("markdown", "tables.md"), ("page", "page.md"))
     ]
     return folder, _command(*PARTS, "--small", *files)
 
@@ -99,19 +100,19 @@ def test_variants_hold_the_same_rankings(measured):
 
 def test_every_part_prints_and_writes_its_tables(measured):
     folder, printed = measured
-    markdown, readme = (
-        (folder / name).read_text(encoding="utf-8") for name in ("tables.md", "README.md")
+    markdown, page = (
+        (folder / name).read_text(encoding="utf-8") for name in ("tables.md", "page.md")
     )
     for name in ("scoring", "small", "store"):
         assert f"Targets of {name}" in printed
-    for text in (printed, markdown, readme):
+    for text in (printed, markdown, page):
         assert re.search(r"store: all, against read \+ dicts \+ evaluate, 10\^5 hits", text)
         assert re.search(r"100 queries × 10 hits: rs.score", text)
         assert re.search(r"one metric, compacted, again", text)
         assert re.search(r"disk, without texts.*GB.*GB", text)
         assert re.search(r"Measured on \d+ cores \(.+\), \d+ GiB, Python", text)
-    assert "old" not in readme
-    assert readme.count("before\n") == readme.count("after\n") == 5
+    assert "old" not in page
+    assert page.count("before\n") == page.count("after\n") == 5
 
 
 def test_a_part_that_is_not_there_says_so(monkeypatch):
@@ -136,12 +137,32 @@ def test_a_peer_that_fails_is_named_and_the_rest_compared(measured, monkeypatch)
     assert scoring.claims(with_failure) == scoring.claims(records)
 
 
-def test_blocks_of_a_readme_are_filled_and_others_stay():
+def test_blocks_of_a_page_are_filled_and_others_stay():
     text = (
         "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark:x -->\nb\n<!-- benchmark:y -->\nkept\n<!--"
         " /benchmark:y -->\n"
     )
     assert rewritten(text, {"x": "new", "z": "without a block"}) == text.replace("old", "new")
+
+
+def test_the_page_has_a_block_for_every_part_but_statistics(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    command = importlib.import_module("tests.benchmarks.__main__")
+    parts = {"machine", *command.MEASURED, *command.PRINTED} - {"statistics"}
+    assert set(re.findall(r"<!-- benchmark:(\w+) -->", PAGE)) == parts
+
+
+def test_the_figures_at_the_top_of_the_page_are_those_below():
+    top, _, below = PAGE.partition("\n## ")
+    figures = re.findall(r"\| ([\d.,]+) ", top)
+    assert len(figures) == 14
+    assert [one for one in figures if not re.search(rf"(?<![\d.,]){re.escape(one)} ", below)] == []
+
+
+@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m (tests[\w.]*\w)", PAGE))))
+def test_every_module_that_the_page_runs_is_there(module):
+    file = ROOT / module.replace(".", "/")
+    assert file.with_suffix(".py").exists() or (file / "__main__.py").exists()
 
 
 def test_an_earlier_run_is_shown_beside(measured):

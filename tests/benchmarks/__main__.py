@@ -3,7 +3,7 @@
 `python -m tests.benchmarks [part ...] [--small]`.
 
 Without a part, all. Parts: scoring, small, store, sizing (their raw numbers go into --json, their
-tables into --markdown and --readme), and reading, resampling, rules, statistics, of which that is
+tables into --markdown and --page), and reading, resampling, rules, statistics, of which that is
 kept what they print. `all` is every one but statistics, which takes long and is no matter of speed.
 
 At full size scoring needs 10 GB of memory, 6 GB of disk in the temporary folder and about a quarter
@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import scoring, sizing, small, store
+from tests.benchmarks.blocks import rewritten
 from tests.benchmarks.plan import FULL, SMALL, Plan
-from tests.benchmarks.readme import rewritten
 from tests.benchmarks.sizing import Price
 from tests.benchmarks.table import Claim, Table, claims_table, machine, machine_line
 
@@ -70,14 +70,14 @@ def main(arguments: list[str] | None = None) -> None:
     blocks = {
         name: "\n\n".join(table.markdown() for table in part) for name, part in tables.items()
     }
-    blocks |= {name: f"```console\n{text}\n```" for name, text in raw["printed"].items()} | {
+    blocks |= {name: f"```text measured\n{text}\n```" for name, text in raw["printed"].items()} | {
         "machine": machine_line(raw["machine"])
     }
     if asked.markdown:
         asked.markdown.write_text("\n\n".join(blocks.values()) + "\n", encoding="utf-8")
-    if asked.readme:
-        asked.readme.write_text(
-            rewritten(asked.readme.read_text(encoding="utf-8"), blocks), encoding="utf-8"
+    if asked.page:
+        asked.page.write_text(
+            rewritten(asked.page.read_text(encoding="utf-8"), blocks), encoding="utf-8"
         )
 
 
@@ -145,10 +145,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
     parser.add_argument(
-        "--readme",
+        "--page",
         type=Path,
         metavar="FILE",
-        help="rewrite the blocks between <!-- benchmark:... --> comments",
+        help="rewrite its blocks between <!-- benchmark:... --> comments",
     )
     parser.add_argument(
         "--raw",

@@ -46,7 +46,7 @@ class Table:
         return "\n".join([self.title, *(line.rstrip() for line in lines)])
 
     def markdown(self) -> str:
-        """For the README."""
+        """For the page."""
         aligned = ["---"] + ["--:"] * (len(self.header) - 1)
         return f"{self.title}\n\n" + "\n".join(
             "| " + " | ".join(row) + " |" for row in [self.header, aligned, *self.rows]
@@ -214,9 +214,9 @@ def _version(package: str) -> str | None:
 
 
 def machine_line(found: dict[str, Any]) -> str:
-    """The machine in one sentence."""
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    """The machine and the versions, in two sentences."""
+    versions = ", ".join(f"`{name} {version}`" for name, version in found["versions"].items())
     return (
         f"Measured on {found['cores']} cores ({found['cpu']}), {found['gib']} GiB, Python"
-        f" {found['python']}; {versions}."
+        f" {found['python']}. Versions: {versions}."
     )

@@ -1,4 +1,4 @@
-"""Blocks of the README that a benchmark fills, between `<!-- benchmark:NAME -->` and `<!--
+"""Blocks of a page that a benchmark fills, between `<!-- benchmark:NAME -->` and `<!--
 /benchmark:NAME -->`.
 """
 
