@@ -5,6 +5,8 @@ import os
 # Figures are drawn without a screen, here and in the pages.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from numpydoc.docscrape import NumpyDocString, Parameter, dedent_lines
+from numpydoc.docscrape_sphinx import SphinxDocString
 from pygments.lexers.data import JsonLexer
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
@@ -34,6 +36,12 @@ myst_url_schemes = {"http": None, "https": None, "mailto": None}
 
 autosummary_generate = True
 autodoc_typehints = "none"
+add_module_names = False
+# `name` in a docstring is code.
+default_role = "literal"
+smartquotes = False
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
@@ -60,8 +68,37 @@ html_theme_options = {
 }
 
 
+def without_arguments(app, what, name, value, options, signature, returns):
+    """Leave out the arguments of classes that only methods make."""
+    by_hand = ("Golden", "Results", "Policies", "Profile", "RunStore", "Endpoint", "LabelSession")
+    if what == "class" and name.rpartition(".")[2] not in by_hand:
+        return "", None
+    return None
+
+
+class Prose:
+    """How numpydoc reads and shows a section "Returns" that is prose: as its paragraphs."""
+
+    def _parse_param_list(self, content, single_element_is_type=False):
+        lines = dedent_lines(content)
+        is_named = len(lines) > 1 and lines[1].startswith("    ")
+        if single_element_is_type and not is_named:
+            return [Parameter("", "", lines)]
+        return NumpyDocString._parse_param_list(self, content, single_element_is_type)
+
+    def _str_returns(self, name="Returns"):
+        if [(one.name, one.type) for one in self[name]] != [("", "")]:
+            return Prose.with_names(self, name)
+        return [*self._str_field_list(name), "", *self._str_indent(self[name][0].desc, 4), ""]
+
+    with_names = SphinxDocString._str_returns
+
+
 def setup(app: Sphinx) -> None:
-    """Say how the files of examples are coloured."""
+    """Say how docstrings are read, and how the files of examples are coloured."""
+    SphinxDocString._parse_param_list = Prose._parse_param_list
+    SphinxDocString._str_returns = Prose._str_returns
+    app.connect("autodoc-process-signature", without_arguments)
     app.add_lexer("jsonl", JsonLexer)
     for plain in ("csv", "tsv", "trec"):
         app.add_lexer(plain, TextLexer)

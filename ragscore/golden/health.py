@@ -68,7 +68,7 @@ class GoldenHealth(FramesResult, JsonResult):
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
         of their paraphrase groups, at least 1; `mde`, the minimum detectable difference at 80 %
         power (infinite: none at this n); `n_needed` queries to see `difference` at 80 % power and
-        5 % error, (z_.975 + z_.8)²·sd²/difference² times the design effect; `n_more`, the queries
+        5 % error, (1.96 + 0.84)²·sd²/difference² times the design effect; `n_more`, the queries
         to add. NaN and NA if no query differed.
     """
 

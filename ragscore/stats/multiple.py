@@ -76,9 +76,9 @@ def joint_test(
 
     Step-down max-T over sign flips (Westfall and Young 1993; Romano and Wolf 2005,
     doi:10.1198/016214504000000539). If two runs don't differ, all differences of a query could as
-    well have had the other sign. The statistic of a metric is |sum of differences| / root of the
-    sum of their squares; its p is the share of sign patterns in which any metric of its family
-    reaches it. So metrics that move together cost little.
+    well have had the other sign. The statistic of a metric is the size of the sum of differences /
+    root of the sum of their squares; its p is the share of sign patterns in which any metric of its
+    family reaches it. So metrics that move together cost little.
 
     There are two families. The primary metrics are tested at four fifths of the 5 %, all others at
     one fifth, or at all of it once every primary metric is decided. False claims of any kind thus

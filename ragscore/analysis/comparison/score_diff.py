@@ -59,7 +59,7 @@ class ScoreDiff(FramesResult):
         side's own queries.
     largest_changes
         One row per metric and query that both have: `baseline`, `candidate`, `delta`; the largest
-        |delta| first, equal ones by id.
+        change first, equal ones by id.
     """
 
     FRAMES = ("metrics", "largest_changes")
@@ -351,7 +351,7 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
     Returns
     -------
-    One row per metric and query, the largest |delta| of a metric first: `metric`, `query_id`,
+    One row per metric and query, the largest change of a metric first: `metric`, `query_id`,
     values `baseline` and `candidate`, `delta` = candidate − baseline, `kind` (regression,
     improvement, as the metric counts better).
     """
