@@ -392,7 +392,7 @@ def test_the_steps_by_slice_are_answered_with_true_numbers():
     )
     assert f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} queries)" in text
     assert (
-        f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]}"
+        f"The others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]}"
         f" queries) to {second.drop(second.idxmax()).max():+.3f}" in text
     )
 
@@ -683,7 +683,7 @@ def test_whose_fault_it_is_is_answered_with_true_numbers(expected_docs):
         and f"{wrong[0]} wrong before" in text
     )
     assert (
-        f"**The decision to refuse comes first, with {over['now'] + now['unsupported answer']}**"
+        f"**The decision to refuse comes first, with {over['now'] + now['unsupported answer']}.**"
         in text
     )
     low, high = wilson(over["now"], asked)
@@ -698,7 +698,7 @@ def test_whose_fault_it_is_is_answered_with_true_numbers(expected_docs):
         f" Retrieval has {now['retrieval fault']}" in text
     )
     assert (
-        f"the generator {now['generation fault']}. Not all of the 43 are lost answers:"
+        f"the generator {now['generation fault']}. Not all of the 43 are lost answers."
         f" {now['refused after miss']} of those refused had no right hit" in text
     )
     assert not was["memory"] and not now["memory"]
@@ -806,7 +806,7 @@ def test_the_top_score_refuses_worse_than_the_rule_does(expected_docs):
         f"it would let {let_through[0]} through that should be refused, where the present rule lets"
         f" {let_through[1]}" in text
     )
-    assert f"at a risk of {risks[0]:.3f} instead of {risks[1]:.3f}" in text
+    assert f"Its risk is {risks[0]:.3f} instead of {risks[1]:.3f}" in text
 
 
 def test_the_labels_are_answered_with_true_numbers(tmp_path):

@@ -1,5 +1,6 @@
 """The manual reads well: short sentences, one word for a thing, links that lead somewhere."""
 
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,8 @@ PAGES = pages()
 OF_PAGE = pytest.mark.parametrize(
     "page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES]
 )
+TEXTS = [*PAGES, *sorted(NOTEBOOKS.glob("*.ipynb"))]
+OF_TEXT = pytest.mark.parametrize("page", TEXTS, ids=[str(one.relative_to(ROOT)) for one in TEXTS])
 LONGEST = 25  # words of a sentence
 README_LINES = 250
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
@@ -23,6 +26,11 @@ MEANT = re.compile(r"generated questions?|questions? generated|How to|question-a
 def prose(page: Path) -> str:
     """Return a page without blocks, comments, tables and link targets; code is one word."""
     text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join(
+            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+        )
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
     text = re.sub(r"^\|.*$", "", text, flags=re.M)
@@ -41,16 +49,20 @@ def sentences(text: str) -> list[str]:
     ]
 
 
-@OF_PAGE
+@OF_TEXT
 def test_sentences_are_short(page):
-    long = [one for one in sentences(prose(page)) if len(re.findall(r"[\w@'’-]+", one)) > LONGEST]
+    long = [one for one in sentences(prose(page)) if n_words(one) > LONGEST]
     assert long == []
 
 
-@OF_PAGE
+@OF_TEXT
 def test_a_thing_has_one_word(page):
     found = [one for one in sentences(prose(page)) if OTHER_WORDS.search(MEANT.sub("", one))]
     assert found == []
+
+
+def n_words(sentence: str) -> int:
+    return sum(bool(re.search(r"\w", word)) for word in sentence.split())
 
 
 def slugs(page: Path) -> set[str]:
