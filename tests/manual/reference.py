@@ -8,7 +8,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -260,4 +261,334 @@ def pictures_of(cls: Any) -> list[str]:
     return text
 
 
-PARTS: dict[str, Callable[[], str]] = {"api": api_tables, "api-pages": api_pages}
+# -- metrics.md --
+
+# Heading -> the first and the last metric of its part of the table.
+METRICS = {
+    "ranking": ("hit@k", "11pt_avg"),
+    "passed": ("passed", "passed"),
+    "answer": ("answer_checks", "rouge_l", "key_facts_literal", "empty_response"),
+    "citations": ("citation_present", "citation_duplicate"),
+    "judged": ("key_facts", "judge_failed"),
+    "refusals": ("refusal_correct", "false_refusal"),
+    "sources": ("attribution_hit", "scope_miss_proxy"),
+    "operation": ("timeout", "cost_usd"),
+}
+
+
+def metrics_of(part: str) -> list[Any]:
+    """Return the metrics of a part of metrics.md, in the order of the table."""
+    from ragscore.scoring.metrics import TABLE
+
+    names = [metric.name for metric in TABLE]
+    bounds = [names.index(name) for name in METRICS[part]]
+    return [
+        metric
+        for first, last in zip(bounds[::2], bounds[1::2], strict=True)
+        for metric in TABLE[first : last + 1]
+    ]
+
+
+def metric_table(part: str) -> str:
+    rows = []
+    for metric in metrics_of(part):
+        better = metric.better if metric.range == "0 to 1" else f"{metric.better}; {metric.range}"
+        name = f"`{metric.name}`" + ("" if metric.default else " ○")
+        rows.append(
+            [name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)]
+        )
+    return table(["metric", "formula", "better", "NaN when", "elsewhere"], rows)
+
+
+def plain(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([_*])", r"\\\1", text)
+
+
+def names_of_other_tools() -> str:
+    from ragscore.scoring.metrics import OTHER_NAMES
+
+    ours: dict[str, list[str]] = {}
+    for other, name in OTHER_NAMES.items():
+        ours.setdefault(name, []).append(other)
+    rows = [[f"`{name}`", ", ".join(f"`{one}`" for one in others)] for name, others in ours.items()]
+    return table(["here", "also understood, with a cut-off where there is one"], rows)
+
+
+# -- golden-file.md and run-file.md --
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a file: what it holds, what it means, and the column that it becomes."""
+
+    type: str
+    meaning: str
+    becomes: str = ""
+
+
+def field_table(fields: dict[str, Field], becomes: Callable[[str], str] | None = None) -> str:
+    rows = [
+        [f"`{name}`", one.type, one.meaning, one.becomes or (becomes(name) if becomes else "")]
+        for name, one in fields.items()
+    ]
+    return table(["field", "type", "meaning", "becomes"], rows)
+
+
+_IDS = "list, or mapping"
+GOLDEN_FIELDS = {
+    "needed": {
+        "id": Field("text", "name of the query, unique", "`queries.query_id`"),
+        "query": Field("text", "what is asked", "`queries.query`"),
+    },
+    "retrieval": {
+        "answerable": Field("true or false", "false: should be refused", "`queries.answerable`"),
+        "expected_doc_ids": Field(_IDS, "documents that answer it"),
+        "expected_chunk_ids": Field(_IDS, "chunks that answer it"),
+        "expected_source_keys": Field(_IDS, "sources that answer it, by their keys"),
+        "chunker_version": Field(
+            "text", "the chunker whose ids `expected_chunk_ids` are", "`targets.chunker_version`"
+        ),
+        "gold_supports": Field("list of anchors", "passages, see below", "`targets`, level anchor"),
+        "required_support_groups": Field(
+            "list of lists",
+            "targets that are needed together, by id or by position of an anchor;"
+            " any one group is enough",
+            "`support_groups`",
+        ),
+        "expected_metadata": Field(
+            "mapping",
+            "metadata that a hit must have",
+            "`conditions`, and a target of level predicate",
+        ),
+        "expected_substrings": Field(
+            "list of texts",
+            "texts that a hit must contain",
+        ),
+        "must_not_contain_source_keys": Field("list of texts", "sources that no hit may have"),
+        "expected_empty": Field("true", "no hit may come back", "`checks`, kind expected_empty"),
+        "satisfied_by": Field(
+            "mapping",
+            "per expectation: any or all `hits`, any or all `values`",
+            "`checks`, kind expected_metadata.hits and the like",
+        ),
+    },
+    "answer": {
+        "must_contain": Field("list of texts", "texts that the answer must contain"),
+        "forbidden": Field("list of texts", "texts that it must not contain"),
+        "expected_key_facts": Field("list of texts", "facts that it must state"),
+        "reference_answer": Field("text", "a right answer"),
+        "recency_conflict_rule": Field(
+            "text",
+            "which of several supports to cite: cite_newer, cite_both, acknowledge_both",
+            "`checks`, kind recency_rule",
+        ),
+    },
+    "slices": {
+        "lang": Field("text", "language"),
+        "difficulty": Field("text", "easy, medium, hard, or your own words"),
+        "category": Field("text", "what kind of query it is"),
+        "group": Field("text", "the intent that paraphrases share"),
+        "variant": Field("text", "which paraphrase of its group it is"),
+        "tags": Field("list of texts", "tags of your own"),
+        "vaults": Field("list of texts", "collections to search in"),
+        "folders": Field("list of texts", "folders to search in"),
+    },
+}
+SUPPORT_FIELDS = {
+    "path": Field("text, required", "path of the file (also `rel_path`)"),
+    "heading": Field(
+        "text, or list of texts", "heading, or path of headings (also `heading_path`)"
+    ),
+    "snippets": Field(
+        "list of texts", "texts, one of which the hit must contain", "`targets.snippet`"
+    ),
+    "start": Field("whole number", "first unit of the span, from 0"),
+    "end": Field("whole number", "the unit after its last one"),
+    "span_unit": Field("text", "unit of the span: line where absent"),
+    "doc_id": Field("text", "document that holds it"),
+    "date": Field("ISO 8601", "date of the source, by which the newest is told"),
+    "grade": Field("whole number", "how well it answers; 1 where absent"),
+}
+
+
+def golden_column(name: str) -> str:
+    from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS, TEXT_FIELDS
+    from ragscore.io.targets import ID_FIELDS
+
+    for level, (field, column) in ID_FIELDS.items():
+        if field == name:
+            return f"`targets.{column}`, level {level}"
+    if name in CHECK_FIELDS:
+        return f"`checks`, kind {CHECK_FIELDS[name]}"
+    if name in TAG_FIELDS:
+        return f"`tags`, kind {TAG_FIELDS[name]}"
+    assert name in TEXT_FIELDS, name
+    return f"`queries.{name}`"
+
+
+RUN_FIELDS = {
+    "record": {
+        "query_id": Field("text, required", "id of the golden query", "`responses.query_id`"),
+        "query": Field("text", "what was asked", "`responses.query`"),
+        "mode": Field("text", "mode of the system, such as hybrid", "`responses.mode`"),
+        "hits_top_k": Field("list of objects", "the hits, best first", "`hits`"),
+        "answer": Field(
+            "object, text or null", "the answer; null: it only searched", "`responses`"
+        ),
+        "elapsed_ms": Field("number", "time of search and answer", "`responses.elapsed_ms`"),
+        "error": Field("text or null", "why the query failed", "`responses.error`"),
+        "scope": Field(
+            "object",
+            'folders that the system chose: `{"folders": [...]}`; an empty list means all',
+            "`responses.scope`, as JSON",
+        ),
+        "latency_<phase>": Field("number", "time of a phase in ms", "`responses.latency_<phase>`"),
+    },
+    "answer": {
+        "answer": Field("text", "the text of the answer"),
+        "grounded": Field("true or false", "whether the system takes its answer for supported"),
+        "refused": Field('true, false or `"unknown"`', "whether it refused; see below"),
+        "refusal_reason": Field("text", "why it refused"),
+        "cost_usd": Field("number", "money spent"),
+        "citations": Field("list of objects", "what the answer cites", "`citations`"),
+        "usage": Field(
+            "object",
+            "`prompt_tokens` and `completion_tokens`",
+            "`responses.prompt_tokens`, `.completion_tokens`",
+        ),
+        "hops": Field("list of objects", "steps of a multi-hop answer", "`hops`"),
+    },
+    "hit": {
+        "rank": Field("whole number from 1", "rank; the order of the list where no hit has one"),
+        "chunk_id": Field("text", "id of the chunk"),
+        "doc_id": Field("text", "id of the document"),
+        "doc_path": Field("text", "path of the document's file"),
+        "heading_path": Field(
+            "list of texts, or text", "headings above the passage", "`hits.heading`"
+        ),
+        "snippet": Field("text", "text of the hit"),
+        "text_cut": Field("true or false", "true: `snippet` is only the beginning"),
+        "source_key": Field("text", "key of the source; also from `metadata`"),
+        "chunker_version": Field("text", "chunker of this hit"),
+        "stale": Field("true or false", "the system says that the document is outdated"),
+        "score_kind": Field("text", "what the score is: bm25, cosine, rrf, ..."),
+        "retrieval": Field(
+            "object",
+            "`fusion_score`, `lexical_score`, `vector_score`",
+            "`hits.score`, `.score_lexical`, `.score_vector`",
+        ),
+        "score": Field("number", "score, where `retrieval` has none", "`hits.score`"),
+        "score_lexical": Field("number", "likewise", "`hits.score_lexical`"),
+        "score_vector": Field("number", "likewise", "`hits.score_vector`"),
+        "metadata": Field("object", "metadata of the hit", "`hit_meta`, one row a key"),
+        "citation": Field(
+            "object",
+            "where the text stands; see below",
+            "`hits.path`, `.start`, `.end`, `.span_unit`",
+        ),
+        "start": Field(
+            "whole number", "first unit of the span, beside `span_unit`", "`hits.start`"
+        ),
+        "end": Field("whole number", "the unit after its last one", "`hits.end`"),
+        "span_unit": Field(
+            "text", "unit of the span: line, page, ms, char, ...", "`hits.span_unit`"
+        ),
+    },
+    "citation": {
+        "marker": Field("text", "how the answer marks it, such as [1]", "`citations.marker`"),
+        "chunk_id": Field("text", "id of the cited chunk", "`citations.chunk_id`"),
+        "doc_id": Field("text", "id of the cited document", "`citations.doc_id`"),
+        "path": Field("text", "path of the cited file", "`citations.path`"),
+        "span_unit": Field(
+            "text", "with `start` and `end`, or by `citation`, as of a hit", "`citations.span_unit`"
+        ),
+    },
+    "hop": {
+        "iter": Field("whole number from 0", "number of the step; the order where none has one"),
+        "kind": Field("text", "kind of the step"),
+        "sub_queries": Field("list of texts", "what it searched for"),
+        "context_chunks_added": Field("whole number", "chunks that it added"),
+        "forced_stop": Field("true or false", "whether a limit ended it"),
+        "llm_call_ms": Field("number", "time in the model"),
+    },
+    "run": {
+        "run_id": Field("text", "name of the run; else that of its folder"),
+        "system": Field("text", "name of the system; repeats of one share it"),
+        "repeat": Field("whole number from 0", "which repeat of the system it is"),
+        "suite": Field("text", "name of the golden set"),
+        "created_at": Field("ISO 8601", "when it was made"),
+        "commit": Field("text", "commit of the system"),
+        "config": Field("object", "settings, of any shape (also `config_snapshot_json`)"),
+        "config_hash": Field("text", "hash of the settings"),
+        "golden_hash": Field("text", "hash of the golden set that was asked"),
+        "chunker_version": Field("text", "chunker; else that of `config`"),
+        "k": Field("whole number from 1", "hits asked for; else `eval_k` or `k` of `config`"),
+        "n_queries": Field("whole number", "counted anew when it is loaded"),
+        "n_failed": Field("whole number", "counted anew when it is loaded"),
+        "note": Field("text", "a description for reports"),
+    },
+    "judgment": {
+        "query_id": Field("text, required", "id of the query"),
+        "criterion": Field("text, required", "what was judged, such as faithfulness"),
+        "item": Field("text", "the judged part, such as a claim; empty: the whole answer"),
+        "value": Field("number or null", "the verdict as a number; null where judging failed"),
+        "verdict": Field("text", "the verdict in words"),
+        "reason": Field("text", "why"),
+        "item_text": Field("text", "text of the judged part"),
+        "judge": Field("text", "name of the judge"),
+        "prompt_hash": Field("text", "hash of its prompt"),
+        "temperature": Field("number", "temperature of its model"),
+        "repeat": Field("whole number", "which repeat of the judgment it is"),
+        "tokens": Field("whole number", "tokens of the call"),
+        "cost_usd": Field("number", "money spent on the call"),
+        "input_hash": Field("text", "hash of what was judged"),
+        "state": Field("text", "scored, not_measurable, judge_failed, skipped, not_asked"),
+    },
+}
+
+
+def run_column(part: str) -> Callable[[str], str]:
+    from ragscore.io.record import HIT_COLUMNS, HOP_COLUMNS
+
+    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "hop": HOP_COLUMNS}
+    frames = {
+        "answer": "responses",
+        "hit": "hits",
+        "hop": "hops",
+        "run": "runs",
+        "judgment": "judgments",
+    }
+    return lambda name: f"`{frames[part]}.{columns.get(part, {}).get(name, name)}`"
+
+
+def citation_kinds() -> str:
+    from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
+
+    rows = []
+    for kind in CITATION_KINDS:
+        first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
+        fields = ", ".join(f"`{one}`" for one in dict.fromkeys([first, last]) if one)
+        unit = SPAN_UNITS.get(kind, "")
+        end = "is part of the text" if step else "is the first after it"
+        rows.append([kind, fields or "any", unit or "no span", f"`{last}` {end}" if last else ""])
+    return table(["kind", "fields of the span, beside `path`", "`span_unit`", "the last one"], rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "run-citation-kinds": citation_kinds,
+    "api": api_tables,
+    "api-pages": api_pages,
+    **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
+    "metrics-names": names_of_other_tools,
+    **{
+        f"golden-{part}": partial(field_table, fields, golden_column)
+        for part, fields in GOLDEN_FIELDS.items()
+    },
+    "golden-supports": partial(field_table, SUPPORT_FIELDS, lambda name: f"`targets.{name}`"),
+    **{
+        f"run-{part}": lambda part=part: field_table(RUN_FIELDS[part], run_column(part))
+        for part in RUN_FIELDS
+    },
+}
