@@ -7,6 +7,7 @@ hand around them. The pages of `reference/api/` are made whole.
 import importlib
 import inspect
 import re
+from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -576,7 +577,214 @@ def citation_kinds() -> str:
     return table(["kind", "fields of the span, beside `path`", "`span_unit`", "the last one"], rows)
 
 
+# -- formats.md --
+
+RESULT_FORMATS = {
+    "per_query": ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
+    "chatbot": (
+        "a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
+        "those files; `test_case_id` and `retrieved_chunks`",
+    ),
+    "retrievers": (
+        "results of several retrievers, one record per retriever and query",
+        "JSON lines with `query`, `retriever`, and `hits` or an outcome",
+    ),
+    "trec_rag": (
+        "cited answers of the TREC RAG track",
+        "JSON lines with `topic_id`, `references`, `answer`",
+    ),
+    "ragchecker": (
+        "RAGChecker's inputs and outputs",
+        "JSON with `results` that have `gt_answer`",
+    ),
+    "sqlite": ("kebab's database", "a SQLite file"),
+    "kebab_run": ("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`"),
+    "kebab_comparison": (
+        "kebab's stored comparison, `compare-*.json`: two runs with what it reports of them",
+        "`run_a`, `aggregate_a`, ...",
+    ),
+    "trec": (
+        "TREC run, `qid Q0 docid rank score tag`; one run per tag",
+        "six columns, the fourth a rank, the fifth a score",
+    ),
+    "metric_report": (
+        "metrics with their values per query, and the summary",
+        "JSON with a list `metrics` of objects with `metric`",
+    ),
+    "json_run": ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
+    "ragas": ("RAGAS's dataset or result", "its columns"),
+    "promptfoo": ("promptfoo's results", "its keys"),
+    "inspect": ("Inspect AI's log", "its keys, or the ending `.eval`"),
+    "deepeval": ("DeepEval's test run", "its keys"),
+    "mlflow": ("MLflow's evaluation table", "its columns"),
+    "phoenix": ("Phoenix's spans, or an experiment", "its columns"),
+    "table": (
+        "a table of any shape, in a file or a frame",
+        "[names of columns](#names-of-columns)",
+    ),
+}
+GOLDEN_FORMATS = {
+    "golden": ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
+    "qrels_jsonl": ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
+    "trec_qrels": (
+        "TREC qrels, `qid iter docid rel`",
+        "four columns, the last a grade; BEIR's three",
+    ),
+    "beir": ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
+    "json_qrels": ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
+    "predicates": (
+        "queries judged by predicates, without ids",
+        "JSON lines with `query` and a predicate",
+    ),
+    "ragchecker": ("the queries and reference answers of RAGChecker's files", "as for results"),
+    "chatbot": (
+        "a chatbot's cases, `eval_set.jsonl`",
+        "JSON lines with `id`, `question`, and anchors or key facts",
+    ),
+    "ragas": ("labels of RAGAS's dataset", "as for results"),
+    "promptfoo": ("promptfoo's assertions", "as for results"),
+    "inspect": ("targets of Inspect AI's log", "as for results"),
+    "deepeval": ("expectations of DeepEval's test run", "as for results"),
+    "mlflow": ("expectations of MLflow's table", "as for results"),
+    "phoenix": ("references of Phoenix's experiment", "as for results"),
+    "table": (
+        "a table of any shape, in a file or a frame",
+        "[names of columns](#names-of-columns)",
+    ),
+}
+
+
+def formats(side: str) -> str:
+    """Return the formats of one side, from the tables of readers and writers."""
+    from ragscore.io import load, save
+
+    described, readers, writers, suffixes = {
+        "results": (
+            RESULT_FORMATS,
+            [*load.RESULT_FORMATS, load.RESULT_TABLE],
+            save.RESULT_WRITERS,
+            save.RESULT_SUFFIXES,
+        ),
+        "golden": (
+            GOLDEN_FORMATS,
+            [*load.GOLDEN_FORMATS, load.GOLDEN_TABLE],
+            save.GOLDEN_WRITERS,
+            save.GOLDEN_SUFFIXES,
+        ),
+    }[side]
+    rows = []
+    for reader in readers:
+        what, told_by = described[reader.name]
+        endings = ", ".join(f"`{one}`" for one, name in suffixes.items() if name == reader.name)
+        written = f"yes{', ' if endings else ''}{endings}" if reader.name in writers else ""
+        options = ", ".join(f"`{one}=`" for one in reader.options)
+        rows.append([f"`{reader.name}`", what, told_by, options, written])
+    return table(["`format=`", "what it is", "told by", "options", "written"], rows)
+
+
+def roles(side: str) -> str:
+    from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
+
+    names = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}[side]
+    rows = [
+        [f"`{role}`", ", ".join(f"`{one}`" for one in dict.fromkeys(known.split()))]
+        for role, known in names.items()
+    ]
+    return table(["role", "names of columns, the surest first"], rows)
+
+
+# -- cli.md --
+
+
+def commands() -> dict[str, ArgumentParser]:
+    """Return the parser of each command."""
+    from ragscore.cli import make_parser
+
+    listed = next(action for action in make_parser()._actions if action.dest == "command_name")
+    return dict(listed.choices or {})
+
+
+def command_table() -> str:
+    rows = [
+        [f"[`ragscore {name}`](#{name})", in_cell(" ".join((parser.description or "").split()))]
+        for name, parser in commands().items()
+    ]
+    return table(["command", "what it does"], rows)
+
+
+def command_sections() -> str:
+    """Return a section per command, with the options that only it has, then those it shares."""
+    shared = shared_options()
+    parts = []
+    for name, parser in commands().items():
+        usage = " ".join((parser.usage or "").split())
+        example = (parser.epilog or "").split("\n", 1)[1].strip()
+        parts += [f"### {name}", f"`{usage}`", f"For example `{example}`"]
+        rows: list[list[str]] = []
+        for group in parser._action_groups:
+            others: list[str] = []
+            for action in group._group_actions:
+                if action.dest == "help":
+                    continue
+                if option_row(action) in shared.get(group.title or "", []):
+                    others.append(f"`{action.option_strings[-1]}`")
+                else:
+                    rows.append(option_row(action))
+            if others:
+                title = str(group.title)
+                link = f"see [{title}](#{title.replace(' ', '-')})"
+                rows.append([", ".join(others), link])
+        parts.append(table(["argument or option", "meaning"], rows))
+    return "\n\n".join(parts)
+
+
+def shared_options() -> dict[str, list[list[str]]]:
+    """Return the options that several commands have: title of their group -> rows."""
+    seen: dict[str, list[list[str]]] = {}
+    for parser in commands().values():
+        for group in parser._action_groups:
+            if group.title not in ("positional arguments", "options"):
+                rows = [option_row(action) for action in group._group_actions]
+                seen.setdefault(str(group.title), []).extend(rows)
+    return {
+        title: list({row[0]: row for row in rows if rows.count(row) > 1}.values())
+        for title, rows in seen.items()
+    }
+
+
+def shared_sections() -> str:
+    parts = []
+    for title, rows in shared_options().items():
+        if rows:
+            parts += [f"### {title[0].upper()}{title[1:]}", table(["option", "meaning"], rows)]
+    return "\n\n".join(parts)
+
+
+def option_row(action: Action) -> list[str]:
+    """Return an argument or option as it is written, and its help."""
+    value = action.metavar
+    named = " ".join(value) if isinstance(value, tuple) else value
+    if not action.option_strings:
+        written = named or action.dest
+    else:
+        written = ", ".join(action.option_strings)
+        if action.nargs != 0:
+            written += f" {named or action.dest.upper()}"
+    return [f"`{written}`", in_cell((action.help or "").replace("%%", "%"))]
+
+
+def in_cell(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "cli-commands": command_table,
+    "cli-sections": command_sections,
+    "cli-shared": shared_sections,
+    "formats-results": partial(formats, "results"),
+    "formats-golden": partial(formats, "golden"),
+    "roles-results": partial(roles, "results"),
+    "roles-golden": partial(roles, "golden"),
     "run-citation-kinds": citation_kinds,
     "api": api_tables,
     "api-pages": api_pages,
