@@ -6,6 +6,7 @@
 import argparse
 import os
 import tempfile
+import warnings
 from pathlib import Path
 
 from tests.manual import NOTEBOOKS, pages, plain, run, same
@@ -17,6 +18,7 @@ def main() -> None:
     parser.add_argument("--reference", action="store_true", help="the generated parts")
     given = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "Agg")
+    warnings.simplefilter("error")  # as the tests have it
     if given.reference:
         from tests.manual import reference
 
