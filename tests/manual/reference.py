@@ -777,7 +777,40 @@ def in_cell(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+# -- store-layout.md --
+
+STORE_TABLES = {
+    "responses": "query",
+    "hits": "hit",
+    "citations": "citation of an answer",
+    "hit_meta": "hit and key of its metadata",
+    "judgments": "judged item and criterion",
+    "chunks": "chunk of the index",
+    "reported": "value that another tool stored",
+    "matches": "match of a hit and a target",
+    "hops": "step of a multi-hop answer",
+    "documents": "document of the corpus",
+    "problems": "thing that loading could not take",
+}
+
+
+def store_tables() -> str:
+    """Return the tables that a store keeps of a run, with their columns."""
+    from ragscore.frames.kinds import KINDS
+    from ragscore.store.tables import FRAMES
+
+    rows = []
+    for name in FRAMES:
+        kind = KINDS[name]
+        columns = [f"`{one}`" for one in kind.dtypes if one not in ("run_id", *kind.key)]
+        columns += [f"`{prefix}*`" for prefix in kind.open_prefixes]
+        key = ", ".join(f"`{one}`" for one in kind.key if one != "run_id")
+        rows.append([f"`{name}`", STORE_TABLES[name], key, ", ".join(columns)])
+    return table(["table", "one row per", "key, beside `run_id`", "further columns"], rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "store-tables": store_tables,
     "cli-commands": command_table,
     "cli-sections": command_sections,
     "cli-shared": shared_sections,
