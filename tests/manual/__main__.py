@@ -20,9 +20,10 @@ def main() -> None:
     os.environ.setdefault("MPLBACKEND", "Agg")
     warnings.simplefilter("error")  # as the tests have it
     if given.reference:
-        from tests.manual import reference
+        from tests.manual import frames, reference
 
         reference.write(NOTEBOOKS / "reference")
+        frames.PAGE.write_text(frames.text(), encoding="utf-8")
         return
     for page in [one.resolve() for one in given.pages] or pages():
         renew(page)
