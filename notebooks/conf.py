@@ -1,13 +1,14 @@
 """How Sphinx builds the manual: `python -m sphinx -W -n notebooks notebooks/_build/html`."""
 
 import os
+from pathlib import Path
 
 # Figures are drawn without a screen, here and in the pages.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 from numpydoc.docscrape import NumpyDocString, Parameter, dedent_lines
 from numpydoc.docscrape_sphinx import SphinxDocString
-from pygments.lexers.data import JsonLexer
+from pygments.lexers.json5 import Json5Lexer
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -48,6 +49,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "ragscore"
 html_static_path = ["_static"]
 html_css_files = ["manual.css"]
+html_search_scorer = str(Path(__file__).parent / "search_scores.js")
 html_show_sourcelink = False
 html_copy_source = False
 # A page without pages beside it has no list of them.
@@ -99,6 +101,6 @@ def setup(app: Sphinx) -> None:
     SphinxDocString._parse_param_list = Prose._parse_param_list
     SphinxDocString._str_returns = Prose._str_returns
     app.connect("autodoc-process-signature", without_arguments)
-    app.add_lexer("jsonl", JsonLexer)
+    app.add_lexer("jsonl", Json5Lexer)  # NaN, too, which some tools write
     for plain in ("csv", "tsv", "trec"):
         app.add_lexer(plain, TextLexer)
