@@ -290,14 +290,38 @@ def metrics_of(part: str) -> list[Any]:
     ]
 
 
+def reasons() -> dict[str, str]:
+    """Return a short name for each reason that many metrics share."""
+    from ragscore.scoring import metrics
+
+    return {
+        "no target": metrics._NO_TARGET,
+        "no graded target": metrics._NO_GRADE,
+        "no reference": metrics._NO_REFERENCE,
+        "not given": metrics._NOT_GIVEN,
+        "not judged": metrics._NOT_JUDGED,
+    }
+
+
+def reason_table() -> str:
+    rows = [[f"*{name}*", plain(text)] for name, text in reasons().items()]
+    return table(["in the tables", "meaning"], rows)
+
+
+def nan_when(metric: Any) -> str:
+    """Return when a metric is NaN, with a shared reason by its name."""
+    text = plain(metric.nan_when)
+    for name, reason in reasons().items():
+        text = text.replace(plain(reason), f"*{name}*")
+    return text
+
+
 def metric_table(part: str) -> str:
     rows = []
     for metric in metrics_of(part):
         better = metric.better if metric.range == "0 to 1" else f"{metric.better}; {metric.range}"
         name = f"`{metric.name}`" + ("" if metric.default else " ○")
-        rows.append(
-            [name, plain(metric.formula), better, plain(metric.nan_when), plain(metric.also)]
-        )
+        rows.append([name, plain(metric.formula), better, nan_when(metric), plain(metric.also)])
     return table(["metric", "formula", "better", "NaN when", "elsewhere"], rows)
 
 
@@ -823,6 +847,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "api-pages": api_pages,
     **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
     "metrics-names": names_of_other_tools,
+    "metrics-nan": reason_table,
     **{
         f"golden-{part}": partial(field_table, fields, golden_column)
         for part, fields in GOLDEN_FIELDS.items()
