@@ -252,14 +252,14 @@ class Display(ABC):
     def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         r"""Return the tables as LaTeX for a paper that loads `booktabs`.
 
+        Notes stand below as comments. Scripts other than Latin need XeLaTeX or LuaLaTeX.
+
         Parameters
         ----------
         caption
             Of the first table; by default the title. Further tables have their headings.
         label
             For `\ref`; further tables add -2, -3, … to it.
-
-        Notes stand below as comments. Scripts other than Latin need XeLaTeX or LuaLaTeX.
         """
         title, *rest = self._parts()
         tables = [replace(part, limit=None) for part in rest if isinstance(part, Table)]

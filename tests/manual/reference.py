@@ -144,6 +144,24 @@ NAMESPACES = (
 )  # fmt: skip
 
 
+CONSTANTS = {
+    "match.Rule": "A matching rule: a function of hits and targets. It returns the row positions of"
+    " those that match, as columns `hit` and `target`.",
+    "plot.PALETTE": "The colours of pictures, which differ in grey prints, too.",
+    "stats.ALPHA": "The share of false claims that a set of verdicts allows.",
+    "stats.DIRECTIONS": "Direction of better values -> the words for a gain and a loss.",
+    "stats.LEAST_LABELS": "The fewest labels by which a judge's mean is corrected.",
+    "stats.MIXED": "The word where primary metrics of one aspect contradict each other.",
+    "stats.NORMAL_FROM": "Queries, or groups of them, a side from which tests go by their normal"
+    " limit and means by t.",
+    "stats.NO_WORSE": "The word where a loss beyond the margin is ruled out.",
+    "stats.SAME": "The word where any difference beyond the margin is ruled out.",
+    "stats.UNSURE": "The word where nothing is decided.",
+    "stats.WORDS": "The words of verdicts, the best first; those of metrics without a declared"
+    " direction come last.",
+}
+
+
 def found(name: str) -> Any:
     """Return what a name below `ragscore` stands for."""
     import ragscore
@@ -216,9 +234,13 @@ def directive(name: str) -> str:
         if isinstance(inspect.getattr_static(value, "plot", None), Accessor):
             lines += ["", *pictures_of(value)]
         return "\n".join(lines)
-    if callable(value):
+    if inspect.isfunction(value):
         return f".. autofunction:: ragscore.{name}"
-    return f".. autodata:: ragscore.{name}\n   :no-value:"
+    namespace, _, short = name.rpartition(".")
+    lines = [f".. py:data:: {short}", f"   :module: ragscore.{namespace}"]
+    if not callable(value):
+        lines.append(f"   :value: {value!r}")
+    return "\n".join([*lines, "", f"   {CONSTANTS[name]}"])
 
 
 def api_tables() -> str:
@@ -228,8 +250,12 @@ def api_tables() -> str:
         names = [each for group in groups.values() for one in group for each in expanded(one)]
         parts += [f"## {title}", f"{sentence} [In full](api/{page}.md)."]
         classes = [one for one in names if inspect.isclass(found(one)) and members(found(one))]
-        if others := [one for one in names if one not in classes]:
+        constants = [one for one in names if one in CONSTANTS]
+        if others := [one for one in names if one not in (*classes, *constants)]:
             parts.append(summary(others))
+        if constants:
+            told = ", ".join(f"`{one.rpartition('.')[2]}`" for one in constants)
+            parts.append(f"Constants: {told}.")
         for one in classes:
             if len(names) > 1:
                 parts.append(f"### {one.rpartition('.')[2]}")
