@@ -1,6 +1,7 @@
 """How Sphinx builds the manual: `python -m sphinx -W -n notebooks notebooks/_build/html`."""
 
 import os
+import re
 from pathlib import Path
 
 # Figures are drawn without a screen, here and in the pages.
@@ -70,12 +71,24 @@ html_theme_options = {
 }
 
 
-def without_arguments(app, what, name, value, options, signature, returns):
-    """Leave out the arguments of classes that only methods make."""
-    by_hand = ("Golden", "Results", "Policies", "Profile", "RunStore", "Endpoint", "LabelSession")
-    if what == "class" and name.rpartition(".")[2] not in by_hand:
-        return "", None
-    return None
+# The classes of the reference, by their short names.
+CLASSES = {
+    name.rpartition(".")[2]: name
+    for page in sorted((Path(__file__).parent / "reference" / "api").glob("*.md"))
+    for name in re.findall(r"autoclass:: (\S+)", page.read_text(encoding="utf-8"))
+}
+MADE_BY_HAND = (
+    "Golden", "Results", "Policies", "Profile", "RunStore", "Endpoint", "LabelSession",
+)  # fmt: skip
+
+
+def shown_signature(app, what, name, value, options, signature, returns):
+    """Name the class that a function returns; leave out arguments that only methods give."""
+    if what == "class":
+        return None if name.rpartition(".")[2] in MADE_BY_HAND else ("", None)
+    annotated = getattr(value, "__annotations__", {}).get("return", "")
+    returned = CLASSES.get(getattr(annotated, "__name__", str(annotated)))
+    return (signature, returned) if returned else None
 
 
 class Prose:
@@ -100,7 +113,7 @@ def setup(app: Sphinx) -> None:
     """Say how docstrings are read, and how the files of examples are coloured."""
     SphinxDocString._parse_param_list = Prose._parse_param_list
     SphinxDocString._str_returns = Prose._str_returns
-    app.connect("autodoc-process-signature", without_arguments)
+    app.connect("autodoc-process-signature", shown_signature)
     app.add_lexer("jsonl", Json5Lexer)  # NaN, too, which some tools write
     for plain in ("csv", "tsv", "trec"):
         app.add_lexer(plain, TextLexer)
