@@ -342,6 +342,15 @@ def nan_when(metric: Any) -> str:
     return text
 
 
+def added_metrics() -> str:
+    from ragscore.scoring.metrics import ADDED
+
+    rows = [
+        [f"`{one.name}`", plain(one.formula), one.better, one.nan_when] for one in ADDED.values()
+    ]
+    return table(["metric", "formula", "better", "NaN when"], rows)
+
+
 def metric_table(part: str) -> str:
     rows = []
     for metric in metrics_of(part):
@@ -404,7 +413,7 @@ GOLDEN_FIELDS = {
         "gold_supports": Field("list of anchors", "passages, see below", "`targets`, level anchor"),
         "required_support_groups": Field(
             "list of lists",
-            "targets that are needed together, by id or by position of an anchor;"
+            "targets that are needed together, by id or by position of an anchor, from 0;"
             " any one group is enough",
             "`support_groups`",
         ),
@@ -872,6 +881,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "api": api_tables,
     "api-pages": api_pages,
     **{f"metrics-{part}": partial(metric_table, part) for part in METRICS},
+    "metrics-added": added_metrics,
     "metrics-names": names_of_other_tools,
     "metrics-nan": reason_table,
     **{
