@@ -85,7 +85,8 @@ MADE_BY_HAND = (
 def shown_signature(app, what, name, value, options, signature, returns):
     """Name the class that a function returns; leave out arguments that only methods give."""
     if what == "class":
-        return None if name.rpartition(".")[2] in MADE_BY_HAND else ("", None)
+        is_made = name.rpartition(".")[2] in MADE_BY_HAND
+        return (signature.replace("<factory>", "...") if is_made and signature else ""), None
     annotated = getattr(value, "__annotations__", {}).get("return", "")
     returned = CLASSES.get(getattr(annotated, "__name__", str(annotated)))
     return (signature, returned) if returned else None

@@ -243,6 +243,10 @@ def directive(name: str) -> str:
     return "\n".join([*lines, "", f"   {CONSTANTS[name]}"])
 
 
+# Methods that most results inherit; api.md names them once.
+SHARED = ("to_markdown", "to_latex", "to_json", "from_json")
+
+
 def api_tables() -> str:
     """Return tables of names, one for each page: Sphinx adds what each does, and the links."""
     parts = []
@@ -259,7 +263,9 @@ def api_tables() -> str:
         for one in classes:
             if len(names) > 1:
                 parts.append(f"### {one.rpartition('.')[2]}")
-            parts.append(summary([one, *(f"{one}.{member}" for member in members(found(one)))]))
+            cls = found(one)
+            listed = [name for name in members(cls) if name in vars(cls) or name not in SHARED]
+            parts.append(summary([one, *(f"{one}.{name}" for name in listed)]))
     return "\n\n".join(parts)
 
 
