@@ -21,6 +21,7 @@ PACKAGES = (
     "polars",
     "duckdb",
 )
+WITHIN_FIGURE = re.compile(r"(?<=\d) (?=×|ms$|to \d)|(?<=\d to) (?=\d)|(?<=^[≤≥]) ")
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,11 @@ class Table:
         return "\n".join([self.title, *(line.rstrip() for line in lines)])
 
     def markdown(self) -> str:
-        """For the page."""
+        """For the page: a figure and its unit, or the two of a range, stay on one line."""
         aligned = ["---"] + ["--:"] * (len(self.header) - 1)
+        rows = [[WITHIN_FIGURE.sub("\u00a0", cell) for cell in row] for row in self.rows]
         return f"{self.title}\n\n" + "\n".join(
-            "| " + " | ".join(row) + " |" for row in [self.header, aligned, *self.rows]
+            "| " + " | ".join(row) + " |" for row in [self.header, aligned, *rows]
         )
 
 
