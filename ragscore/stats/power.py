@@ -212,8 +212,8 @@ def moves_by_noise(n: float, rate: float, confidence: float = 0.95) -> tuple[flo
 def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:
     """Flag columns whose mean difference needs a caution, because tests of it are too eager.
 
-    - The differences are skewed: `abs(skewness) > 2` and n ≤ 25·skewness² (Cochran's rule, beyond which
-      a 95 % interval errs in at most 6 %; below 100
+    - The differences are skewed: `abs(skewness) > 2` and n ≤ 25·skewness² (Cochran's rule, beyond
+      which a 95 % interval errs in at most 6 %; below 100
       queries a skewness of 2 is enough). "Many small gains, a few disasters" is such a case.
     - Or the disasters may not have been seen: all that moved moved one way, and losses as rare as
       3/n of the queries, each of the metric's

@@ -743,8 +743,9 @@ def formats(side: str) -> str:
         endings = ", ".join(f"`{one}`" for one, name in suffixes.items() if name == reader.name)
         written = f"yes{', ' if endings else ''}{endings}" if reader.name in writers else ""
         options = ", ".join(f"`{one}=`" for one in reader.options)
-        rows.append([f"`{reader.name}`", what, told_by, options, written])
-    return table(["`format=`", "what it is", "told by", "options", "written"], rows)
+        what += f"; options {options}" if options else ""
+        rows.append([f"`{reader.name}`", what, told_by, written])
+    return table(["`format=`", "what it is", "told by", "written"], rows)
 
 
 def roles(side: str) -> str:
