@@ -125,7 +125,7 @@ COMPARISON = Gallery(
     Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS}),
 )
 SLICES = Gallery(
-    'cmp.slices("difficulty").plot("mrr@10")',
+    'cmp.slices("difficulty").plot()',
     Picture(slice_deltas, {"found": lambda found: found}),
 )
 LEADERBOARD = Gallery(

@@ -10,7 +10,7 @@ from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
 from ragscore.frames.tables import SIGNS
 from ragscore.plot.lettering import LONGEST, lettered
-from ragscore.plot.runs import hardest
+from ragscore.plot.runs import FEW, hardest
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
-FEW = 10  # queries below which a slice says little
 FADED = 0.35  # opacity of cells of few queries
 # decision -> column of its cells, and of which queries it is a share
 _COLUMNS = {

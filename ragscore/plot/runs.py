@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
+FEW = 10  # queries below which a slice says little
+
 
 @lettered
 def summary(
@@ -365,7 +367,10 @@ def _paired_slices(
 
 
 def hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
-    """Return which slice is hardest for how many runs."""
+    """Return which slice is hardest for how many runs; one of few queries is no finding."""
+    enough = table[(table["n"] >= FEW).to_numpy()]
+    if enough["slice"].nunique() >= 2:
+        table = enough
     means = table.pivot_table(index="slice", columns="run_id", values="mean", observed=True)
     means = means.reindex(names).dropna(how="all")
     if len(means) < 2:

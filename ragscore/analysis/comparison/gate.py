@@ -90,7 +90,9 @@ class Gate(JsonResult, Display):
         """Return the answer in one line."""
         failed = ", ".join(self.table.loc[(self.table["verdict"] == "fail").to_numpy(), "metric"])
         reason = f" by {failed}" if failed else ""
-        not_evaluated = f", {self._n_open} not evaluated" if self._n_open else ""
+        # Where that is the answer, it has been said.
+        is_said = not self._n_open or self.exit_status == 2
+        not_evaluated = "" if is_said else f", {self._n_open} not evaluated"
         return (
             f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
             f" (primary metrics: {self.overall}{self._open_loss()})"

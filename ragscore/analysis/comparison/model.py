@@ -284,7 +284,7 @@ class Comparison(Display):
         return _from_content(parse(text, "cmp.to_json()"), profile)
 
     def changed(self) -> pd.DataFrame:
-        """One row per query that changed, worst first: ranks as text, targets gained and lost."""
+        """One row per query that changed, by outcome from regression on; ranks are text."""
         if self.profile is None:
             return changed_queries(self.per_query)
         notes = [_profile_note(row) or "" for row in records_of(_profile_ranks(self.per_query))]

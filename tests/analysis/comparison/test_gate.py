@@ -83,7 +83,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     )
     assert (
         open_one.to_markdown().startswith(
-            "## ○ Gate not evaluated, 1 not evaluated: b against a (primary metrics: can't tell)"
+            "## ○ Gate not evaluated: b against a (primary metrics: can't tell)"
         )
         and open_one.exit_status == 2
     )
