@@ -1,6 +1,6 @@
 """Attack the product, and print or write down what came of it.
 
-    python -m tests.faults 10000 [--readme README.md] [--report FILE] [-k PATTERN]
+    python -m tests.faults 10000 [--page notebooks/howto/store.md] [--report FILE] [-k PATTERN]
 
 10000 is the size: a hundred times that of the test suite. The report holds JSON lines, which later
 calls add to; `--table` only makes the table of what it holds.
@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("size", nargs="?", type=int, default=100)
     parser.add_argument("-k", dest="chosen", help="only tests whose names hold this")
     parser.add_argument("--report", type=Path, default=Path("faults.jsonl"))
-    parser.add_argument("--readme", type=Path, help="write the table there")
+    parser.add_argument("--page", type=Path, help="write the table there")
     parser.add_argument("--table", action="store_true", help="attack nothing")
     args = parser.parse_args()
     status = 0
@@ -50,9 +50,9 @@ def main() -> int:
         status = subprocess.run(command, env=os.environ | told, check=False).returncode
     found = table(args.report)
     print(found)
-    if args.readme and status == 0:
-        text = args.readme.read_text(encoding="utf-8")
-        args.readme.write_text(
+    if args.page and status == 0:
+        text = args.page.read_text(encoding="utf-8")
+        args.page.write_text(
             WRITTEN.sub(lambda part: f"{part[1]}\n{found}\n{part[2]}", text), encoding="utf-8"
         )
     return status
