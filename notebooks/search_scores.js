@@ -1,7 +1,7 @@
-// What a match is worth in a search: a word of a title most, then a name of the Python reference,
-// then a word of a text. A part of a name is worth least: many methods share one.
+// What a match is worth in a search: a word of a title most, then a word of a text, then a name of
+// the Python reference. A part of a name is worth least: many methods share one.
 var Scorer = {
-  objNameMatch: 11,
+  objNameMatch: 4,
   objPartialMatch: 1,
   objPrio: { 0: 5, 1: 0, 2: -5 },
   objPrioDefault: 0,
