@@ -143,7 +143,7 @@ def _add_manner(command: argparse.ArgumentParser) -> None:
     )
     parser = command.add_argument_group("how the run is called")
     parser.add_argument("--name", help="of the system (default: as it is given)")
-    parser.add_argument("--run-id", help="of the run (default: its folder's name)")
+    parser.add_argument("--run-id", help="of the run (default: a new one, which sorts by time)")
     parser.add_argument("--suite", help="of queries that the run belongs to (default: none)")
     parser.add_argument(
         "--repeat",

@@ -77,7 +77,10 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
     found = blocks(page)
     with contextlib.chdir(folder), pd.option_context("display.width", WIDTH):
         for before, block, following in zip(
-            [None, *found[:-1]], found, [*found[1:], None], strict=True
+            [None, *found],
+            found,
+            [*found[1:], None],
+            strict=False,  # before, it, after
         ):
             shown = following if following and following.language == "text" else None
             shown = shown if shown and not shown.name else None
