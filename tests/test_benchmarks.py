@@ -134,7 +134,8 @@ def test_a_peer_that_fails_is_named_and_the_rest_compared(measured, monkeypatch)
         {"tool": "ranx", "hits": 10**5, "variant": "plain", "failed": "out of memory"},
     ]
     assert "ranx failed at 10^5 hits." in scoring.tables(with_failure)[0].title
-    assert scoring.claims(with_failure) == scoring.claims(records)
+    # As texts: NaN, a claim without CPU times, equals nothing.
+    assert repr(scoring.claims(with_failure)) == repr(scoring.claims(records))
 
 
 def test_blocks_of_a_page_are_filled_and_others_stay():
