@@ -2,9 +2,10 @@
 
 `python -m tests.benchmarks [part ...] [--small]`.
 
-Without a part, all. Parts: scoring, small, store, sizing (their raw numbers go into --json, their
-tables into --markdown and --page), and reading, resampling, rules, statistics, of which that is
-kept what they print. `all` is every one but statistics, which takes long and is no matter of speed.
+Without a part, all. Parts: scoring, questions, small, store, sizing (their raw numbers go into
+--json, their tables into --markdown and --page), and reading, resampling, rules, statistics, of which
+that is kept what they print. `all` is every one but statistics, which takes long and is no matter
+of speed.
 
 At full size scoring needs 10 GB of memory, 6 GB of disk in the temporary folder and about a quarter
 of an hour of a quiet machine. ranx is measured where it can be imported, here or by the interpreter
@@ -23,13 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import scoring, sizing, small, store
+from tests.benchmarks import questions, scoring, sizing, small, store
 from tests.benchmarks.blocks import rewritten
 from tests.benchmarks.plan import FULL, SMALL, Plan
 from tests.benchmarks.sizing import Price
 from tests.benchmarks.table import Claim, Table, claims_table, machine, machine_line
 
-MEASURED: dict[str, Any] = {"scoring": scoring, "small": small, "store": store, "sizing": sizing}
+MEASURED: dict[str, Any] = {
+    "scoring": scoring, "questions": questions, "small": small, "store": store, "sizing": sizing,
+}  # fmt: skip
 PRINTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "reading": ((), (300,)), "resampling": ((), (200,)), "rules": ((), (100,)),
     "statistics": ((10_000,), (50,)),

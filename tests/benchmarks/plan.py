@@ -1,6 +1,6 @@
 """How much is measured: at full size, or small, to see that everything runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Plan:
         Hits of the stored runs whose bytes are counted, without texts and with.
     imports
         Fresh processes that import.
+    questions
+        Runs and queries of the evaluations that are asked everything.
     """
 
     sizes: tuple[int, ...] = (10**5, 10**6, 10**7)
@@ -36,6 +38,9 @@ class Plan:
     sizing: int = 4 * 10**6
     sizing_text: int = 10**6
     imports: int = 7
+    questions: dict[str, tuple[int, int]] = field(
+        default_factory=lambda: {"small": (10, 5_000), "large": (2, 100_000)}
+    )
 
 
 FULL = Plan()
@@ -49,4 +54,5 @@ SMALL = Plan(
     sizing=10**4,
     sizing_text=10**4,
     imports=1,
+    questions={"small": (2, 40)},
 )
