@@ -5,7 +5,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -130,10 +130,11 @@ def score_stored_runs(
     *,
     client: Any,
     part_hits: int | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the frame of `rs.score` of stored runs, and their settings.
+) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+    """Return the frame of `rs.score` of stored runs, and what tells their settings.
 
-    `about` holds their rows of the runs frame.
+    The latter hashes the golden set, which scoring alone doesn't need. `about` holds their rows of
+    the runs frame.
     """
     known = Results(runs=about, responses=empty("responses"))
     are_default = not metrics and profile is None
@@ -147,9 +148,14 @@ def score_stored_runs(
         warn_of_gains(metrics, golden)
     warn_of_judged_only(golden, resolved)
     _warn_of_gaps(scores, counts, job)
-    assert job.level is not None
-    settings = settings_of(about, golden, job.level, rule, profile, resolved)
-    return scores, settings.assign(primary=[shown_primary(run) for run in runs])
+    level, primary = job.level, [shown_primary(run) for run in runs]
+    assert level is not None
+
+    def settings() -> pd.DataFrame:
+        of_runs = settings_of(about, golden, level, rule, profile, resolved)
+        return of_runs.assign(primary=primary)
+
+    return scores, settings
 
 
 def _score_parts(

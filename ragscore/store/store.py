@@ -331,8 +331,8 @@ class RunStore:
         profile: str | Profile | None,
         part_hits: int | None,
         policies: Policies,
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the scores of stored runs, and of each run what they were made by.
+    ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+        """Return the scores of stored runs, and what tells of each run what they were made by.
 
         See `score` and `evaluate`.
         """
