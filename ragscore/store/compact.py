@@ -10,7 +10,6 @@ runs are taken in one piece.
 
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -32,7 +31,7 @@ from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import StoredFile
 from ragscore.store.disk import OvertakenError
 from ragscore.store.draft import Draft, State, put, state_of, sweep, writing
-from ragscore.store.parquet import WRITTEN_WITH, open_parquet, write_parquet
+from ragscore.store.parquet import WRITTEN_WITH, open_parquet, read_each, write_parquet
 from ragscore.store.places import file_names
 from ragscore.store.run_cache import CACHE_KEY, COMPACT_FILE, CachedRun, compacted, dump_cache
 from ragscore.store.runs import RUN_FILE
@@ -409,8 +408,7 @@ def _own_tables(
         _check_scored(catalogue, name, table.column_names, metrics)
         return table
 
-    with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
-        return dict(zip(names, pool.map(read, names), strict=True))
+    return dict(zip(names, read_each(read, names), strict=True))
 
 
 def _by_schema(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:

@@ -3,10 +3,11 @@
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,10 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.data import KINDS, conform
 from ragscore.frames.errors import DataError
-from ragscore.store.checked import StoredFile
+from ragscore.store.checked import READ_AT_ONCE, StoredFile
 from ragscore.store.draft import Draft
 
+T, U = TypeVar("T"), TypeVar("U")
 _TEXTS_OF_FEW_VALUES = (
     "path",
     "heading",
@@ -53,13 +55,27 @@ def open_parquet(
     try:
         with (
             file.open() as opened,
-            pq.ParquetFile(opened, read_dictionary=read_dictionary or None) as source,
+            pq.ParquetFile(
+                opened,
+                read_dictionary=read_dictionary or None,
+                # What is in memory already needs no thread to fetch it ahead.
+                pre_buffer=file.entry.size > READ_AT_ONCE,
+            ) as source,
         ):
             yield source
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
         ) from error
+
+
+def read_each(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """Return what `read` makes of each item, several at once: arrow decodes without Python's lock.
+
+    It should leave arrow's own threads alone: within small files they only cost.
+    """
+    with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
+        return list(pool.map(read, items))
 
 
 def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
