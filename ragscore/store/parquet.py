@@ -3,7 +3,7 @@
 import base64
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
@@ -20,7 +20,8 @@ from ragscore.frames.errors import DataError
 from ragscore.store.checked import READ_AT_ONCE, StoredFile
 from ragscore.store.draft import Draft
 
-T, U = TypeVar("T"), TypeVar("U")
+T = TypeVar("T")
+U = TypeVar("U")
 _TEXTS_OF_FEW_VALUES = (
     "path",
     "heading",
@@ -69,13 +70,16 @@ def open_parquet(
         ) from error
 
 
-def read_each(read: Callable[[T], U], items: Iterable[T]) -> list[U]:
+def read_each(read: Callable[[T], U], items: Sequence[T]) -> list[U]:
     """Return what `read` makes of each item, several at once: arrow decodes without Python's lock.
 
     It should leave arrow's own threads alone: within small files they only cost.
     """
+    # Handing a file over takes a tenth of the time of reading a small one, so some go together.
+    size = max(len(items) // (8 * pa.cpu_count()), 1)
+    some = [items[first : first + size] for first in range(0, len(items), size)]
     with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
-        return list(pool.map(read, items))
+        return [one for found in pool.map(lambda own: list(map(read, own)), some) for one in found]
 
 
 def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:

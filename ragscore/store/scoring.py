@@ -49,7 +49,8 @@ from ragscore.scoring.score import (
     warn_of_unlabelled,
 )
 from ragscore.scoring.summary import metric_columns, summarize
-from ragscore.store.level_search import find_evidence, with_level
+from ragscore.store.level_search import find_level
+from ragscore.store.parquet import read_each
 from ragscore.store.part_scoring import (
     Batch,
     ScoringJob,
@@ -167,9 +168,11 @@ def _score_parts(
     -------
     The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
     """
-    parts = [parts_of(run, about.iloc[at : at + 1], part_hits) for at, run in enumerate(runs)]
+    parts = read_each(
+        lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
+    )
     groups = batches_of(parts, len(job.golden.queries), part_hits)
-    job = with_level(run_each(find_evidence, groups, job, client), job)
+    job = find_level(groups, job, client)
     batches = [batch for group in groups for batch in group]
     run_ids = [run.run_id for run in runs]
     scores, counts = assemble(batches, run_each(score_batch, batches, job, client), job, run_ids)
