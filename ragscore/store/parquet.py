@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ragscore.frames.data import KINDS, conform
+from ragscore.frames.data import KINDS, categorical, conform
 from ragscore.frames.errors import DataError
 from ragscore.store.checked import READ_AT_ONCE, StoredFile
 from ragscore.store.draft import Draft
@@ -126,11 +126,8 @@ def write_frame(
 
 
 def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
-    """Return the frame with the run in every row."""
-    with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
-    return with_run.assign(
-        run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])
-    )
+    """Return the frame of one run with that run in every row."""
+    return frame.assign(run_id=categorical(np.zeros(len(frame), np.int8), [run_id]))
 
 
 def write_parquet(

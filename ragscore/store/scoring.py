@@ -62,6 +62,7 @@ from ragscore.store.part_scoring import (
 )
 from ragscore.store.parts import judged_metrics_of, parts_of, read_part, statistics_of
 from ragscore.store.runs import StoredRun
+from ragscore.store.tables import rows_of_run
 
 PROFILE = "profile"
 
@@ -286,16 +287,16 @@ def _per_run(
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about)
     hashes = query_parts(golden).reset_index()
+    summary = summarize(scores, golden, min_grade=job.policies.min_grade)
     kept = {}
     for run_id in run_ids:
-        own = scores[scores["run_id"] == run_id]
         kept[run_id] = {
-            "scores": own.assign(run_id=own["run_id"].astype("str")),
+            "scores": rows_of_run(scores, run_id),
             "scoring": scoring
             | {"n_undecidable": int(n_undecidable[run_id])}
             | {"provenance": provenance[run_id] | {"fields": fields[run_id]}},
-            "matches": None if matches is None else matches[matches["run_id"] == run_id],
-            "summary": summarize(own, golden, min_grade=job.policies.min_grade),
+            "matches": None if matches is None else rows_of_run(matches, run_id),
+            "summary": summary[summary["run_id"] == run_id],
             "golden": hashes.assign(run_id=run_id),
         }
     return kept
@@ -317,11 +318,12 @@ def _joined_fields(parts: list[pd.DataFrame]) -> dict[str, dict[str, bool | None
 
 def _joined_matches(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
     """Return the matches of all parts, level by level; queries that met nothing come last there."""
-    frames = [part.astype({"run_id": "str"}) for part in parts if part is not None]
+    frames = [part for part in parts if part is not None]
     if len(frames) < len(parts):
         return None
     if len(frames) == 1:
         return frames[0]
+    frames = [part.astype({"run_id": "str"}) for part in frames]
     matches = pd.concat(frames, ignore_index=True)
     level = matches["level"].astype("str").map(LEVELS.index).to_numpy()
     is_match = matches["rank"].gt(0).to_numpy()

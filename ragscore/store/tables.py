@@ -5,6 +5,7 @@ Parquet files and the content of run.json, or `Results`. Small runs are read tog
 their tables, and each becomes a frame once, in a fraction of the time.
 """
 
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ragscore.frames.data import DataError, Results, categorical, conform
+from ragscore.frames.codes import codes_of
+from ragscore.frames.data import DataError, Results, categorical, conform, narrowed
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.rules import response_of
 from ragscore.store.checked import json_object
@@ -49,6 +51,37 @@ FRAMES = (
 # dictionaries: few large groups read faster, and two million hits still fit in memory.
 GROUP_ROWS = 2**21
 CUT_AT = 200  # characters of hit text that a store keeps by default
+
+
+def only_run(results: Results, run_id: str) -> Results:
+    """Return one of the runs, as `results.select` does, without a second check."""
+    frames = {item.name: getattr(results, item.name) for item in fields(results)}
+    own = {}
+    for name, frame in frames.items():
+        if frame is not None and "run_id" in frame:
+            is_shared = name in ("chunks", "documents", "problems")
+            own[name] = rows_of_run(frame, run_id, with_shared=is_shared)
+    return narrowed(results, **own)
+
+
+def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) -> pd.DataFrame:
+    """Return the rows of a run; with those of no run in particular, if they are `with_shared`."""
+    codes, known = codes_of(frame["run_id"]), frame["run_id"].cat.categories.astype("str")
+    holds = codes == known.get_loc(run_id) if run_id in known else np.zeros(len(frame), bool)
+    rows = rows_where(frame, holds | (codes < 0) if with_shared else holds)
+    code = np.where(codes_of(rows["run_id"]) < 0, -1, 0)
+    return rows.assign(run_id=categorical(code, [run_id]))
+
+
+def rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return the rows for which this holds.
+
+    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
+    """
+    rows = np.flatnonzero(holds)
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return frame.iloc[rows[0] : rows[-1] + 1]
+    return frame[holds]
 
 
 def write_run(
