@@ -263,7 +263,9 @@ def _sources(golden: Golden) -> Integers:
 
     targets = golden.targets[golden.targets["grade"] > 0]
     names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in targets]
-    source = targets[names].bfill(axis=1).iloc[:, 0] if names else targets["target_id"]
+    source = targets[names[0] if names else "target_id"]
+    for name in names[1:]:  # row by row, the first that is known
+        source = source.fillna(targets[name])
     is_known = source.notna()
     query = pd.Index(golden.queries["query_id"]).get_indexer(
         pd.Index(targets.loc[is_known, "query_id"])

@@ -207,13 +207,13 @@ def judged_lists(
     graded_row = row_of(graded)
     graded_row = np.where(np.append(n_hits, 0)[graded_row] > 0, graded_row, -1)
     graded = graded.iloc[_in_order(graded_row, graded["rank"].to_numpy())]
-    grades = {name: np.zeros(len(order), np.int64) for name in ("grade", "gain", "n_found")}
-    for name, of_hits in grades.items():
+    grade, gain, n_found = (np.zeros(len(order), np.int64) for _ in range(3))
+    for of_hits, name in ((grade, "grade"), (gain, "gain"), (n_found, "n_found")):
         of_hits[~is_free] = graded[name].to_numpy()
     is_first = is_free & _is_first(row, np.where(is_free, code[order], -1))
     return JudgedLists(
-        rows.assign(n_hits=n_hits), order, row, rank[order], is_free, is_first, **grades, hits=hits,
-        code=code, golden=selected, min_grade=min_grade,
+        rows.assign(n_hits=n_hits), order, row, rank[order], is_free, is_first, grade, gain,
+        n_found, hits, code, selected, min_grade,
     )  # fmt: skip
 
 
