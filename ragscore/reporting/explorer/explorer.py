@@ -26,8 +26,9 @@ from ragscore.frames.render import decimals_for, shown_interval
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.io.output import write_text
-from ragscore.reporting.explorer.data import Columns, Runs
+from ragscore.reporting.explorer.data import Columns
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
+from ragscore.reporting.explorer.lists import Runs
 from ragscore.reporting.page import each
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 LARGEST = 20  # rows of the plain table
 MAX_MB = 4.0  # up to here a page opens within half a second
+LISTED = 20_000  # queries up to which all of them are listed, also those without details
+TRIED = 500  # queries up to which what fits is tried out
+SAMPLE = 100  # queries of more, by which sizes are told beforehand
 HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
 
 
@@ -206,7 +210,7 @@ class Explorer:
                 columns.words[code] if code >= 0 else "" for code in columns.outcome[place, order]
             ]
             note = "note" if len(run_ids) == 2 else f"{run_id}: note"
-            rows[note] = [columns.notes[place][one] for one in order]
+            rows[note] = columns.notes(place, order)
         rows["query"] = columns.queries["query"].iloc[order].tolist()
         heading = "largest changes" if columns.runs.compared else "worst queries"
         return Table(rows, f"{self.title}: {heading}", outcomes)
@@ -265,7 +269,7 @@ def explore_comparison(
         Passages (chunk_id, text) to show where the hits kept no text of their own.
     max_mb
         Largest size. Beyond it texts are kept of changed queries only, then nothing but changed
-        queries; it says so.
+        queries; it says so. Of more than 20,000 queries, the others are then not listed either.
 
     Returns
     -------
@@ -423,47 +427,97 @@ def _known_outcomes(outcome: list[str] | str | None, columns: Columns) -> list[s
 def _fitted(
     columns: Columns, head: dict[str, Any], code: str, limit: float, query: str | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the content packed, no larger than the limit, and what that left out."""
+    """Return the content packed, no larger than the limit, and what that left out.
+
+    Of many queries, plans that a sample says are too large are not tried.
+    """
     general = _not_there(columns, code)
-    whole = 0
+    sizes = _sizes(columns) if columns.n > TRIED else None
+    whole = sizes.whole if sizes else 0.0
     packed, left_out = "", list[str]()
-    for kept, with_text, told in _plans(columns, query):
+    plans = list(_plans(columns, query))
+    for place, (kept, with_text, listed, told) in enumerate(plans, start=1):
+        if sizes and sizes.of(kept, listed) > limit and place < len(plans):
+            continue
         left_out = [*general]
         if told:
             left_out.append(
-                f"{told}: all would be {whole / 1e6:.1f} MB."
+                f"{told}: all would be {'about ' if sizes else ''}{whole / 1e6:.1f} MB."
                 f" {code}.explore(max_mb={math.ceil(whole / 1e6)}) shows them."
             )
         content = {"version": 1, **head, "left_out": left_out}
-        packed = pack(content | columns.content(kept, with_text))
+        packed = pack(content | columns.content(kept, with_text, listed))
         whole = whole or len(packed)
         if len(packed) <= limit:
             break
     return packed, tuple(left_out)
 
 
-def _plans(columns: Columns, query: str | None) -> Iterator[tuple[Flags | None, Flags | None, str]]:
-    """Yield what to keep, largest first: queries with details, those with texts, what is left out.
+@dataclass(frozen=True)
+class Sizes:
+    """How many characters a query takes, by a sample of `n` of all queries."""
 
-    Texts go before details, and queries that changed stay longest, those that changed most last.
+    n_queries: int
+    n: int
+    listed: float  # without its lists
+    kept: float  # its lists, without documents: these stand once
+    documents: float  # of the whole sample
+
+    @property
+    def whole(self) -> float:
+        """No less than all queries take, as documents of a sample are shared less."""
+        of_documents = self.documents / self.n
+        return 1.1 * self.n_queries * (self.listed + self.kept + of_documents)
+
+    def of(self, kept: Flags | None, listed: Flags | None) -> float:
+        """About what these queries take at least."""
+        n_kept, n_listed = (self.n_queries if one is None else one.sum() for one in (kept, listed))
+        return 1.1 * (self.listed * n_listed + self.kept * n_kept)
+
+
+def _sizes(columns: Columns) -> Sizes:
+    sample = np.zeros(columns.n, dtype=bool)
+    sample[:: math.ceil(columns.n / SAMPLE)] = True
+    n = int(sample.sum())
+    whole = columns.content(sample, None, sample)
+    part_of = {name: whole[name] for name in ("queries", "slices")}
+    sizes = [len(pack(one)) for one in (whole, {**whole, "items": {}}, part_of)]
+    return Sizes(columns.n, n, sizes[2] / n, (sizes[1] - sizes[2]) / n, float(sizes[0] - sizes[1]))
+
+
+def _plans(
+    columns: Columns, query: str | None
+) -> Iterator[tuple[Flags | None, Flags | None, Flags | None, str]]:
+    """Yield what to keep, largest first.
+
+    Queries with details, those with texts, those that are listed, and what is left out. Texts go
+    before details, and queries that changed stay longest, those that changed most last.
     """
-    yield None, None, ""
+    yield None, None, None, ""
     chosen = columns.of_interest.copy()
     asked = columns.ids == query
     rest = "unchanged queries" if columns.runs.compared else "queries without a miss"
     keep = chosen | asked
     n = columns.n - int(keep.sum())
     none = np.zeros(columns.n, dtype=bool)
-    yield None, keep, f"Texts of {n:,} {rest} are left out"
-    yield keep, keep, f"Hits and answers of {n:,} {rest} are left out"
-    yield keep, none, f"Hits and answers of {n:,} {rest}, and all texts, are left out"
+    yield None, keep, None, f"Texts of {n:,} {rest} are left out"
+    is_long = columns.n > LISTED
+    what = "All that is known" if is_long else "Hits and answers"
+    yield keep, keep, keep if is_long else None, f"{what} of {n:,} {rest} are left out"
+    yield (
+        keep, none, keep if is_long else None,
+        f"{what} of {n:,} {rest}, and all texts, are left out",
+    )  # fmt: skip
     left = int(chosen.sum())
     while left > 1:
         left //= 2
         keep = asked.copy()
         keep[columns.order[:left]] = True
         n = columns.n - int(keep.sum())
-        yield keep, none, f"Hits and answers of {n:,} queries, and all texts, are left out"
+        yield (
+            keep, none, keep if is_long else None,
+            f"{what} of {n:,} queries, and all texts, are left out",
+        )  # fmt: skip
 
 
 def _not_there(columns: Columns, code: str) -> list[str]:
@@ -471,7 +525,7 @@ def _not_there(columns: Columns, code: str) -> list[str]:
     told = []
     if columns.n_unasked:
         told.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
-    if len(columns.hits) and columns.items["text"].isna().all():
+    if columns.lacks_texts:
         told.append(
             f"The hits kept no text. {code}.explore(texts=frame) shows it,"
             " from a frame with chunk_id and text."
