@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.id_changes import find_join
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.policies import Policies
+from ragscore.scoring.score import expected_by, labels_of, scores_at
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 
@@ -314,3 +317,31 @@ def test_a_store_says_the_same_however_it_is_read(form, part_hits, tmp_path):
     pd.testing.assert_frame_equal(stored, scores)
     with pytest.warns(UserWarning, match=r"^ids of r "):
         rs.RunStore(tmp_path / "t").save(results, golden=golden)
+
+
+@pytest.mark.parametrize("column", ["chunk_id", "doc_id"])
+def test_evidence_of_many_runs_is_that_of_each_alone(column):
+    forms = {"a": "{}", "b": "other-{}", "c": "{}#x"}
+    runs = [
+        results_of(
+            *([{"chunk_id": form.format(n % 7), "doc_id": form.format(n % 5)}] for n in range(60)),
+            run_id=name,
+        )
+        for name, form in forms.items()
+    ]
+    golden = golden_by(column, [str(n + 3) for n in range(60)])
+    expected = expected_by(golden, None)
+
+    def evidence(results):
+        level = choose_level(results, golden)
+        labels = labels_of(results, "mrr", None)
+        return scores_at(results, golden, labels, level, None, None, Policies()).evidence(expected)
+
+    together = evidence(rs.Results.concat(runs))
+    for name, run in zip(forms, runs, strict=True):
+        alone = evidence(run)
+        assert together.columns == alone.columns
+        pd.testing.assert_frame_equal(together.counts.loc[[name]], alone.counts.loc[[name]])
+        assert together.ids.keys() >= alone.ids.keys()
+        for of_column, ids in alone.ids.get(name, {}).items():
+            pd.testing.assert_index_equal(together.ids[name][of_column], ids)
