@@ -560,14 +560,18 @@ def _query_hashes(golden: Golden) -> pd.Series:
     }
     parts |= {"support_groups": golden.support_groups, "conditions": golden.conditions}
     texts: dict[str, list[str]] = {query_id: [] for query_id in golden.queries["query_id"]}
+    as_text = json.JSONEncoder(ensure_ascii=False, default=str).encode
     for name, frame in parts.items():
         # An absent column and a column of NA are the same content, so only what is there is
         # written.
-        for record in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-            content = {key: value for key, value in sorted(record.items()) if value is not None}
-            texts[record["query_id"]].append(
-                json.dumps([name, content], ensure_ascii=False, default=str)
-            )
+        names = sorted(frame.columns)
+        columns = [frame[one].astype(object).where(frame[one].notna(), None) for one in names]
+        of_rows = zip(*(column.tolist() for column in columns), strict=True)
+        for query_id, row in zip(frame["query_id"].tolist(), of_rows, strict=True):
+            content = {
+                key: value for key, value in zip(names, row, strict=True) if value is not None
+            }
+            texts[query_id].append(as_text([name, content]))
     digests = {
         query_id: hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
         for query_id, lines in texts.items()
