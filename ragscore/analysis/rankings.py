@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, is_among, lookup
+from ragscore.frames.codes import coded, codes_of, distinct, is_among, lookup
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -65,7 +65,8 @@ def retriever_scores(results: Results, by: str | None = "rank") -> pd.DataFrame:
     hits = _hits_with_scores(results).dropna(subset=["score"])
     table = _quantiles(hits, keys, MIDDLE)
     n = hits.groupby(keys, observed=True).size()
-    return table.join(n.rename("n")).reset_index()[[*keys, "n", *MIDDLE]]
+    table = table.join(n.rename("n")).reset_index().astype({"score_kind": "str"})
+    return table[[*keys, "n", *MIDDLE]]
 
 
 def score_distribution(results: Results, golden: Golden, *, match: str = "auto") -> pd.DataFrame:
@@ -73,16 +74,17 @@ def score_distribution(results: Results, golden: Golden, *, match: str = "auto")
     check_inputs(results, golden)
     keys = ["run_id", "score_kind", "relevance"]
     hits = _hits_with_scores(results).assign(
-        relevance=categorical(_relevance(results, golden, match), RELEVANCE)
+        query_id=lambda rows: lookup(rows["query_id"], distinct(rows["query_id"])),
+        relevance=categorical(_relevance(results, golden, match), RELEVANCE),
     )
-    scored = hits.dropna(subset=["score"])
+    scored = hits.dropna(subset=["score"]) if hits["score"].hasnans else hits
     grouped = hits.groupby(keys, observed=True, sort=True)["score"]
     table = pd.DataFrame(
         {"n_hits": grouped.count(), "n_no_score": grouped.size() - grouped.count()}
     )
     n_queries = scored.groupby(keys, observed=True, sort=True)["query_id"].nunique()
     table = table.join(n_queries.rename("n_queries")).join(_quantiles(scored, keys, QUANTILES))
-    table = table.reset_index()
+    table = table.reset_index().astype({"score_kind": "str"})
     table = table.assign(
         n_queries=table["n_queries"].fillna(0).astype("int64"),
         above=_shares_above(scored, table),
@@ -98,9 +100,15 @@ def _hits_with_scores(results: Results) -> pd.DataFrame:
         raise DataError(
             "no hit has a score", field="results.hits.score", allowed="hits with scores"
         )
-    kinds = hits.get("score_kind", pd.Series(pd.NA, index=hits.index)).astype("str")
+    kinds, code = [NO_KIND], np.zeros(len(hits), dtype=np.int64)
+    if "score_kind" in hits:
+        texts = coded(hits["score_kind"])
+        code, kinds = codes_of(texts).astype(np.int64), [*texts.cat.categories, NO_KIND]
+    known = pd.CategoricalDtype(sorted(set(kinds)))
+    # code -1, no kind, takes the last one
     return hits[["run_id", "query_id", "rank", "score"]].assign(
-        score=hits["score"].astype("float64"), score_kind=kinds.fillna(NO_KIND)
+        score=hits["score"].astype("float64"),
+        score_kind=categorical(known.categories.get_indexer(pd.Index(kinds))[code], known),
     )
 
 

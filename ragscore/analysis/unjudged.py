@@ -185,10 +185,11 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
     irrelevant = all_labelled(lists, plain, 0)
     relevant = all_labelled(lists, plain, lists.min_grade)
     bounds = label_bounds(lists, plain)
-    has_free, every = lists.per_row(lists.is_first) > 0, _places(lists, rows)
+    has_free, every = lists.n_free > 0, _places(lists, rows)
     run_ids, query_ids = rows["run_id"].astype("str").array, rows["query_id"].array
-    shares = {one.k: lists.judged_share(one.k) for one in plain}
-    counts = {one.k: lists.per_row(lists.within(one.k) & lists.is_free) for one in plain}
+    cuts = dict.fromkeys(one.k for one in plain)
+    shares = {k: lists.judged_share(k) for k in cuts}
+    counts = {k: lists.per_row(lists.within(k) & lists.is_free) for k in cuts}
     parts = []
     for label, one in zip(labels, plain, strict=True):
         value = rows[label.text].to_numpy("float64")

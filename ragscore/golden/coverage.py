@@ -184,13 +184,14 @@ def _tied(hits: pd.DataFrame, query: Codes) -> Flags:
     if not ((step > 0) | ((step == 0) & (np.diff(value) <= 0))).all():
         order = np.lexsort((value, cell))
     is_again = np.zeros(len(hits), dtype=bool)
-    is_again[order[1:]] = (np.diff(cell[order]) == 0) & (np.diff(value[order]) == 0)
+    cell, value = cell[order], value[order]
+    is_again[order[1:]] = (np.diff(cell) == 0) & (value[1:] == value[:-1])
     return is_again
 
 
 def _judged(results: Results, golden: Golden) -> pd.Series:
     """Return the mean judged@10 of each run over the queries that have hits."""
-    levels = set(golden.targets["level"])
+    levels = set(golden.targets["level"].unique())
     level = "doc" if "doc" in levels else "anchor" if "anchor" in levels else "chunk"
     selected = targets_at(golden, level)
     graded, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))

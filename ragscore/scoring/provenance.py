@@ -84,7 +84,7 @@ def provenance_parts(
     described
         The scoring, from `ev.settings`.
     """
-    content = golden_digest(query_parts(golden))
+    content = golden.once("digest", lambda: golden_digest(query_parts(golden)))
     versions = metric_versions(columns)
     level = str(described["level"].iloc[0]) if len(described) else "doc"
     recorded = recorded_parts(results, level)

@@ -135,6 +135,11 @@ class JudgedLists:
         return of_query[self.rows["query"]]
 
     @cached_property
+    def n_free(self) -> Values:
+        """The number of items of each row that nobody judged."""
+        return self.per_row(self.is_first)
+
+    @cached_property
     def begin(self) -> Codes:
         """Where the hits of each row begin."""
         n_hits = self.rows["n_hits"].to_numpy()
@@ -365,6 +370,7 @@ def label_bounds(
     # those that aren't graded tell relevant hits from others only
     highest = all_labelled(lists, [one for one in rising if one not in graded], lists.min_grade)
     highest |= all_labelled(lists, graded, lists.highest_grade)
+    shapes = {label.k: _Shape(lists, label.k, extra) for label in labels}
     bounds = {}
     for label in labels:
         if label.name in _MONOTONE:
@@ -372,7 +378,7 @@ def label_bounds(
         else:
             # queries without a relevant target divide by 0
             with np.errstate(invalid="ignore", divide="ignore"):
-                low, high = _BOUNDS[label.name](_Shape(lists, label, extra))
+                low, high = _BOUNDS[label.name](shapes[label.k], label)
         if label.name == "set_f1":
             high = highest[label.text]
         needed = lists.n_targets_from(1) if label.name in GRADED else lists.n_relevant
@@ -384,13 +390,13 @@ def label_bounds(
 
 @dataclass(frozen=True)
 class _Shape:
-    """What bounds of one metric are computed from: arrays over rows, hits, and free items.
+    """What bounds at one cut are computed from: arrays over rows, hits, and free items.
 
     A *free* item is one that nobody judged. It is at the rank where its list has it first.
     """
 
     lists: JudgedLists
-    label: Label
+    cut: int | None
     outside: Values
 
     @property
@@ -399,7 +405,7 @@ class _Shape:
 
     @property
     def k(self) -> int:
-        return WHOLE_LIST if self.label.k is None else self.label.k
+        return WHOLE_LIST if self.cut is None else self.cut
 
     @cached_property
     def free_at(self) -> Codes:
@@ -419,7 +425,7 @@ class _Shape:
     @cached_property
     def n_beyond(self) -> Values:
         """Free items of each row beyond the cut, and outside of its list."""
-        return self.lists.per_row(self.lists.is_first) - self.n_free + self.outside
+        return self.lists.n_free - self.n_free + self.outside
 
     @cached_property
     def judged(self) -> dict[str, Codes]:
@@ -448,12 +454,12 @@ class _Shape:
         return np.bincount(row, weights, self.n).astype("float64")
 
 
-def _recall(shape: _Shape) -> tuple[Values, Values]:
+def _recall(shape: _Shape, label: Label) -> tuple[Values, Values]:
     targets, met = shape.lists.n_relevant, shape.n_met
     return met / (targets + shape.n_beyond), (met + shape.n_free) / (targets + shape.n_free)
 
 
-def _set_f1(shape: _Shape) -> tuple[Values, Values]:
+def _set_f1(shape: _Shape, label: Label) -> tuple[Values, Values]:
     # Precision is lowest without labels, and recall if only what is outside is relevant. Both are
     # highest if all of the list is.
     judged, lists = shape.judged, shape.lists
@@ -464,7 +470,7 @@ def _set_f1(shape: _Shape) -> tuple[Values, Values]:
     return low, np.ones(shape.n)
 
 
-def _average_precision(shape: _Shape) -> tuple[Values, Values]:
+def _average_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
     # Of so many labels within the cut, the first hits make most of it and the last ones least: a
     # label moved up leaves no precision lower. So only these sets are tried, by their number.
     free_row, free_rank = shape.free
@@ -493,8 +499,8 @@ def _average_precision(shape: _Shape) -> tuple[Values, Values]:
     return low, high
 
 
-def _ndcg(shape: _Shape) -> tuple[Values, Values]:
-    lists, gain_of = shape.lists, _DCG_GAINS[shape.label.name]
+def _ndcg(shape: _Shape, label: Label) -> tuple[Values, Values]:
+    lists, gain_of = shape.lists, _DCG_GAINS[label.name]
     free_row, free_rank = shape.free
     place = place_in_group(free_row) + 1
     discount = 1.0 / np.log2(free_rank + 1.0)
@@ -540,25 +546,32 @@ def _ndcg(shape: _Shape) -> tuple[Values, Values]:
         - up_to[counts[grade].astype(np.int64)][free_row]
         for grade in grades
     }
+    n = np.diff(begins, append=len(free_row))
     for _ in range(_ROUNDS):
         above, under = dcg[owner].copy(), start[owner].copy()
         for grade in grades:
             pays = summed - best[free_row] * added[grade]
             most = np.maximum.reduceat(pays, begins)
-            is_most = pays == np.repeat(most, np.diff(begins, append=len(pays)))
+            is_most = pays == np.repeat(most, n)
             at = np.minimum.reduceat(np.where(is_most, np.arange(len(pays)), len(pays)), begins)
             takes = most > 0
             above[takes] += steps[grade] * summed[at[takes]]
             under[takes] += steps[grade] * added[grade][at[takes]]
         found = np.fmax(best[owner], above / under)
         is_higher = found > best[owner] + 1e-15
-        best[owner] = found
+        moves, best[owner] = found != best[owner], found
         if not is_higher.any():
             break
+        # What hasn't moved never will.
+        still = np.repeat(moves, n)
+        free_row, summed = free_row[still], summed[still]
+        added = {grade: more[still] for grade, more in added.items()}
+        owner, n = owner[moves], n[moves]
+        begins = np.cumsum(n) - n
     return worst, best
 
 
-def _r_precision(shape: _Shape) -> tuple[Values, Values]:
+def _r_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
     if shape.outside.any():
         return np.zeros(shape.n), np.ones(shape.n)
     lists, targets = shape.lists, shape.lists.n_relevant
@@ -574,7 +587,7 @@ def _r_precision(shape: _Shape) -> tuple[Values, Values]:
     # Hits of one item share its label. Of a list with such hits, all free ones might be right.
     shown = lists.is_free
     all_near = _count_up_to(lists.row[shown], lists.rank[shown], row, n_relevant)
-    repeats = lists.per_row(shown) > lists.per_row(lists.is_first)
+    repeats = lists.per_row(shown) > lists.n_free
     most = np.where(repeats[row] & (n_labels > 0), all_near, np.minimum(n_labels, near))
     least = np.maximum(0, n_labels - (n_free[row] - near))
     low, high = np.full(shape.n, np.inf), np.zeros(shape.n)
@@ -583,11 +596,11 @@ def _r_precision(shape: _Shape) -> tuple[Values, Values]:
     return low, high
 
 
-def _interpolated_precision(shape: _Shape) -> tuple[Values, Values]:
+def _interpolated_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
     if shape.outside.any():
         return np.zeros(shape.n), np.ones(shape.n)
-    is_one = shape.label.name == "iprec"
-    levels = [shape.label.parameter or 0.0] if is_one else RECALL_LEVELS
+    is_one = label.name == "iprec"
+    levels = [label.parameter or 0.0] if is_one else RECALL_LEVELS
     row, rank, n_found = shape.gaining
     free_row, free_rank = shape.free
     targets = shape.lists.n_relevant
@@ -618,7 +631,7 @@ def _interpolated_precision(shape: _Shape) -> tuple[Values, Values]:
     return low, high
 
 
-def _binary_preference(shape: _Shape) -> tuple[Values, Values]:
+def _binary_preference(shape: _Shape, label: Label) -> tuple[Values, Values]:
     if shape.outside.any():
         return np.zeros(shape.n), np.ones(shape.n)
     lists, targets = shape.lists, shape.lists.n_relevant
@@ -637,7 +650,7 @@ def _binary_preference(shape: _Shape) -> tuple[Values, Values]:
     return low, high
 
 
-_BOUNDS: dict[str, Callable[[_Shape], tuple[Values, Values]]] = {
+_BOUNDS: dict[str, Callable[[_Shape, Label], tuple[Values, Values]]] = {
     "recall": _recall,
     "set_recall": _recall,
     "set_f1": _set_f1,

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import name_list, names_of, nearest
-from ragscore.frames.typing import Flags
+from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.applicability import (
     CHECKS_OF,
     OF_CITATIONS,
@@ -88,14 +88,16 @@ def explain(
     rows = score_rows(scores, chosen)
     states, parts = ValueStates(rows, golden, results, min_grade), []
     for name in chosen:
-        codes, reasons = states.of(name)
-        part = rows[["run_id", "query_id"]].assign(
-            metric=name,
-            value=rows[name],
-            state=categorical(codes, STATES),
-            reason=pd.array(reasons, dtype="str"),
-        )
-        parts.append(part)
+        codes, reason, texts = states.of(name)
+        part = {
+            "run_id": rows["run_id"],
+            "query_id": rows["query_id"],
+            "metric": name,
+            "value": rows[name],
+            "state": categorical(codes, STATES),
+            "reason": pd.array(texts, dtype="str").take(reason),
+        }
+        parts.append(pd.DataFrame(part, copy=False))
     if not parts:
         columns = ["run_id", "query_id", "metric", "value", "state", "reason"]
         return pd.DataFrame(columns=columns)
@@ -119,17 +121,22 @@ class ValueStates:
             self.applicability = Applicability(golden, rows, min_grade)
             self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
 
-    def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
-        """Return state (a position in STATES) and reason of every row: its first cause."""
-        n = len(self.rows)
+    def of(self, name: str) -> tuple[npt.NDArray[np.int8], Codes, list[str]]:
+        """Return state and reason of every row, its first cause, and the texts of reasons.
+
+        A state is a position in STATES, a reason one in the texts: few rows have one of their own.
+        """
+        n, texts = len(self.rows), ["no cause found"]
         codes = np.full(n, STATES.index("unexplained"), dtype=np.int8)
-        reasons, is_open = np.full(n, "no cause found", dtype=object), np.ones(n, dtype=bool)
+        reasons, is_open = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
         for holds, state, reason in self._causes(name, self._is_nan(name)):
             here = is_open & holds
-            codes[here] = STATES.index(state)
-            reasons[here] = reason if isinstance(reason, str) else reason()[here]
-            is_open &= ~holds
-        return codes, reasons
+            if here.any():
+                place, own = (0, [reason]) if isinstance(reason, str) else _distinct(reason()[here])
+                codes[here], reasons[here] = STATES.index(state), place + len(texts)
+                texts += own
+                is_open &= ~holds
+        return codes, reasons, texts
 
     def is_expected(self, name: str) -> Flags:
         """Flag rows of which a value was expected.
@@ -218,6 +225,11 @@ class ValueStates:
         if label.is_ranking and label.name != "judged" and knows_golden_only:
             return [(everywhere, "undecided", "hits can't be judged on cut text")]
         return []
+
+
+def _distinct(reasons: Reasons) -> tuple[Codes, list[str]]:
+    place, texts = pd.factorize(reasons)
+    return place, list(texts)
 
 
 def _judge_causes(facts: RowFacts, name: str, is_nan: Flags) -> list[Cause]:
