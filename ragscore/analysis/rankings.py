@@ -212,21 +212,9 @@ def rank_overlap(
         for name in names
     )
     queries = pd.Index(asked_a[is_among(asked_a, asked_b)], dtype="str")
-    hits = collapse_hits(pair.hits) if column == "doc_id" else pair.hits
-    found = coded(hits[column])
-    query, ids_of = lookup(hits["query_id"], queries), codes_of(found).astype(np.int64)
-    width = max(len(found.cat.categories), 1)
-    rank = hits["rank"].to_numpy()
-    sides = []
-    for name in names:
-        rows = np.flatnonzero((hits["run_id"] == name).to_numpy() & (query >= 0) & (ids_of >= 0))
-        rows = rows[np.lexsort((rank[rows], query[rows]))]
-        n = np.bincount(query[rows], minlength=len(queries))
-        # hits without an id leave no gap in the ranks
-        place = np.arange(len(rows)) - np.repeat(np.cumsum(n) - n, n) + 1
-        # an id that a list holds twice counts where it is first
-        keys, first = np.unique(query[rows] * width + ids_of[rows], return_index=True)
-        sides.append((n, place, keys, first))
+    sides, is_repeated = _sides(pair.hits, names, column, queries)
+    if is_repeated and column == "doc_id":
+        sides, _ = _sides(collapse_hits(pair.hits), names, column, queries)
     (n_a, place_a, keys_a, first_a), (n_b, place_b, keys_b, first_b) = sides
     _, in_a, in_b = np.intersect1d(keys_a, keys_b, assume_unique=True, return_indices=True)
     at_a, at_b = first_a[in_a], first_b[in_b]
@@ -244,6 +232,35 @@ def rank_overlap(
             "n_candidate": n_b,
         }
     )
+
+
+def _sides(
+    hits: pd.DataFrame, run_ids: list[str], column: str, queries: pd.Index
+) -> tuple[list[tuple[Ranks, Ranks, Ranks, Ranks]], bool]:
+    """Return each run's lists, and whether one of them holds an id twice.
+
+    Of each run: the length of its lists, the place of each hit with an id in its list, and its
+    ids as numbers, each once, with the position of its first hit.
+    """
+    found = coded(hits[column])
+    query, ids_of = lookup(hits["query_id"], queries), codes_of(found).astype(np.int64)
+    width, is_repeated = max(len(found.cat.categories), 1), False
+    rank, sides = hits["rank"].to_numpy(), []
+    for run_id in run_ids:
+        is_own = (hits["run_id"] == run_id).to_numpy() & (query >= 0) & (ids_of >= 0)
+        rows = np.flatnonzero(is_own)
+        if (np.diff(query[rows]) < 0).any() or (
+            np.diff(rank[rows])[np.diff(query[rows]) == 0] < 0
+        ).any():
+            rows = rows[np.lexsort((rank[rows], query[rows]))]
+        n = np.bincount(query[rows], minlength=len(queries))
+        # hits without an id leave no gap in the ranks
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(n) - n, n) + 1
+        # an id that a list holds twice counts where it is first
+        keys, first = np.unique(query[rows] * width + ids_of[rows], return_index=True)
+        is_repeated |= len(keys) < len(rows)
+        sides.append((n, place, keys, first))
+    return sides, is_repeated
 
 
 def _id_column(results: Results, ids: str) -> str:

@@ -6,6 +6,7 @@ Making one checks and casts each of its frames. Both are frozen: a change is a n
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -374,6 +375,12 @@ class Results:
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
+        elif names == self.runs["run_id"].astype("str").tolist():  # checked and coded already
+            same = copy(self)
+            for item in fields(self):
+                if (frame := getattr(self, item.name)) is not None:
+                    object.__setattr__(same, item.name, frame.copy(deep=False))
+            return same
         frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -384,7 +391,7 @@ class Results:
                 if query_ids is not None and "query_id" in frame.columns:
                     keep &= frame["query_id"].isin(query_ids)
                 frame = frame[keep]
-                frames[item.name] = frame.assign(run_id=frame["run_id"].astype("str"))
+                frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
         return replace(self, **frames)

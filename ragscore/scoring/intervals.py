@@ -156,15 +156,29 @@ def intervals_by_group(
     `groups`, the members of `grouping` come in the order of their ids.
     """
     low, high, needs_values = _from_moments(found, names, confidence)
+    alike: dict[int, list[tuple[int, int, Values]]] = {}
     for group in range(len(grouping.sizes)):
-        shared = None if groups is None else shared_only(groups[grouping.members(group)])
+        members = grouping.members(group)
+        shared = None if groups is None else shared_only(groups[members])
         read = needs_values[group] if shared is None else found.n[group] > 0
         places = np.flatnonzero(read).tolist()
-        if places:
-            values = np.column_stack([columns[place][grouping.members(group)] for place in places])
+        if shared is not None and places:
+            values = np.column_stack([columns[place][members] for place in places])
             low[group, places], high[group, places] = intervals(
                 values, [names[place] for place in places], shared, confidence
             )
+        elif shared is None:
+            for place in places:
+                held = columns[place][members]
+                held = held[~np.isnan(held)]
+                alike.setdefault(len(held), []).append((group, place, held))
+    # As many values have the same resamples: these are drawn once for all groups.
+    for parts in alike.values():
+        at, of = [group for group, _, _ in parts], [place for _, place, _ in parts]
+        low[at, of], high[at, of] = intervals(
+            np.column_stack([held for _, _, held in parts]), [names[place] for place in of],
+            None, confidence,
+        )  # fmt: skip
     return low, high
 
 

@@ -12,6 +12,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PYTHON_VARIABLE = "RAGSCORE_BENCH_PYTHON"  # an interpreter that has ranx, where this one hasn't
+
+WRITES_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 
 Measured = dict[str, Any]
 """What a process reports: wall and cpu (seconds by stage), rss (peak, MiB), the job's result."""
@@ -50,6 +53,16 @@ def peak_mib() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of a fresh process, which finds compiled modules as an install has.
+
+    They are kept apart, so that an environment that forbids them measures no compiler.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != WRITES_NO_BYTECODE}
+    compiled = str(Path(tempfile.gettempdir()) / "ragscore_benchmarks_compiled")
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": compiled}
+
+
 def run_fresh(
     module: str,
     function: str,
@@ -76,7 +89,7 @@ def run_fresh(
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
     )
     if done.returncode:
         raise RuntimeError(

@@ -13,7 +13,7 @@ from ragscore.stats import (
     two_sample_test,
 )
 from ragscore.stats.moments import moments
-from ragscore.stats.paired import is_by_limit
+from ragscore.stats.paired import _exchange_limit, _shuffled_sides, _tail, is_by_limit
 
 N = NORMAL_FROM
 NEVER = 10**9
@@ -55,7 +55,7 @@ def test_rare_failures_are_tested_by_permutation_at_any_n():
     counts = stats.hypergeom(50_000, 9, 5_000)
     ks = np.arange(10)
     far = np.abs(ks / 5_000 - (9 - ks) / 45_000) >= 9 / 45_000 - 1e-15
-    assert not by_limit[0] and p[0] == pytest.approx(counts.pmf(ks)[far].sum(), abs=0.02)
+    assert not by_limit[0] and p[0] == pytest.approx(counts.pmf(ks)[far].sum(), rel=1e-9)
 
 
 def test_a_small_slice_of_many_queries_is_drawn_as_the_plain_permutation_draws_it(monkeypatch):
@@ -68,6 +68,41 @@ def test_a_small_slice_of_many_queries_is_drawn_as_the_plain_permutation_draws_i
     for p, own in zip(fast, (None, groups), strict=True):
         plain = two_sample_test(values, inside, groups=own)[0]
         assert np.abs(p - plain).max() < 1.5 * MONTE_CARLO
+
+
+def thirds(rng, n, columns):
+    return rng.binomial(3, rng.beta(3.6, 0.4, (n, columns))) / 3
+
+
+@pytest.mark.parametrize("size", [60, 200, 625])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        thirds, recall_like, lambda rng, n, columns: rng.beta(7, 3, (n, columns)),
+        lambda rng, n, columns: 1 / rng.integers(1, 11, (n, columns)),
+    ],
+)  # fmt: skip
+def test_the_limit_of_all_slices_is_what_draws_come_to(draw, size):
+    rng = np.random.default_rng(8)
+    values, inside = draw(rng, 5 * N, 12), np.arange(5 * N) < size
+    values[inside] = np.sort(values, axis=0)[rng.integers(0, 5 * N, (size, 12)), np.arange(12)]
+    limit = two_sample_test(values, inside)[0]
+    drawn = _shuffled_sides(values, np.ones(len(values)), inside, 40_000, 0)
+    error = np.sqrt(drawn * (1 - drawn) / 40_000)
+    assert (np.abs(limit - drawn) <= 4 * error + 0.02 * drawn).all()
+
+
+def test_moments_of_the_limit_are_those_of_all_slices():
+    from itertools import combinations
+
+    values = np.array([0.0, 0.1, 0.1, 0.3, 0.35, 0.5, 0.8, 0.81, 0.9, 1.0])
+    sums = np.array([sum(chosen) for chosen in combinations(values - values.mean(), 4)])
+    error = sums.std()
+    skew, kurtosis = (sums**3).mean() / error**3, (sums**4).mean() / error**4 - 3
+    chosen = values[[0, 1, 2, 4]]
+    z = abs((chosen - values.mean()).sum()) / error
+    both = _tail(z, -skew, kurtosis) + _tail(z, skew, kurtosis)
+    assert _exchange_limit(values[:, None], chosen[:, None], np.zeros(1))[0] == pytest.approx(both)
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.aspects import (
@@ -36,10 +38,11 @@ from ragscore.analysis.comparison.invariants import (
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
+from ragscore.frames.typing import Codes
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
@@ -340,13 +343,10 @@ def _outcomes(
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets[targets["change"] == change].set_index("query_id")["target_id"]
-        is_one = ~changed.index.duplicated(keep=False)
-        several = changed[~is_one].groupby("query_id").agg(", ".join)
-        counts = changed.index.value_counts()
-        rows[f"n_{change}"] = rows["query_id"].map(counts).fillna(0).astype("int64")
-        named = pd.concat([changed[is_one], several])
-        rows[change] = rows["query_id"].map(named).astype("str").fillna("")
+        changed = targets[targets["change"] == change]
+        query = lookup(changed["query_id"], pd.Index(rows["query_id"]))
+        rows[f"n_{change}"] = np.bincount(query[query >= 0], minlength=len(rows))
+        rows[change] = _joined(changed["target_id"], query, len(rows))
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -362,6 +362,17 @@ def _outcomes(
     return rows.assign(outcome=outcome)[
         ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
     ]
+
+
+def _joined(texts: pd.Series, query: Codes, n: int) -> pd.Series:
+    """Return the texts of each of n queries in one, in their order, separated by commas."""
+    order = np.argsort(query, kind="stable")
+    order = order[query[order] >= 0]
+    ends = np.cumsum(np.bincount(query[order], minlength=n))
+    held = pa.array(texts.iloc[order]).cast(pa.string())
+    held = held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held
+    lists = pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), held)
+    return pd.Series(pc.binary_join(lists, ", "), dtype="str")
 
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:

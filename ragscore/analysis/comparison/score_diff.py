@@ -305,18 +305,17 @@ def diff_reported(
 
 def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """One row per metric and query with both values, the largest change of a metric first."""
-    n_queries, n_metrics = first.shape
-    metric = np.repeat(np.arange(n_metrics), n_queries)
-    query = np.tile(np.arange(n_queries), n_metrics)
     before, after = (side.to_numpy().ravel(order="F") for side in (first, second))
     delta = after - before
+    known = np.flatnonzero(~np.isnan(delta))
+    metric, query = np.divmod(known, max(len(first), 1))
     # Sizes that differ in their last bits only are ties: they keep the order of ids.
-    order = np.lexsort((query, -np.round(np.abs(delta), 12), metric))
-    order = order[~np.isnan(delta[order])]
+    by_size = np.lexsort((-np.round(np.abs(delta[known]), 12), metric))
+    metric, query, order = metric[by_size], query[by_size], known[by_size]
     return pd.DataFrame(
         {
-            "metric": first.columns.astype("str")[metric[order]],
-            "query_id": first.index.astype("str")[query[order]],
+            "metric": first.columns.astype("str")[metric],
+            "query_id": first.index.astype("str")[query],
             "baseline": before[order],
             "candidate": after[order],
             "delta": delta[order],
