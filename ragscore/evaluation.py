@@ -174,10 +174,11 @@ def evaluate_stored(
                 reported, golden, metrics, rule=rule, profile=profile, primary=primary,
                 policies=given,
             )  # fmt: skip
-    scores, settings = store.score_and_settings(
+    scores, settings_of_runs = store.score_and_settings(
         golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
         policies=given,
     )  # fmt: skip
+    settings = settings_of_runs()
     run_ids = settings["run_id"].astype("str").tolist()
     deciding = primary_of(scores, primary or _saved_primary(settings, scores))
     return Evaluation(

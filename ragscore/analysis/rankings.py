@@ -126,7 +126,7 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
     labelled, undecided = np.zeros(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
     for name in names:
         targets = targets_at(golden, name).targets
-        is_own = hits["query_id"].isin(targets["query_id"]).to_numpy() & ~labelled
+        is_own = is_among(hits["query_id"], targets["query_id"]) & ~labelled
         matches = apply_rule(level_rule(name, results, golden), hits, targets)
         matches = matches[is_own[matches["hit"].to_numpy()]]
         hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
@@ -136,7 +136,7 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
         np.maximum.at(grade, hit[~is_open], targets["grade"].to_numpy()[target[~is_open]])
         undecided[hit[is_open]] = True
         labelled |= is_own
-    to_refuse = hits["query_id"].isin(golden.refusals).to_numpy()
+    to_refuse = is_among(hits["query_id"], golden.refusals)
     flags = {
         "relevant": grade > 0,
         "undecided": undecided,

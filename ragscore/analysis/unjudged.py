@@ -6,13 +6,16 @@ query, with the lowest and the highest value over all labels that unjudged hits 
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.frames.codes import coded, lookup
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list
+from ragscore.frames.typing import Codes
 from ragscore.scoring.metrics import HEADLINE, Label, parse_label
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies, with_hits_kept
 from ragscore.scoring.profiles import Profile
@@ -65,10 +68,12 @@ class Unjudged(FramesResult):
     @cached_property
     def table(self) -> pd.DataFrame:
         """The means."""
-        grouped = self.per_query.groupby(["metric", "run_id"], observed=True, sort=False)
+        keys = [coded(self.per_query[name]) for name in ("metric", "run_id")]
+        grouped = self.per_query.groupby(keys, observed=True, sort=False)
         means = grouped[["value", *BOUNDS, "judged"]].mean()
         counts = pd.DataFrame({"n_unjudged": grouped["n_unjudged"].sum(), "n": grouped.size()})
         table = means.join(counts).reset_index().rename(columns={"value": "mean"})
+        table = table.astype({"metric": "str", "run_id": "str"})
         return table[["run_id", "metric", "mean", *BOUNDS, "judged", "n_unjudged", "n"]]
 
     def _heading(self) -> str:
@@ -120,9 +125,10 @@ def unjudged(
     """
     labels = movable(metrics)
     holding = resolve_policies(profile, policies or Policies())
-    rows = scores[scores["state"].ne("extra").to_numpy()].reset_index()
+    rows = scores[["run_id", "level", *(label.text for label in labels)]]
+    rows = rows[scores["state"].ne("extra").to_numpy()].reset_index()
     used = [name for name in LEVELS if rows["level"].eq(name).any()]
-    parts = []
+    parts: list[tuple[int, pd.DataFrame]] = []  # with the place of its metric
     for level, is_suffix in [(name, False) for name in used] + [(name, True) for name in LEVELS]:
         own = [label for label in labels if label.level == (level if is_suffix else None)]
         if own:
@@ -130,11 +136,9 @@ def unjudged(
             is_here = np.ones(len(rows), dtype=bool)
             if not is_suffix:
                 is_here = rows["level"].eq(level).fillna(False).to_numpy(dtype=bool)
-            parts += _bounded(lists, own, rows[is_here])
-    order = pd.CategoricalDtype([label.text for label in labels], ordered=True)
-    per_query = pd.concat(parts, ignore_index=True)
-    place = per_query["metric"].astype(order).cat.codes.to_numpy()
-    per_query = per_query.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
+            found = _bounded(lists, own, rows[is_here])
+            parts += zip(map(labels.index, own), found, strict=True)
+    per_query = pd.concat([part for _, part in sorted(parts, key=itemgetter(0))], ignore_index=True)
     return Unjudged(per_query, ", ".join(used))
 
 
@@ -178,13 +182,18 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
     The labels are of one level, which is that of the lists.
     """
     plain = [parse_label(label.text.removesuffix(f":{label.level}")) for label in labels]
-    bounds = label_bounds(lists, plain)
     irrelevant = all_labelled(lists, plain, 0)
     relevant = all_labelled(lists, plain, lists.min_grade)
-    has_free, parts = lists.per_row(lists.is_first) > 0, []
+    bounds = label_bounds(lists, plain)
+    has_free, every = lists.per_row(lists.is_first) > 0, _places(lists, rows)
+    run_ids, query_ids = rows["run_id"].astype("str").array, rows["query_id"].array
+    shares = {one.k: lists.judged_share(one.k) for one in plain}
+    counts = {one.k: lists.per_row(lists.within(one.k) & lists.is_free) for one in plain}
+    parts = []
     for label, one in zip(labels, plain, strict=True):
-        counts = rows[rows[label.text].notna().to_numpy()]
-        value, at = counts[label.text].to_numpy("float64"), _places(lists, counts)
+        value = rows[label.text].to_numpy("float64")
+        counted = np.flatnonzero(~np.isnan(value))
+        value, at = value[counted], every[counted]
         is_open = has_free[at]
         ends = {}
         for name, found in (("all_irrelevant", irrelevant), ("all_relevant", relevant)):
@@ -195,22 +204,19 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
         # Where nothing is relevant a policy gives the value, and labels may make it anything.
         low = np.where(np.isnan(low), np.where(is_open, 0.0, value), low)
         high = np.where(np.isnan(high), np.where(is_open, 1.0, value), high)
-        both = np.array(list(ends.values()))
-        shown = lists.within(one.k) & (lists.item >= 0)
+        least, most = np.minimum(*ends.values()), np.maximum(*ends.values())
         parts.append(pd.DataFrame({
-            "run_id": counts["run_id"].to_numpy(), "query_id": counts["query_id"].to_numpy(),
+            "run_id": run_ids[counted], "query_id": query_ids[counted],
             "metric": label.text, "value": value, **ends,
-            "low": np.fmin(low, both.min(axis=0)),  # equal but for rounding
-            "high": np.fmax(high, both.max(axis=0)),
-            "judged": lists.judged_share(one.k)[at],
-            "n_unjudged": lists.per_row(shown)[at].astype(np.int64),
+            "low": np.fmin(low, least),  # equal but for rounding
+            "high": np.fmax(high, most),
+            "judged": shares[one.k][at], "n_unjudged": counts[one.k][at].astype(np.int64),
         }))  # fmt: skip
     return parts
 
 
-def _places(lists: JudgedLists, rows: pd.DataFrame) -> np.ndarray:
+def _places(lists: JudgedLists, rows: pd.DataFrame) -> Codes:
     """Return the place in the lists' rows of each row of scores."""
-    run_ids = lists.rows["run_id"].cat.categories.astype("str")
-    run = pd.Index(run_ids).get_indexer(pd.Index(rows["run_id"].astype("str")))
+    run = lookup(rows["run_id"], lists.rows["run_id"].cat.categories)
     queries = pd.Index(lists.golden.queries["query_id"])
-    return run * len(queries) + queries.get_indexer(pd.Index(rows["query_id"]))
+    return run * len(queries) + lookup(rows["query_id"], queries)

@@ -4,7 +4,6 @@ Making one checks and casts each of its frames. Both are frozen: a change is a n
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
+from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
 from ragscore.frames.escaping import html_text, visible
@@ -266,7 +266,9 @@ class Golden:
 
         Neither the order of queries matters, nor spans that `with_spans_from` added.
         """
-        lines = sorted(f"{query_id} {digest}" for query_id, digest in self.query_hashes.items())
+        digests = self.query_hashes
+        pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
+        lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
     def __repr__(self) -> str:
@@ -566,17 +568,4 @@ def _query_hashes(golden: Golden) -> pd.Series:
         "checks": golden.checks,
     }
     parts |= {"support_groups": golden.support_groups, "conditions": golden.conditions}
-    texts: dict[str, list[str]] = {query_id: [] for query_id in golden.queries["query_id"]}
-    for name, frame in parts.items():
-        # An absent column and a column of NA are the same content, so only what is there is
-        # written.
-        for record in frame.astype(object).where(frame.notna(), None).to_dict("records"):
-            content = {key: value for key, value in sorted(record.items()) if value is not None}
-            texts[record["query_id"]].append(
-                json.dumps([name, content], ensure_ascii=False, default=str)
-            )
-    digests = {
-        query_id: hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
-        for query_id, lines in texts.items()
-    }
-    return pd.Series(digests, dtype="str", name="query_hash").rename_axis("query_id")
+    return hashes_by_query(golden.queries["query_id"], parts)

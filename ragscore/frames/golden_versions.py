@@ -144,6 +144,10 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
+    return golden.once("query_parts", lambda: _query_parts(golden))
+
+
+def _query_parts(golden: Golden) -> pd.DataFrame:
     queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
     measuring = [
         name
@@ -159,7 +163,7 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     none = {name: empty(name) for name in ("targets", "checks", "support_groups", "conditions")}
     notes = replace(golden, queries=plain, tags=golden.tags[~is_folder], **none)
     text = pd.Series(
-        [short_hash(query) for query in queries["query"]],
+        [short_hash(query) for query in queries["query"].tolist()],
         index=pd.Index(queries["query_id"]),
         dtype="str",
     )

@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.codes import codes_of, distinct, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.frames.errors import plural
+from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
 from ragscore.scoring.id_overlap import count_ids
 from ragscore.scoring.metrics import score_hits
-from ragscore.scoring.rules import targets_at
+from ragscore.scoring.rules import response_of, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 
@@ -114,28 +116,36 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     responses, hits = results.responses, results.hits
     query_ids = golden.queries["query_id"]
     asked = responses[["run_id", "query_id"]].astype("str")
-    expected = pd.MultiIndex.from_product(
-        [results.runs["run_id"].astype("str"), query_ids], names=["run_id", "query_id"]
-    )
-    missing = expected.difference(pd.MultiIndex.from_frame(asked), sort=False).to_frame(index=False)
-    extra = asked[~asked["query_id"].isin(query_ids)]
-    with_hits = pd.MultiIndex.from_frame(
-        hits[["run_id", "query_id"]].drop_duplicates().astype("str")
-    )
-    has_hits = pd.MultiIndex.from_frame(asked).isin(with_hits)
+    extra = asked[~is_among(asked["query_id"], query_ids)]
+    response = response_of(hits, responses)
+    has_hits = np.bincount(response[response >= 0], minlength=len(responses)) > 0
     is_empty = ~has_hits & responses["error"].isna().to_numpy()
+    # one number for each query of the hits
+    query = lookup(hits["query_id"], distinct(hits["query_id"]))
     parts = [
-        missing.assign(issue="missing"),
+        _missing(results, query_ids).assign(issue="missing"),
         extra.assign(issue="extra"),
         _duplicates(results),
         asked[is_empty].assign(issue="empty"),
-        _cells(hits, _out_of_order(hits)).assign(issue="rank order"),
-        _cells(hits, _tied(hits)).assign(issue="ties"),
+        _cells(hits, _out_of_order(hits, query)).assign(issue="rank order"),
+        _cells(hits, _tied(hits, query)).assign(issue="ties"),
     ]
     order = pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist(), ordered=True)
     rows = pd.concat(parts, ignore_index=True)[["run_id", "query_id", "issue"]]
     rows = rows.astype({"run_id": order}).sort_values(["run_id", "issue"], kind="stable")
     return rows.astype({"run_id": "str"}).reset_index(drop=True)
+
+
+def _missing(results: Results, query_ids: pd.Series) -> pd.DataFrame:
+    """Return golden queries that a run has no response to, run by run."""
+    run_ids, queries = results.runs["run_id"].astype("str"), pd.Index(query_ids)
+    run = lookup(results.responses["run_id"], pd.Index(run_ids))
+    query = lookup(results.responses["query_id"], queries)
+    is_asked = np.zeros((len(run_ids), len(queries)), dtype=bool)
+    is_asked[run[query >= 0], query[query >= 0]] = True
+    runs, absent = np.nonzero(~is_asked)
+    frame = {"run_id": run_ids.take(runs).array, "query_id": query_ids.take(absent).array}
+    return pd.DataFrame(frame).astype("str")
 
 
 def _duplicates(results: Results) -> pd.DataFrame:
@@ -154,19 +164,28 @@ def _cells(hits: pd.DataFrame, is_found: np.ndarray) -> pd.DataFrame:
     return hits.loc[is_found, ["run_id", "query_id"]].drop_duplicates().astype("str")
 
 
-def _out_of_order(hits: pd.DataFrame) -> np.ndarray:
+def _out_of_order(hits: pd.DataFrame, query: Codes) -> Flags:
     """Flag hits whose stored rank is below that of the hit before them in the list."""
     if not len(hits):
         return np.zeros(0, dtype=bool)
-    run, query = hits["run_id"].cat.codes.to_numpy(), pd.factorize(hits["query_id"])[0]
-    is_same_list = (np.diff(run) == 0) & (np.diff(query) == 0)
+    is_same_list = (np.diff(codes_of(hits["run_id"])) == 0) & (np.diff(query) == 0)
     return np.append(False, is_same_list & (np.diff(hits["rank"].to_numpy()) < 0))
 
 
-def _tied(hits: pd.DataFrame) -> np.ndarray:
-    if "score" not in hits:
+def _tied(hits: pd.DataFrame, query: Codes) -> Flags:
+    """Flag hits that have the score of an earlier hit of their list."""
+    if "score" not in hits or not len(hits):
         return np.zeros(len(hits), dtype=bool)
-    return (hits.duplicated(["run_id", "query_id", "score"]) & hits["score"].notna()).to_numpy()
+    value = hits["score"].to_numpy("float64", na_value=np.nan)
+    run = codes_of(hits["run_id"]).astype(np.int64)
+    cell, order = run * (int(query.max()) + 1) + query, np.arange(len(hits))
+    step = np.diff(cell)
+    # As a rule the highest score of each list is first, and nothing is to be sorted.
+    if not ((step > 0) | ((step == 0) & (np.diff(value) <= 0))).all():
+        order = np.lexsort((value, cell))
+    is_again = np.zeros(len(hits), dtype=bool)
+    is_again[order[1:]] = (np.diff(cell[order]) == 0) & (np.diff(value[order]) == 0)
+    return is_again
 
 
 def _judged(results: Results, golden: Golden) -> pd.Series:

@@ -7,7 +7,10 @@ import re
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import DataError, Golden, check_type
 
 # Scripts without spaces between words: each character counts as a word.
@@ -51,7 +54,7 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
         queries.iloc[pairs[name]].reset_index(drop=True) for name in ("first", "second")
     )
     same_group = first["group"].eq(second["group"]).fillna(False) if "group" in queries else False
-    expected = _expected_ids(golden)
+    expected = _expected_ids(golden, pd.concat([first["query_id"], second["query_id"]]))
     targets = [side["query_id"].map(expected).astype("str").fillna("") for side in (first, second)]
     return pd.DataFrame({
         "query_id": first["query_id"], "other": second["query_id"],
@@ -116,8 +119,16 @@ def _pairs_of_sets(sets: list[list[str]], similarity: float) -> pd.DataFrame:
     return pairs.astype({"first": np.int64, "second": np.int64})
 
 
-def _expected_ids(golden: Golden) -> pd.Series:
-    """Return the relevant targets of each query as one text that can be compared."""
-    targets = golden.targets[golden.targets["grade"] > 0]
+def _expected_ids(golden: Golden, query_ids: pd.Series) -> pd.Series:
+    """Return the relevant targets of each of these queries as one text that can be compared."""
+    targets = golden.targets
+    targets = targets[(targets["grade"] > 0).to_numpy() & is_among(targets["query_id"], query_ids)]
     ids = targets["level"].astype("str") + ":" + targets["target_id"].astype("str")
-    return ids.groupby(targets["query_id"]).agg(lambda names: "\n".join(sorted(set(names))))
+    names = pd.DataFrame({"query_id": targets["query_id"], "id": ids}).drop_duplicates()
+    names = names.sort_values(["query_id", "id"])
+    begins = np.flatnonzero(~names["query_id"].duplicated().to_numpy())
+    lists = pa.LargeListArray.from_arrays(
+        np.append(begins, len(names)), arrow_texts(names["id"]).combine_chunks()
+    )
+    joined = pc.binary_join(lists, pa.scalar("\n", pa.large_string()))
+    return pd.Series(joined.to_pandas(), dtype="str").set_axis(names["query_id"].iloc[begins])

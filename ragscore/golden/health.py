@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
@@ -185,7 +186,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     names = level.joinable if level.name == "per_query" else (level.name,)
     parts = [_unreturned_at(name, results, golden) for name in names]
     table = pd.concat([part for part, _ in parts] or [_NO_TARGETS])
-    position = pd.Index(golden.queries["query_id"]).get_indexer(table["query_id"])
+    position = lookup(table["query_id"], pd.Index(golden.queries["query_id"]))
     table = table.iloc[np.argsort(position, kind="stable")].reset_index(drop=True)
     return table, sum(n for _, n in parts)
 
@@ -193,20 +194,22 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = targets_at(golden, level)
     _, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
-    n_asked = results.responses["query_id"].value_counts()
-    rows = selected.targets[selected.targets["grade"] > 0]
-    rows = rows[rows["query_id"].isin(n_asked.index)]
-    rows = rows.assign(
-        seen_elsewhere=_seen(rows, level, results),
-        n_runs=rows["query_id"].map(n_asked).astype("int64"),
-    )
-    keys = ["query_id", "target_id"]
-    # A target may have alternatives, one row each: it was seen if any of them was.
-    targets = rows.groupby(keys, sort=False).agg(
-        {"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}
-    )
-    returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
-    table = targets[~targets.index.isin(returned)].reset_index()
+    rows = selected.targets[(selected.targets["grade"] > 0).to_numpy()]
+    asked = pd.Index(results.responses["query_id"].unique())
+    n_asked = np.bincount(lookup(results.responses["query_id"], asked), minlength=len(asked))
+    query = lookup(rows["query_id"], asked)
+    rows, query = rows[query >= 0], query[query >= 0]
+    targets = rows.assign(seen_elsewhere=_seen(rows, level, results), n_runs=n_asked[query])
+    keys = ("query_id", "target_id")
+    pair = pair_codes(targets, keys, asked, distinct(targets["target_id"]))
+    if not pd.Index(pair).is_unique:
+        # A target may have alternatives, one row each: it was seen if any of them was.
+        targets = (
+            targets.groupby(list(keys), sort=False)
+            .agg({"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"})
+            .reset_index()
+        )
+    table = targets[~has_pair(targets, found, keys)].reset_index(drop=True)
     return table[list(_NO_TARGETS)].astype({"seen_elsewhere": "boolean"}), len(targets)
 
 
@@ -218,7 +221,7 @@ def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
     seen = pd.Series(False, index=targets.index, dtype="boolean")
     for frame in (results.hits, results.chunks):
         if frame is not None and column in frame:
-            seen |= targets[column].isin(frame[column].unique())
+            seen |= is_among(targets[column], distinct(frame[column]))
     return seen.mask(targets[column].isna())
 
 
@@ -263,11 +266,11 @@ def _sources(golden: Golden) -> Integers:
 
     targets = golden.targets[golden.targets["grade"] > 0]
     names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in targets]
-    source = targets[names].bfill(axis=1).iloc[:, 0] if names else targets["target_id"]
+    source = targets[names[0] if names else "target_id"]
+    for name in names[1:]:  # row by row, the first that is known
+        source = source.fillna(targets[name])
     is_known = source.notna()
-    query = pd.Index(golden.queries["query_id"]).get_indexer(
-        pd.Index(targets.loc[is_known, "query_id"])
-    )
+    query = lookup(targets.loc[is_known, "query_id"], pd.Index(golden.queries["query_id"]))
     codes = pd.factorize(source[is_known])[0]
     # A graph of queries (the first n nodes) and sources; an edge is a target.
     n = len(golden.queries)

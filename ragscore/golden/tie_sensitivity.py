@@ -8,17 +8,16 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.level import choose_level
+from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import apply_rule, response_of, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
-Integers = npt.NDArray[np.int64]
 COLUMNS = ("run_id", "metric", "worst", "mean", "best", "spread", "n", "n_tied", "n_moved")
 METRICS = ("hit@1", "hit@5", "mrr@10", "ndcg@10")
 
@@ -29,33 +28,36 @@ def tie_sensitivity(
     """Return metrics over all orders of tied hits; see `Evaluation.tie_sensitivity`."""
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
-    grade, tie = _hit_grades(results, golden, match), _tie_numbers(results)
+    level, (tie, is_tied) = choose_level(results, golden, match), _ties(results)
     with warnings.catch_warnings():
         if metrics is None:  # nobody named ndcg@10, so nobody means another gain by it
             warnings.filterwarnings("ignore", "ndcg has the gain", UserWarning)
         scores = {"mean": score(results, golden, labels, match=match)}
+    if not is_tied.any():
+        scores |= {"worst": scores["mean"], "best": scores["mean"]}
+        return _table(scores, results, is_tied, metric_columns(scores["mean"]))
+    grade = _hit_grades(results, golden, level)
     with warnings.catch_warnings():
         # The first scoring has given these warnings already.
         warnings.simplefilter("ignore", UserWarning)
         for name, key in (("worst", grade), ("best", -grade)):
-            reordered = _reordered(results, tie, key)
+            reordered = _reordered(results, tie, is_tied, key)
             scores[name] = score(reordered, golden, labels, match=match)
-    return _table(scores, results, tie, metric_columns(scores["mean"]))
+    return _table(scores, results, is_tied, metric_columns(scores["mean"]))
 
 
 def _table(
-    scores: dict[str, pd.DataFrame], results: Results, tie: Integers, labels: list[str]
+    scores: dict[str, pd.DataFrame], results: Results, is_tied: Flags, labels: list[str]
 ) -> pd.DataFrame:
     # by id: means don't depend on the order of queries
-    scores = {name: frame.sort_index(kind="stable") for name, frame in scores.items()}
-    run = scores["mean"]["run_id"].to_numpy()
-    means = {
-        name: frame[labels].groupby(run, observed=False).mean() for name, frame in scores.items()
-    }
-    moved = (scores["best"][labels] - scores["worst"][labels]).fillna(0).ne(0)
+    rows = scores["mean"]
+    order = pd.Series(np.arange(len(rows)), rows.index).sort_index(kind="stable").to_numpy()
+    values = {name: frame[labels].iloc[order] for name, frame in scores.items()}
+    run = rows["run_id"].astype("str").iloc[order]
+    moved = (values["best"] - values["worst"]).fillna(0).ne(0)
     parts = {
-        **means,
-        "n": scores["mean"][labels].groupby(run, observed=False).count(),
+        **{name: frame.groupby(run, observed=False).mean() for name, frame in values.items()},
+        "n": values["mean"].groupby(run, observed=False).count(),
         "n_moved": moved.groupby(run, observed=False).sum(),
     }
     table = pd.DataFrame(
@@ -64,7 +66,7 @@ def _table(
             for name, part in parts.items()
         }
     ).reset_index()
-    n_scored, n_tied = _counts(results, tie)
+    n_scored, n_tied = _counts(results, is_tied)
     has_scores = table["run_id"].map(n_scored.gt(0)).astype(bool).to_numpy()
     table = table.assign(
         spread=table["best"] - table["worst"], n_tied=table["run_id"].map(n_tied)
@@ -74,9 +76,8 @@ def _table(
     return table[list(COLUMNS)]
 
 
-def _hit_grades(results: Results, golden: Golden, match: str) -> Integers:
+def _hit_grades(results: Results, golden: Golden, level: Level) -> Codes:
     """Return the best grade that each hit meets at the match level (0: none)."""
-    level = choose_level(results, golden, match)
     grade = np.zeros(len(results.hits), dtype=np.int64)
     for name in level.joinable if level.name == "per_query" else (level.name,):
         targets = targets_at(golden, name).targets
@@ -89,33 +90,38 @@ def _hit_grades(results: Results, golden: Golden, match: str) -> Integers:
     return grade
 
 
-def _tie_numbers(results: Results) -> Integers:
-    """Return one number per hit, equal for hits of one run, query and score.
+def _ties(results: Results) -> tuple[Codes, Flags]:
+    """Return one number per hit, equal for hits of one run, query and score; and which have equals.
 
     A hit without a score has a number of its own.
     """
     hits = results.hits
     if "score" not in hits:
-        return np.arange(len(hits))
+        return np.arange(len(hits)), np.zeros(len(hits), dtype=bool)
     value = hits["score"].to_numpy("float64", na_value=np.nan)
     response = response_of(hits, results.responses)
-    order = np.lexsort((value, response))
-    is_new = np.ones(len(hits), dtype=bool)
+    order, step = np.arange(len(hits)), np.diff(response)
+    # As a rule the highest score of each list is first, and nothing is to be sorted.
+    if not ((step > 0) | ((step == 0) & (np.diff(value) <= 0))).all():
+        order = np.lexsort((value, response))
+        response, value = response[order], value[order]
     # NaN differs from NaN, so a hit without a score is alone.
-    is_new[1:] = (np.diff(response[order]) != 0) | (np.diff(value[order]) != 0)
-    tie = np.empty(len(hits), dtype=np.int64)
+    is_new = np.append(True, (np.diff(response) != 0) | (np.diff(value) != 0))[: len(hits)]
+    tie, is_tied = np.empty(len(hits), dtype=np.int64), np.empty(len(hits), dtype=bool)
     tie[order] = np.cumsum(is_new)
-    return tie
+    is_tied[order] = ~(is_new & np.append(is_new[1:], True)[: len(hits)])
+    return tie, is_tied
 
 
-def _reordered(results: Results, tie: Integers, key: Integers) -> Results:
+def _reordered(results: Results, tie: Codes, is_tied: Flags, key: Codes) -> Results:
     """Return the results with tied hits in another order, the lowest `key` first.
 
     Hits with the same key stay in order. Stored matches follow their hits to the new ranks.
     """
-    old = results.hits["rank"].to_numpy().astype(np.int64)
-    rank = np.empty(len(old), dtype=np.int64)
-    rank[np.lexsort((old, key, tie))] = old[np.lexsort((old, tie))]
+    rank = results.hits["rank"].to_numpy().astype(np.int64)
+    at = np.flatnonzero(is_tied)
+    old, tie = rank[at], tie[at]
+    rank[at[np.lexsort((old, key[at], tie))]] = old[np.lexsort((old, tie))]
     hits = results.hits.assign(rank=rank.astype("int32"))
     if results.matches is None:
         return replace(results, hits=hits)
@@ -127,13 +133,12 @@ def _reordered(results: Results, tie: Integers, key: Integers) -> Results:
     return replace(results, hits=hits, matches=matches.assign(rank=new).drop(columns="new"))
 
 
-def _counts(results: Results, tie: Integers) -> tuple[pd.Series, pd.Series]:
+def _counts(results: Results, is_tied: Flags) -> tuple[pd.Series, pd.Series]:
     """Return, by run, the number of hits with a score and of queries with equal scores."""
     hits, run_ids = results.hits, results.runs["run_id"]
     has_score = (
         hits["score"].notna().to_numpy() if "score" in hits else np.zeros(len(hits), dtype=bool)
     )
-    is_tied = has_score & pd.Series(tie).duplicated(keep=False).to_numpy()
     tied = hits.loc[is_tied, ["run_id", "query_id"]].drop_duplicates()
     n_scored = hits.loc[has_score, "run_id"].value_counts().reindex(run_ids).fillna(0)
     return n_scored, tied["run_id"].value_counts().reindex(run_ids).fillna(0)

@@ -14,13 +14,15 @@ spoken of
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import arrow_texts, codes_of, is_among, is_present, texts_at
+from ragscore.frames.codes import arrow_texts, coded, codes_of, is_among, is_present, texts_at
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list
 from ragscore.scoring.id_changes import Changes, Join, find_join
@@ -149,15 +151,24 @@ def _distinct_ids(
     return pd.Index(ids, dtype="str")
 
 
-def _joined_ids(hits: pd.DataFrame, expected: dict[str, pd.Index]) -> dict[str, pd.Index]:
-    """Return the distinct ids of hits that are expected by any query."""
-    found = {}
-    for column, wanted in expected.items():
-        if column in hits and column != "source_key":
-            found[column] = _distinct_ids(
-                hits, column, np.flatnonzero(is_among(hits[column], wanted))
-            )
-    return found
+def _ids_by_run(
+    hits: pd.DataFrame, column: str, rows: npt.NDArray[np.int64] | None = None
+) -> list[pd.Index]:
+    """Return the `_distinct_ids` of each run, by the code of its run_id."""
+    runs = hits["run_id"].cat.categories
+    if len(runs) == 1:
+        return [_distinct_ids(hits, column, rows)]
+    texts = coded(hits[column])
+    codes, ids = codes_of(texts), texts.cat.categories
+    if column == "source_key":
+        codes_of_lower, ids = pd.factorize(ids.str.lower())
+        codes = np.append(codes_of_lower, -1)[codes]
+    rows = np.flatnonzero(codes >= 0) if rows is None else rows[codes[rows] >= 0]
+    pairs = pd.unique(codes_of(hits["run_id"])[rows].astype(np.int64) * len(ids) + codes[rows])
+    run, place = np.divmod(pairs, max(len(ids), 1))
+    order = np.argsort(run, kind="stable")
+    bounds = np.searchsorted(run[order], np.arange(len(runs) + 1))
+    return [ids.take(place[order[first:last]]) for first, last in pairwise(bounds)]
 
 
 def _n_joined(ids: dict[str, pd.Index], expected: dict[str, pd.Index]) -> int:
@@ -184,18 +195,29 @@ def gather(results: Results, joins: pd.DataFrame, expected: ExpectedIds) -> Join
     n_with_id = joins["n_hits"].where(~looked_at, 0)
     if looked_at.any():
         run_ids, run = hits["run_id"].cat.categories.astype("str"), codes_of(hits["run_id"])
-        for run_id, level in joins.index[looked_at]:
-            wanted, mine = expected(level), hits
-            if len(run_ids) > 1:
-                mine = hits.iloc[np.flatnonzero(run == run_ids.get_loc(run_id))]
-            n_with_id[run_id, level] = _has_id(mine, wanted).sum()
-            found = _joined_ids(mine, wanted)
-            if TIMES_MORE * _n_joined(found, wanted) < sum(map(len, wanted.values())):
-                found = {name: _distinct_ids(mine, name) for name in ID_COLUMNS if name in mine}
-            of_run = ids.setdefault(run_id, {})
-            for column, own in found.items():
-                if len(own) > len(of_run.get(column, ())):
-                    of_run[column] = _first(own, wanted.get(column))
+        every = cache(partial(_ids_by_run, hits))
+        for level in joins.index[looked_at].get_level_values("level").unique():
+            wanted = expected(level)
+            n_wanted = sum(map(len, wanted.values()))
+            of_level = looked_at & (joins.index.get_level_values("level") == level)
+            few = joins.index[of_level].get_level_values("run_id")
+            places = run_ids.get_indexer(few)
+            with_id = np.bincount(run[_has_id(hits, wanted)], minlength=len(run_ids))
+            n_with_id[of_level] = with_id[places]
+            joined = {
+                column: _ids_by_run(hits, column, np.flatnonzero(is_among(hits[column], own)))
+                for column, own in wanted.items()
+                if column in hits and column != "source_key"
+            }
+            for run_id, place in zip(few, places.tolist(), strict=True):
+                # These are distinct, and all of them are expected.
+                found = {column: of_runs[place] for column, of_runs in joined.items()}
+                if TIMES_MORE * sum(map(len, found.values())) < n_wanted:
+                    found = {name: every(name)[place] for name in ID_COLUMNS if name in hits}
+                of_run = ids.setdefault(run_id, {})
+                for column, own in found.items():
+                    if len(own) > len(of_run.get(column, ())):
+                        of_run[column] = _first(own, wanted.get(column))
     return JoinEvidence(joins.assign(n_with_id=n_with_id), ids, tuple(map(str, hits.columns)))
 
 

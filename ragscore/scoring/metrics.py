@@ -478,7 +478,7 @@ def is_better(label: str, delta: float) -> bool | None:
 
 
 @dataclass
-class _Credit:
+class Credit:
     """The arrays that ranking metrics are computed from.
 
     Arrays over graded hits (sorted by row, then rank), over creditable targets (best first within
@@ -497,14 +497,13 @@ class _Credit:
     ideal_place: npt.NDArray[np.int64]
     ideal_grade: npt.NDArray[np.int64]
     row_query: npt.NDArray[np.int64]
-    targets: pd.DataFrame
-    queries: pd.Index
+    n_irrelevant: Callable[[], Values]  # targets of each row's query judged not to be relevant
     min_grade: int
-    cuts: dict[int, "_Credit"] = field(default_factory=dict)
+    cuts: dict[int, "Credit"] = field(default_factory=dict)
     ideals: dict[tuple[GainFunction, int], Values] = field(default_factory=dict)  # of all cuts
     first: Values | None = None
 
-    def at_cutoff(self, k: int | None) -> "_Credit":
+    def at_cutoff(self, k: int | None) -> "Credit":
         """Return the same of hits up to rank k, selected once for all metrics at this k.
 
         They are few, and everything else of a formula is work on them.
@@ -517,6 +516,13 @@ class _Credit:
             of_hits = {name: getattr(self, name)[rows] for name in names}
             self.cuts[k] = replace(self, **of_hits, cuts={}, first=None)
         return self.cuts[k]
+
+    def score(self, label: Label) -> Values:
+        """Return a metric of each row; NaN where its query has no target that counts."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = FORMULAS[label.name](self.at_cutoff(label.k), label)
+        needed = self.n_graded if label.name in GRADED else self.n_targets
+        return np.where(needed == 0, np.nan, values)
 
     def total(self, weights: npt.NDArray[np.generic]) -> Values:
         """Sum `weights` over the graded hits of each row."""
@@ -541,20 +547,7 @@ class _Credit:
         """The number of targets of grade ≥ 1 of each row's query."""
         if self.min_grade == 1:
             return self.n_targets
-        return _per_query(self.ideal_query, len(self.queries))[self.row_query]
-
-    @property
-    def n_irrelevant(self) -> Values:
-        """The number of targets of each row's query that were judged not to be relevant."""
-        grade = self.targets["grade"].to_numpy()
-        query = lookup(self.targets["query_id"], self.queries)
-        number = pair_numbers(query, self.targets["target_id"])
-        best = np.full(int(number.max(initial=0)) + 1, -1)
-        np.maximum.at(best, number, grade)
-        query_of = np.zeros(len(best), dtype=np.int64)
-        query_of[number] = query
-        of_query = _per_query(query_of[(best >= 0) & (best < self.min_grade)], len(self.queries))
-        return of_query[self.row_query]
+        return _per_query(self.ideal_query, int(self.row_query.max(initial=-1)) + 1)[self.row_query]
 
     @property
     def first_rank(self) -> Values:
@@ -637,10 +630,7 @@ def ranking_columns(
                 complete = _complete_rank(found, golden.support_groups, rows, queries)
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
-            with np.errstate(invalid="ignore", divide="ignore"):
-                values = FORMULAS[label.name](credit.at_cutoff(label.k), label)
-            needed = credit.n_graded if label.name in GRADED else credit.n_targets
-            columns[label.text] = np.where(needed == 0, np.nan, values)
+            columns[label.text] = credit.score(label)
     return columns
 
 
@@ -674,7 +664,7 @@ def _credit(
     rows: pd.DataFrame,
     queries: pd.Index,
     min_grade: int,
-) -> _Credit:
+) -> Credit:
     row, rank = _row_with_hits(graded, rows, queries), graded["rank"].to_numpy()
     order = np.flatnonzero(row >= 0)
     step = np.diff(row[order])
@@ -691,12 +681,27 @@ def _credit(
         name: graded[name].to_numpy().astype(np.int64)[order]
         for name in ("rank", "grade", "gain", "n_found")
     }
-    return _Credit(
+    return Credit(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"),
         n_targets=n_targets[row_query], ideal_query=ideal_query,
         ideal_place=place_in_group(ideal_query), ideal_grade=ideal_grade, row_query=row_query,
-        targets=targets, queries=queries, min_grade=min_grade,
+        n_irrelevant=lambda: irrelevant_targets(targets, queries, min_grade)[row_query],
+        min_grade=min_grade,
     )  # fmt: skip
+
+
+def irrelevant_targets(targets: pd.DataFrame, queries: pd.Index, min_grade: int) -> Values:
+    """Count the targets of each query that were judged not to be relevant, and 0 at the end.
+
+    Of alternatives the best grade counts.
+    """
+    query = lookup(targets["query_id"], queries)
+    number = pair_numbers(query, targets["target_id"])
+    best = np.full(int(number.max(initial=0)) + 1, -1)
+    np.maximum.at(best, number, targets["grade"].to_numpy())
+    query_of = np.zeros(len(best), dtype=np.int64)
+    query_of[number] = query
+    return _per_query(query_of[(best >= 0) & (best < min_grade)], len(queries))
 
 
 def _per_query(query: npt.NDArray[np.int64], n_queries: int) -> Values:
@@ -751,7 +756,7 @@ def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt
     return np.where((run < 0) | (query < 0), -1, run * len(queries) + query)
 
 
-def _average_precision(credit: _Credit, label: Label) -> Values:
+def _average_precision(credit: Credit, label: Label) -> Values:
     is_gaining = credit.gain >= credit.min_grade
     row, rank = credit.row[is_gaining], credit.rank[is_gaining]
     n_so_far = place_in_group(row) + 1
@@ -766,41 +771,41 @@ def _linear_gain(grade: npt.NDArray[np.int64]) -> Values:
     return grade.astype(np.float64)
 
 
-def _ndcg(credit: _Credit, label: Label, gain: GainFunction) -> Values:
+def _ndcg(credit: Credit, label: Label, gain: GainFunction) -> Values:
     dcg = credit.total(gain(credit.gain) / np.log2(credit.rank + 1.0))
     return dcg / credit.ideal(gain, WHOLE_LIST if label.k is None else label.k)
 
 
-def _r_precision(credit: _Credit, label: Label) -> Values:
+def _r_precision(credit: Credit, label: Label) -> Values:
     n_targets = credit.n_targets
     is_counted = (credit.grade >= credit.min_grade) & (credit.rank <= n_targets[credit.row])
     return credit.total(is_counted) / n_targets
 
 
-def _binary_preference(credit: _Credit, label: Label) -> Values:
+def _binary_preference(credit: Credit, label: Label) -> Values:
     is_gaining = np.flatnonzero(credit.gain >= credit.min_grade)
     row = credit.row[is_gaining]
     n_before = _so_far(credit.row, credit.grade < credit.min_grade)[is_gaining]
     # of several hits of one document more may be before than there are targets
-    most = np.minimum(credit.n_irrelevant, credit.n_targets)[row]
+    most = np.minimum(credit.n_irrelevant(), credit.n_targets)[row]
     lost = np.where(n_before > 0, np.minimum(n_before, most) / most, 0.0)
     return np.bincount(row, 1.0 - lost, credit.n_rows) / credit.n_targets
 
 
-def _set_precision(credit: _Credit, label: Label) -> Values:
+def _set_precision(credit: Credit, label: Label) -> Values:
     return credit.total(credit.grade >= credit.min_grade) / np.maximum(credit.n_hits, 1.0)
 
 
-def _set_recall(credit: _Credit, label: Label) -> Values:
+def _set_recall(credit: Credit, label: Label) -> Values:
     return credit.total(credit.n_found) / credit.n_targets
 
 
-def _set_f1(credit: _Credit, label: Label) -> Values:
+def _set_f1(credit: Credit, label: Label) -> Values:
     precision, recall = _set_precision(credit, label), _set_recall(credit, label)
     return np.where(recall > 0, 2 * precision * recall / (precision + recall), 0.0)
 
 
-def _expected_reciprocal_rank(credit: _Credit, label: Label) -> Values:
+def _expected_reciprocal_rank(credit: Credit, label: Label) -> Values:
     highest = int(label.parameter or 0)
     if (found := int(credit.ideal_grade.max(initial=0))) > highest:
         raise DataError(
@@ -823,14 +828,14 @@ def _expected_reciprocal_rank(credit: _Credit, label: Label) -> Values:
     return total
 
 
-def _rank_biased_precision(credit: _Credit, label: Label) -> Values:
+def _rank_biased_precision(credit: Credit, label: Label) -> Values:
     p = float(label.parameter or 0)
     relevant = credit.grade >= credit.min_grade
     weights = np.where(relevant, p ** (credit.rank - 1.0), 0.0)
     return (1.0 - p) * credit.total(weights)
 
 
-def _interpolated_precision(credit: _Credit, levels: Sequence[float]) -> Values:
+def _interpolated_precision(credit: Credit, levels: Sequence[float]) -> Values:
     """Return the mean interpolated precision at these recall levels."""
     gaining = np.flatnonzero(credit.gain >= credit.min_grade)
     row = credit.row[gaining]
@@ -855,7 +860,7 @@ def _so_far(row: npt.NDArray[np.int64], counts: npt.NDArray[np.generic]) -> npt.
     return total - np.repeat(before, np.diff(begins, append=len(row)))
 
 
-FORMULAS: dict[str, Callable[[_Credit, Label], Values]] = {
+FORMULAS: dict[str, Callable[[Credit, Label], Values]] = {
     "hit": lambda c, label: np.isfinite(c.first_rank).astype("float64"),
     "recall": _set_recall,
     "precision": lambda c, label: c.total(c.grade >= c.min_grade) / float(label.k or 0),

@@ -6,28 +6,30 @@ score over every labelling of the list's unjudged hits (`label_bounds`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, equal_pairs, lookup
-from ragscore.frames.data import Golden, Results, categorical, narrowed
+from ragscore.frames.codes import coded, codes_of, lookup
+from ragscore.frames.data import Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import decidable, grade_matches, level_rule
 from ragscore.scoring.metrics import (
     GRADED,
+    NEEDS_IRRELEVANT,
     RANKING,
     RECALL_LEVELS,
     WHOLE_LIST,
+    Credit,
     Label,
     creditable_targets,
+    irrelevant_targets,
+    parse_label,
     place_in_group,
-    ranking_columns,
 )
 from ragscore.scoring.rules import Rule, apply_rule, response_of, targets_at
 
@@ -56,17 +58,17 @@ class JudgedLists:
     Attributes
     ----------
     rows
-        One row per run and golden query: run_id, query_id, `n_hits`, `query` (its number).
+        One row per run and golden query: run_id, `query` (its number), `n_hits`.
     hit, row, rank
         Of each hit of these rows: its place in `hits`, its row, its rank. In order of row and rank.
-    item
-        The number of the item that an unjudged hit is; -1 for judged hits.
+    is_free
+        Flags hits that nobody judged.
     is_first
         Flags unjudged hits that are the first of their item in their list.
-    graded, found
-        Frames of `grade_hits`.
-    hits
-        The results' hits.
+    grade, gain, n_found
+        Of each judged hit, as `grade_hits` gives them; 0 for the others.
+    hits, code
+        The results' hits, and a number for the id that makes each of them an item; -1 without one.
     golden
         With the targets of the match level.
     min_grade
@@ -77,13 +79,25 @@ class JudgedLists:
     hit: Codes
     row: Codes
     rank: Codes
-    item: Codes
+    is_free: Flags
     is_first: Flags
-    graded: pd.DataFrame
-    found: pd.DataFrame
+    grade: Codes
+    gain: Codes
+    n_found: Codes
     hits: pd.DataFrame
+    code: Codes
     golden: Golden
     min_grade: int
+    # scores of `all_labelled`, by grade and label
+    labelled: dict[tuple[int, str], Values] = field(default_factory=dict)
+
+    @cached_property
+    def item(self) -> Codes:
+        """The number of the item that an unjudged hit is; -1 for judged hits."""
+        queries = pd.Index(self.golden.queries["query_id"])
+        query, code = lookup(self.hits["query_id"], queries), self.code
+        pair = np.where(code < 0, -1 - np.arange(len(code)), query + code * (len(queries) + 1))
+        return np.where(self.is_free, pd.factorize(pair)[0][self.hit], -1)
 
     @cached_property
     def n_relevant(self) -> Values:
@@ -107,12 +121,24 @@ class JudgedLists:
         return creditable_targets(self.golden.targets, pd.Index(self.golden.queries["query_id"]))
 
     @cached_property
-    def graded_row(self) -> Codes:
-        """The row of each graded hit, -1 for none."""
-        run_ids = self.rows["run_id"].cat.categories
-        run = lookup(self.graded["run_id"], run_ids)
-        query = lookup(self.graded["query_id"], pd.Index(self.golden.queries["query_id"]))
-        return _row_numbers(self.rows, run, query)
+    def ideal(self) -> tuple[Codes, Codes, Codes]:
+        """The grades of all targets that count, best first; where each query's begin, how many."""
+        query, grade = self._creditable
+        n = np.bincount(query, minlength=len(self.golden.queries))
+        return grade[np.lexsort((-grade, query))], np.cumsum(n) - n, n
+
+    @cached_property
+    def n_irrelevant(self) -> Values:
+        """The number of targets of each row's query that are judged as not relevant."""
+        queries = pd.Index(self.golden.queries["query_id"])
+        of_query = irrelevant_targets(self.golden.targets, queries, self.min_grade)
+        return of_query[self.rows["query"]]
+
+    @cached_property
+    def begin(self) -> Codes:
+        """Where the hits of each row begin."""
+        n_hits = self.rows["n_hits"].to_numpy()
+        return np.cumsum(n_hits) - n_hits
 
     def per_row(self, flags: Flags, weights: Values | None = None) -> Values:
         """Count the hits of each row that have this flag, or add up their weights."""
@@ -127,7 +153,7 @@ class JudgedLists:
         """Return the judged share of each row's first min(k, n) hits; NaN without hits."""
         shown = self.within(k)
         with np.errstate(invalid="ignore"):
-            return self.per_row(shown & (self.item < 0)) / self.per_row(shown)
+            return self.per_row(shown & ~self.is_free) / self.per_row(shown)
 
 
 def judged_lists(
@@ -156,55 +182,66 @@ def judged_lists(
     judge = rule or level_rule(level, results, golden)
     matches = decidable(apply_rule(judge, hits, selected.targets))
     name = getattr(judge, "__qualname__", "rule")
-    graded, found = grade_matches(matches, hits, selected.targets, name, min_grade)
+    graded, _ = grade_matches(matches, hits, selected.targets, name, min_grade)
 
     rows = pd.DataFrame({
         "run_id": categorical(
             np.repeat(np.arange(len(run_ids)), len(queries)), results.runs["run_id"].dtype
         ),
-        "query_id": np.tile(queries.to_numpy(), len(run_ids)),
         "query": np.tile(np.arange(len(queries)), len(run_ids)),
-    }).astype({"query_id": "str"})  # fmt: skip
-    run = codes_of(hits["run_id"]).astype(np.int64) if len(hits) else np.zeros(0, np.int64)
-    query = lookup(hits["query_id"], queries)
-    row = np.where(query < 0, -1, run * len(queries) + query)
+    })  # fmt: skip
+
+    def row_of(frame: pd.DataFrame) -> Codes:
+        run, query = codes_of(frame["run_id"]), lookup(frame["query_id"], queries)
+        return np.where(query < 0, -1, run.astype(np.int64) * len(queries) + query)
+
     # hits of a query that the run has no response to count for nothing
-    row = np.where(response_of(hits, results.responses) < 0, -1, row)
+    row = np.where(response_of(hits, results.responses) < 0, -1, row_of(hits))
     rank = hits["rank"].to_numpy().astype(np.int64)
-    order = np.lexsort((rank, row))
-    order = order[row[order] >= 0]
-    is_judged = np.zeros(len(hits), dtype=bool)
-    is_judged[matches["hit"].to_numpy()] = True
-    item = np.where(is_judged, -1, _items(hits, query, len(queries), level, rule is not None))
-    row, item = row[order], item[order]
-    key = pd.Series(np.where(item < 0, -1 - np.arange(len(item)), row * (len(hits) + 1) + item))
-    is_first = (item >= 0) & ~key.duplicated().to_numpy()
+    order = _in_order(row, rank)
+    is_free, code = np.ones(len(hits), dtype=bool), _item_codes(hits, level, rule is not None)
+    is_free[matches["hit"].to_numpy()] = False
+    row, is_free = row[order], is_free[order]
     n_hits = np.bincount(row, minlength=len(rows))
+    # judged hits in the order of the lists
+    graded_row = row_of(graded)
+    graded_row = np.where(np.append(n_hits, 0)[graded_row] > 0, graded_row, -1)
+    graded = graded.iloc[_in_order(graded_row, graded["rank"].to_numpy())]
+    grade, gain, n_found = (np.zeros(len(order), np.int64) for _ in range(3))
+    for of_hits, name in ((grade, "grade"), (gain, "gain"), (n_found, "n_found")):
+        of_hits[~is_free] = graded[name].to_numpy()
+    is_first = is_free & _is_first(row, np.where(is_free, code[order], -1))
     return JudgedLists(
-        rows.assign(n_hits=n_hits), order, row, rank[order], item, is_first, graded, found, hits,
-        selected, min_grade,
+        rows.assign(n_hits=n_hits), order, row, rank[order], is_free, is_first, grade, gain,
+        n_found, hits, code, selected, min_grade,
     )  # fmt: skip
 
 
-def _items(
-    hits: pd.DataFrame, query: Codes, n_queries: int, level: str, has_own_rule: bool
-) -> Codes:
-    """Return a number for each hit: equal for hits of one query that share a label."""
+def _in_order(row: Codes, rank: npt.NDArray[Any]) -> Codes:
+    """Return the positions of what has a row (not -1), in order of row and rank."""
+    order = np.flatnonzero(row >= 0)
+    step = np.diff(row[order])
+    if ((step < 0) | ((step == 0) & (np.diff(rank[order]) < 0))).any():
+        order = order[np.lexsort((rank[order], row[order]))]
+    return order
+
+
+def _item_codes(hits: pd.DataFrame, level: str, has_own_rule: bool) -> Codes:
+    """Return a number for the id that tells hits of one query apart; -1 without an id."""
     names = _ID_OF_LEVEL.get(level, _IDS) if not has_own_rule else _IDS
-    known = [name for name in names if name in hits and hits[name].notna().any()]
-    alone = np.arange(len(hits))
-    if not known:
-        return alone
-    code = pd.factorize(hits[known[0]].astype("str"))[0]
-    pair = np.where(code < 0, -1 - alone, query + code * np.int64(n_queries + 1))
-    return pd.factorize(pair)[0]
+    for name in names:
+        if name in hits and hits[name].notna().any():
+            return codes_of(coded(hits[name])).astype(np.int64)
+    return np.full(len(hits), -1)
 
 
-def _row_numbers(rows: pd.DataFrame, run: Codes, query: Codes) -> Codes:
-    """Return the row of each run and query; -1 where either is unknown, or the row has no hit."""
-    n_queries = int(rows["query"].max()) + 1 if len(rows) else 0
-    row = np.where((run < 0) | (query < 0), -1, run * n_queries + query)
-    return np.where(np.append(rows["n_hits"].to_numpy(), 0)[row] > 0, row, -1)
+def _is_first(row: Codes, code: Codes) -> Flags:
+    """Flag hits that are the first of their item in their list; without an id each is."""
+    key = row * (int(code.max(initial=0)) + 1) + code
+    known = np.sort(key[code >= 0])
+    if np.diff(known).all():  # as a rule: sorting is faster than a hash table
+        return np.ones(len(row), dtype=bool)
+    return ~(pd.Series(key).duplicated().to_numpy() & (code >= 0))
 
 
 def scores_if(
@@ -218,74 +255,84 @@ def scores_if(
         The row of each case.
     case, item
         The items labelled in each case, one entry each; an item that its row doesn't hold is a
-        target that it lacks. -1: no item.
+        target that it lacks.
 
     Returns
     -------
     Label -> one value per case. Documents that `bpref` needs are taken as judged.
     """
-    n = len(row)
-    ids = pd.Series(np.arange(n)).astype("str")
-    number = pd.CategoricalDtype(pd.Index(ids))
-
-    def cases(codes: Codes) -> pd.Series:
-        return pd.Series(pd.Categorical.from_codes(codes, dtype=number)).astype("str")
-
-    one = pd.CategoricalDtype(["run"])
-
-    def run(size: int) -> pd.Series:
-        return pd.Series(pd.Categorical.from_codes(np.zeros(size, np.int8), dtype=one))
-
-    # what is judged already, once for each case of its row
-    of_case, at = equal_pairs(row, lists.graded_row)
-    judged = {
-        name: lists.graded[name].to_numpy().astype(np.int64)[at]
-        for name in ("rank", "grade", "gain", "n_found")
-    }
-    # the labelled hits: every hit of an item, of which the first one gains
-    wanted, hit = equal_pairs(
-        row[case] * (len(lists.hits) + 1) + item,
-        np.where(lists.item < 0, -1, lists.row * (len(lists.hits) + 1) + lists.item),
-    )
-    is_first = lists.is_first[hit]
-    new = {
-        "rank": lists.rank[hit],
-        "grade": np.full(len(hit), grade),
-        "gain": np.where(is_first, grade, 0),
-        "n_found": (is_first & (grade >= lists.min_grade)).astype(np.int64),
-    }
-    graded = pd.DataFrame({name: np.concatenate([judged[name], new[name]]) for name in judged})
-    of_hits = np.concatenate([of_case, case[wanted]])
-    graded = graded.assign(run_id=run(len(of_hits)), query_id=cases(of_hits))
-    # the targets of its query, and a new one for each item
-    targets = lists.golden.targets
-    queries = pd.Index(lists.golden.queries["query_id"])
-    of_query, target = equal_pairs(
-        lists.rows["query"].to_numpy()[row], lookup(targets["query_id"], queries)
-    )
-    old = targets[["target_id", "grade"]].iloc[target].astype({"target_id": "str"})
-    made = pd.DataFrame({
-        "target_id": ("unjudged " + pd.Series(item).astype("str")).astype("str"), "grade": grade
-    })  # fmt: skip
-    both = pd.concat([old, made], ignore_index=True)
-    both = both.assign(query_id=cases(np.concatenate([of_query, case])))
-    golden = narrowed(
-        lists.golden, queries=pd.DataFrame({"query_id": ids}), targets=both,
-        support_groups=lists.golden.support_groups.iloc[:0],
-    )  # fmt: skip
-    rows = pd.DataFrame(
-        {"run_id": run(n), "query_id": ids, "n_hits": lists.rows["n_hits"].to_numpy()[row]}
-    )
-    return ranking_columns(
-        graded, lists.found.iloc[:0], golden, rows, labels, lists.min_grade, knows_irrelevant=True
-    )
+    of_case, hit = _members(row, lists.begin, lists.rows["n_hits"].to_numpy())
+    size = int(max(lists.item.max(initial=0), item.max(initial=0))) + 1
+    is_labelled = np.isin(of_case * size + lists.item[hit], case * size + item)
+    keep = np.flatnonzero(~lists.is_free[hit] | is_labelled)
+    credit = _credit_if(lists, row, of_case[keep], hit[keep], case, grade)
+    return {text: credit.score(parse_label(text)) for text in labels}
 
 
 def all_labelled(lists: JudgedLists, labels: list[Label], grade: int) -> dict[str, Values]:
     """Return what every row would score if each unjudged hit of its list had this grade."""
-    free, texts = lists.is_first, [label.text for label in labels]
-    every = np.arange(len(lists.rows))
-    return scores_if(lists, texts, every, lists.row[free], lists.item[free], grade)
+    missing = [label for label in labels if (grade, label.text) not in lists.labelled]
+    if missing:
+        every, hit = np.arange(len(lists.rows)), np.arange(len(lists.row))
+        if not grade and not any(label.name in NEEDS_IRRELEVANT for label in missing):
+            hit = np.flatnonzero(~lists.is_free)  # hits of grade 0 add nothing
+        credit = _credit_if(lists, every, lists.row[hit], hit, lists.row[lists.is_first], grade)
+        lists.labelled.update({(grade, label.text): credit.score(label) for label in missing})
+    return {label.text: lists.labelled[grade, label.text] for label in labels}
+
+
+def _credit_if(
+    lists: JudgedLists, row: Codes, of_case: Codes, hit: Codes, case: Codes, grade: int
+) -> Credit:
+    """Return what metrics are computed from if hits that nobody judged have this grade.
+
+    Parameters
+    ----------
+    row
+        The row of each case.
+    of_case, hit
+        The case of each hit that is judged or labelled, in order, and its place in the lists.
+    case
+        The case of each item labelled, a target of its own.
+    """
+    is_new, is_first = lists.is_free[hit], lists.is_first[hit]
+    n = len(row)
+    # the targets of its query, and a new one for each item
+    grades, begin, n_old = lists.ideal
+    of_query = lists.rows["query"].to_numpy()[row]
+    old, target = _members(of_query, begin, n_old)
+    ideal_case, ideal_grade = old, grades[target]
+    if grade:
+        ideal_case = np.append(ideal_case, case)
+        ideal_grade = np.append(ideal_grade, np.full(len(case), grade))
+        order = np.argsort(ideal_case * (lists.highest_grade + 1) - ideal_grade, kind="stable")
+        ideal_case, ideal_grade = ideal_case[order], ideal_grade[order]
+    relevant = ideal_case[ideal_grade >= lists.min_grade]
+
+    def n_irrelevant() -> Values:
+        more = np.bincount(case, minlength=n) if grade < lists.min_grade else 0
+        return lists.n_irrelevant[row] + more
+
+    return Credit(
+        row=of_case, rank=lists.rank[hit],
+        grade=np.where(is_new, grade, lists.grade[hit]),
+        gain=np.where(is_first, grade, lists.gain[hit]),
+        n_found=np.where(is_first, int(grade >= lists.min_grade), lists.n_found[hit]),
+        n_rows=n, n_hits=lists.rows["n_hits"].to_numpy("float64")[row],
+        n_targets=np.bincount(relevant, minlength=n).astype("float64"),
+        ideal_query=ideal_case, ideal_place=place_in_group(ideal_case), ideal_grade=ideal_grade,
+        row_query=np.arange(n), n_irrelevant=n_irrelevant, min_grade=lists.min_grade,
+    )  # fmt: skip
+
+
+def _members(group: Codes, begin: Codes, size: Codes) -> tuple[Codes, Codes]:
+    """Return the members of each of these groups: which one it is of, and its position.
+
+    A group's members lie side by side, from `begin` on.
+    """
+    n = size[group]
+    of_group = np.repeat(np.arange(len(group)), n)
+    return of_group, np.arange(len(of_group)) + np.repeat(begin[group] - (np.cumsum(n) - n), n)
 
 
 def label_bounds(
@@ -313,10 +360,11 @@ def label_bounds(
     """
     extra = np.zeros(len(lists.rows)) if outside is None else outside.astype("float64")
     rising = [label for label in labels if label.name in (*_MONOTONE, "set_f1")]
-    lowest, highest = {}, {}
-    if rising:
-        lowest = all_labelled(lists, rising, 0)
-        highest = all_labelled(lists, rising, lists.highest_grade)
+    graded = [label for label in rising if label.name in GRADED]
+    lowest = all_labelled(lists, rising, 0)
+    # those that aren't graded tell relevant hits from others only
+    highest = all_labelled(lists, [one for one in rising if one not in graded], lists.min_grade)
+    highest |= all_labelled(lists, graded, lists.highest_grade)
     bounds = {}
     for label in labels:
         if label.name in _MONOTONE:
@@ -354,10 +402,14 @@ class _Shape:
         return WHOLE_LIST if self.label.k is None else self.label.k
 
     @cached_property
+    def free_at(self) -> Codes:
+        """Where each free item within the cut is in the lists."""
+        return np.flatnonzero(self.lists.is_first & (self.lists.rank <= self.k))
+
+    @cached_property
     def free(self) -> tuple[Codes, Codes]:
         """Row and rank of each free item within the cut, in order."""
-        shown = self.lists.is_first & (self.lists.rank <= self.k)
-        return self.lists.row[shown], self.lists.rank[shown]
+        return self.lists.row[self.free_at], self.lists.rank[self.free_at]
 
     @cached_property
     def n_free(self) -> Values:
@@ -371,22 +423,21 @@ class _Shape:
 
     @cached_property
     def judged(self) -> dict[str, Codes]:
-        """Row, rank, grade, gain and n_found of each judged hit within the cut, in order."""
-        graded, row = self.lists.graded, self.lists.graded_row
-        rank = graded["rank"].to_numpy().astype(np.int64)
-        keep = np.flatnonzero((row >= 0) & (rank <= self.k))
-        keep = keep[np.lexsort((rank[keep], row[keep]))]
-        columns = {
-            name: graded[name].to_numpy().astype(np.int64)[keep]
-            for name in ("grade", "gain", "n_found")
-        }
-        return {"row": row[keep], "rank": rank[keep], **columns}
+        """Row, rank, grade and n_found of each judged hit within the cut, in order."""
+        at = np.flatnonzero(~self.lists.is_free & (self.lists.rank <= self.k))
+        names = ("row", "rank", "grade", "gain", "n_found")
+        return {name: getattr(self.lists, name)[at] for name in names}
+
+    @cached_property
+    def gains(self) -> Flags:
+        """Flags hits within the cut that meet a new target."""
+        return (self.lists.gain >= self.lists.min_grade) & (self.lists.rank <= self.k)
 
     @cached_property
     def gaining(self) -> tuple[Codes, Codes, Codes]:
-        """Row, rank and n_found of each judged hit within the cut that meets a new target."""
-        gains = self.judged["gain"] >= self.lists.min_grade
-        return tuple(self.judged[name][gains] for name in ("row", "rank", "n_found"))  # type: ignore[return-value]
+        """Row, rank and n_found of each hit within the cut that meets a new target."""
+        lists, at = self.lists, np.flatnonzero(self.gains)
+        return lists.row[at], lists.rank[at], lists.n_found[at]
 
     @property
     def n_met(self) -> Values:
@@ -420,9 +471,15 @@ def _average_precision(shape: _Shape) -> tuple[Values, Values]:
     row, rank, _ = shape.gaining
     targets = shape.lists.n_relevant
     before = shape.sum(row, (place_in_group(row) + 1) / rank)
-    n_above = _count_up_to(row, rank, free_row, free_rank)
+    lists = shape.lists
+    up_to = np.append(0, np.cumsum(shape.gains))  # gaining hits before each place of the lists
+    begin = lists.begin[free_row]
+    n_so_far = up_to[shape.free_at]
+    n_above = n_so_far - up_to[begin]
     # sums of 1 / rank over gaining hits below each free item, then over free items as well
-    below = _sum_after(row, rank, 1.0 / rank, free_row, free_rank)
+    n_by_end = up_to[begin + lists.rows["n_hits"].to_numpy()[free_row]]
+    to_end = np.append(_from_end(1.0 / rank, row), 0.0)
+    below = np.where(n_so_far < n_by_end, to_end[n_so_far], 0.0)
     later = _later(free_row, 1.0 / free_rank, shape.n)
     place = place_in_group(free_row) + 1
     first = _so_far((n_above + place) / free_rank + below, free_row)
@@ -515,7 +572,7 @@ def _r_precision(shape: _Shape) -> tuple[Values, Values]:
     known = _count_up_to(judged["row"][right], judged["rank"][right], row, n_relevant)
     near = _count_up_to(free_row, free_rank, row, n_relevant)
     # Hits of one item share its label. Of a list with such hits, all free ones might be right.
-    shown = lists.item >= 0
+    shown = lists.is_free
     all_near = _count_up_to(lists.row[shown], lists.rank[shown], row, n_relevant)
     repeats = lists.per_row(shown) > lists.per_row(lists.is_first)
     most = np.where(repeats[row] & (n_labels > 0), all_near, np.minimum(n_labels, near))
@@ -568,27 +625,16 @@ def _binary_preference(shape: _Shape) -> tuple[Values, Values]:
     row, rank, _ = shape.gaining
     judged = shape.judged
     wrong = judged["grade"] < lists.min_grade
-    shown = lists.item >= 0
+    shown = lists.is_free
     # A relevant hit loses most if every other hit before it is judged as not relevant, and the
     # fewest targets share the loss.
     before = _count_up_to(judged["row"][wrong], judged["rank"][wrong], row, rank)
     before = before + _count_up_to(lists.row[shown], lists.rank[shown], row, rank)
-    n_irrelevant = _n_irrelevant(lists)
-    fewest = np.maximum(np.minimum(n_irrelevant, targets), 1.0)[row]
+    fewest = np.maximum(np.minimum(lists.n_irrelevant, targets), 1.0)[row]
     kept = shape.sum(row, 1.0 - np.minimum(before, fewest) / fewest)
     low = kept / (targets + shape.n_free)
     high = (shape.sum(row, np.ones(len(row))) + shape.n_free) / (targets + shape.n_free)
     return low, high
-
-
-def _n_irrelevant(lists: JudgedLists) -> Values:
-    """Return the number of targets of each row's query that are judged as not relevant."""
-    targets = lists.golden.targets
-    best = targets.groupby(["query_id", "target_id"], observed=True, sort=False)["grade"].max()
-    low = best[best < lists.min_grade].reset_index()
-    query = lookup(low["query_id"].astype("str"), pd.Index(lists.golden.queries["query_id"]))
-    counts = np.bincount(query[query >= 0], minlength=len(lists.golden.queries))
-    return counts.astype("float64")[lists.rows["query"]]
 
 
 _BOUNDS: dict[str, Callable[[_Shape], tuple[Values, Values]]] = {
@@ -613,13 +659,15 @@ def _so_far(values: Values, row: Codes) -> Values:
 
     Rows are added up apart: a sum that runs on through all rows would depend on their order.
     """
-    place = place_in_group(row)
-    by_place = np.argsort(place, kind="stable")
-    begins = np.searchsorted(place[by_place], np.arange(1, int(place.max(initial=-1)) + 2))
-    total = values.astype("float64")
-    for first, last in pairwise(begins.tolist()):
-        at = by_place[first:last]
-        total[at] += total[at - 1]
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    n = np.diff(begins, append=len(row))
+    total, place = values.astype("float64"), 0
+    while len(begins):  # the first of each row, then the second of each longer one, ...
+        at = begins + place
+        if place:
+            total[at] += total[at - 1]
+        place += 1
+        begins, n = begins[n > place], n[n > place]
     return total
 
 
@@ -641,13 +689,3 @@ def _count_up_to(
     keys = row * depth + rank
     ends = np.searchsorted(keys, of_row * depth + np.asarray(up_to).astype(np.int64), "right")
     return ends - np.searchsorted(keys, of_row * depth, "left")
-
-
-def _sum_after(row: Codes, rank: Codes, values: Values, of_row: Codes, after: Codes) -> Values:
-    """Add up the values of a row's elements after a rank, for each pair of row and rank."""
-    to_end = np.append(_from_end(values, row), 0.0)
-    depth = int(max(rank.max(initial=0), after.max(initial=0))) + 2
-    keys = row * depth + rank
-    begins = np.searchsorted(keys, of_row * depth + after, "right")
-    ends = np.searchsorted(keys, (of_row + 1) * depth, "left")
-    return np.where(begins < ends, to_end[begins], 0.0)

@@ -9,11 +9,12 @@ runs are taken in one piece.
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby, zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +33,11 @@ from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import StoredFile
 from ragscore.store.disk import OvertakenError
 from ragscore.store.draft import Draft, State, put, state_of, sweep, writing
-from ragscore.store.parquet import WRITTEN_WITH, open_parquet, write_parquet
+from ragscore.store.parquet import WRITTEN_WITH, open_parquet, read_each, write_parquet
 from ragscore.store.places import file_names
 from ragscore.store.run_cache import CACHE_KEY, COMPACT_FILE, CachedRun, compacted, dump_cache
 from ragscore.store.runs import RUN_FILE
+from ragscore.store.tables import MANY_ROWS
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
 KINDS_COMPACTED = ("scores", "hits")
@@ -110,13 +112,13 @@ def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str])
     clones = set(without_rows(catalogue, names))
     runs = [catalogue.stored[name] for name in names if name not in clones]
     files = {run.run_id: file for run in runs if (file := run.file(kind)) is not None}
-    shapes = {name: _shape(file) for name, file in files.items()}
+    shapes = dict(zip(files, _shapes(list(files.values())), strict=True))
     schema, of_run, left_out = _one_schema({name: shape[0] for name, shape in shapes.items()})
     rows = [
         {"table": kind, "run_id": name, "n_rows": 0, "left_out": reason}
         for name, reason in left_out.items()
     ]
-    about = {str(run["run_id"]): run for run in catalogue.table.to_dict("records")}
+    about = catalogue.table.set_axis(catalogue.table["run_id"].astype("str"), axis=0)
     index: dict[str, CompactRows] = {}
     first = 0
     for name, columns in of_run.items():
@@ -126,17 +128,20 @@ def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str])
     if of_run:
         added = [name for name in _ADDED if name in catalogue.table]
         full = pa.schema([*schema, *(_field(name) for name in added)])
-        parts = (_with_about(_read(files[name]), full, about[name], added) for name in of_run)
         ids = [
             name
             for name in full.names
             if name.endswith("_id") or name in ("system", "state", "level")
         ]
+        groups = _gathered({name: shapes[name][1] for name in of_run})
         with (
             draft.create(kind) as out,
             pq.ParquetWriter(out, full, use_dictionary=ids, **WRITTEN_WITH) as writer,
         ):
-            for group in _gathered(parts):
+            for group in _made_ahead(
+                lambda names: _joined([files[name] for name in names], full, about.loc[names]),
+                groups,
+            ):
                 writer.write_table(group, row_group_size=max(len(group), 1))
             writer.add_key_value_metadata({INDEX_KEY: _written_index(index)})
     return pd.DataFrame(rows, columns=["table", "run_id", "n_rows", "left_out"]).astype(
@@ -152,8 +157,15 @@ def _one_schema(
     A run is left out if a column has another type than in the runs before it.
     """
     common: dict[str, pa.Field] = {}
-    of_run, left_out = {}, {}
+    of_run: dict[str, list[str]] = {}
+    left_out: dict[str, str] = {}
+    before, last = None, ""
     for name, schema in schemas.items():
+        if schema is before:  # then what was found of the run before holds for this one
+            kept: dict[str, Any] = of_run if last in of_run else left_out
+            kept[name] = kept[last]
+            continue
+        before, last = schema, name
         other = [
             field.name
             for field in schema
@@ -169,62 +181,98 @@ def _one_schema(
     return pa.schema([field.with_nullable(True) for field in common.values()]), of_run, left_out
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    """Return a field without its dictionary.
+def _shapes(files: list[StoredFile]) -> list[tuple[pa.Schema, int]]:
+    """Return the columns of each table, without dictionaries, and its number of rows.
 
-    Dictionaries differ from run to run, and Parquet makes its own anyway.
+    Successive tables with the same columns share one schema.
     """
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+    def read(file: StoredFile) -> tuple[pa.Schema, int]:
+        with open_parquet(file) as source:
+            return source.schema_arrow, int(source.metadata.num_rows)
+
+    shapes: list[tuple[pa.Schema, int]] = []
+    before = plain = None
+    for schema, n_rows in read_each(read, files):
+        if before is None or not schema.equals(before):
+            before, plain = schema, _plain(schema)
+        shapes.append((plain, n_rows))
+    return shapes
 
 
-def _shape(file: StoredFile) -> tuple[pa.Schema, int]:
-    """Return the columns of a table, and its number of rows."""
-    with open_parquet(file) as source:
-        return pa.schema([_plain(field) for field in source.schema_arrow]), int(
-            source.metadata.num_rows
-        )
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without dictionaries.
 
-
-def _read(file: StoredFile) -> pa.Table:
-    with open_parquet(file) as source:
-        table = source.read()
-    return table.cast(pa.schema([_plain(field) for field in table.schema]))
+    They differ from run to run, and Parquet makes its own anyway.
+    """
+    types = [
+        field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        for field in schema
+    ]
+    return pa.schema([field.with_type(one) for field, one in zip(schema, types, strict=True)])
 
 
 def _field(name: str) -> pa.Field:
     return pa.field(name, pa.timestamp("us", "UTC") if name == "created_at" else pa.large_string())
 
 
-def _with_about(
-    table: pa.Table, schema: pa.Schema, about: dict[Any, Any], added: list[str]
-) -> pa.Table:
-    """Return a run's table with the columns of all runs, and those that tell runs apart."""
-    for name in added:
-        value = None if pd.isna(about[name]) else about[name]
-        table = table.append_column(
-            schema.field(name), pa.repeat(pa.scalar(value, schema.field(name).type), len(table))
-        )
-    columns = [
-        (
-            table.column(field.name)
-            if field.name in table.column_names
-            else pa.nulls(len(table), field.type)
-        )
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _joined(files: list[StoredFile], schema: pa.Schema, about: pd.DataFrame) -> pa.Table:
+    """Return the tables of runs with the columns of all runs, and those that tell runs apart.
+
+    What is done to many small tables is done to all at once: one by one it takes longer than to
+    read them.
+    """
+    tables = read_each(_read, files)
+    alike = [pa.concat_tables(group) for _, group in groupby(tables, attrgetter("schema"))]
+    run = pa.array(np.repeat(np.arange(len(tables)), [len(table) for table in tables]))
+    added = {
+        name: pa.array(about[name].tolist(), schema.field(name).type, from_pandas=True).take(run)
+        for name in _ADDED
+        if name in about
+    }
+    completed, first = [], 0
+    for table in alike:
+        own = {name: values.slice(first, len(table)) for name, values in added.items()}
+        own |= dict(zip(table.column_names, table.cast(_plain(table.schema)).columns, strict=True))
+        columns = [
+            own[field.name] if field.name in own else pa.nulls(len(table), field.type)
+            for field in schema
+        ]
+        completed.append(pa.Table.from_arrays(columns, schema=schema))
+        first += len(table)
+    return pa.concat_tables(completed)
 
 
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Join whole runs to row groups; a larger run is a group by itself."""
-    group: list[pa.Table] = []
-    for table in tables:
-        if group and sum(map(len, group)) + len(table) > ROWS_OF_GROUP:
-            yield pa.concat_tables(group)
-            group = []
-        group.append(table)
-    if group:
-        yield pa.concat_tables(group)
+def _read(file: StoredFile) -> pa.Table:
+    with open_parquet(file) as source:
+        return source.read(use_threads=source.metadata.num_rows > MANY_ROWS)
+
+
+def _gathered(n_rows: dict[str, int]) -> list[list[str]]:
+    """Gather whole runs into row groups; a larger run is a group by itself."""
+    groups: list[list[str]] = []
+    rows = 0
+    for name, own in n_rows.items():
+        if not groups or rows + own > ROWS_OF_GROUP:
+            groups.append([])
+            rows = 0
+        groups[-1].append(name)
+        rows += own
+    return groups
+
+
+def _made_ahead(make: Callable[[list[str]], pa.Table], groups: list[list[str]]) -> Iterator[Any]:
+    """Yield what is made of each group; the next one of several runs is made meanwhile.
+
+    A run that is a group by itself may be large, and two of those needn't be held at once.
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming: Future[Any] | None = None
+        for group, following in zip_longest(groups, groups[1:]):
+            table = make(group) if coming is None else coming.result()
+            is_small = following is not None and len(following) > 1
+            coming = pool.submit(make, following) if is_small else None
+            yield table
 
 
 def _written_index(index: dict[str, CompactRows]) -> str:
@@ -409,8 +457,7 @@ def _own_tables(
         _check_scored(catalogue, name, table.column_names, metrics)
         return table
 
-    with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
-        return dict(zip(names, pool.map(read, names), strict=True))
+    return dict(zip(names, read_each(read, names), strict=True))
 
 
 def _by_schema(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:

@@ -8,6 +8,7 @@ In: the batches of `part_scoring`. Out: the job with the one level that all runs
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,9 @@ from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import with_hits_kept
 from ragscore.scoring.rules import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals
-from ragscore.store.part_scoring import Batch, ScoringJob, read_batch
-from ragscore.store.parts import READ, head_of, statistics_of
+from ragscore.store.part_scoring import Batch, ScoringJob, read_batch, run_each
+from ragscore.store.parts import READ, Part, head_of, statistics_of
+from ragscore.store.runs import StoredRun
 
 # A run of at most so many responses is read whole: its first ones alone would save nothing.
 SMALL_RUN = 512
@@ -44,32 +46,33 @@ class LevelEvidence:
     citation_levels: set[str] | None
 
 
+def find_level(groups: list[list[Batch]], job: ScoringJob, client: Any) -> ScoringJob:
+    """Return the job with the match level that all runs together lead to."""
+    # Small runs are told together: what is made of each batch takes longer than to look at it.
+    first = [part for group in groups for part in group[0]]
+    from_files = _from_file_statistics(first, job)
+    if from_files is not None:
+        return _with_level([LevelEvidence(0, from_files, None)], job)
+    return _with_level(run_each(find_evidence, groups, job, client), job)
+
+
 def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvidence:
     """Search the parts of a run, or a batch of small runs, until nothing more can turn up.
 
     Runs on a worker.
     """
-    runs = [part.run for part in group[0]]
-    targets = job.golden.targets
-    expected = (
-        targets.loc[targets["level"] == "chunk", "chunk_id"]
-        if "chunk_id" in targets
-        else pd.Series(dtype="str")
-    )
-    has_citations = any(not label.is_ranking for label in job.labels) and any(
-        "citations" in run.entries for run in runs
-    )
-    if not has_citations and not len(expected):
-        from_files = _from_file_statistics(group[0], job)
-        if from_files is not None:
-            return LevelEvidence(number, from_files, None)
+    from_files = _from_file_statistics(list(group[0]), job)
+    if from_files is not None:
+        return LevelEvidence(number, from_files, None)
+    runs, expected = [part.run for part in group[0]], _expected_chunks(job)
+    has_citations = _has_citations(runs, job)
     # The first responses of a large run mostly hold all that its other parts could show.
     is_small = len(runs) > 1 or group[-1][0].last <= SMALL_RUN
     batches = group if is_small else [(head_of(group[0][0]),), *group]
     missing = set[str]()
     if len(batches) > 1:
         columns = {*_LEVEL_COLUMNS, "chunker_version", *(["chunk_id"] if len(expected) else [])}
-        statistics = statistics_of(runs[0], "hits")
+        statistics = group[0][0].hit_columns
         missing = {name for name in columns if statistics.get(name, False) is not False}
         missing -= set(job.without)
     missing_levels = (
@@ -102,8 +105,21 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
     return LevelEvidence(number, joined, cited_at)
 
 
-def with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob:
-    """Return the job with the match level that all runs together lead to."""
+def _expected_chunks(job: ScoringJob) -> pd.Series:
+    targets = job.golden.targets
+    if "chunk_id" not in targets:
+        return pd.Series(dtype="str")
+    return targets.loc[targets["level"] == "chunk", "chunk_id"]
+
+
+def _has_citations(runs: list[StoredRun], job: ScoringJob) -> bool:
+    """Tell if citations may have to be compared."""
+    return any(not label.is_ranking for label in job.labels) and any(
+        "citations" in run.entries for run in runs
+    )
+
+
+def _with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob:
     # Workers answer in any order, on which the level and its reasons must not depend.
     ordered = sorted(evidence, key=lambda one: one.number)
     results = (
@@ -118,19 +134,20 @@ def with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob
     return replace(job, level=replace(level, citation_levels=cited))
 
 
-def _from_file_statistics(batch: Batch, job: ScoringJob) -> Results | None:
+def _from_file_statistics(parts: list[Part], job: ScoringJob) -> Results | None:
     """Return one made-up hit per run, with a value in each column that holds any.
 
-    None where statistics don't suffice: they may be missing, and they don't say which hits remain
-    when hits are collapsed.
+    `parts` are the first of each run. None where statistics don't suffice: they may be missing,
+    and they tell no ids, nor which hits remain when hits are collapsed.
     """
-    if job.policies.collapse != "none":
+    has_citations = _has_citations([part.run for part in parts], job)
+    if job.policies.collapse != "none" or has_citations or len(_expected_chunks(job)):
         return None
     hits, meta = [], []
-    for part in batch:
+    for part in parts:
         has_values = {
             name: is_filled
-            for name, is_filled in statistics_of(part.run, "hits").items()
+            for name, is_filled in part.hit_columns.items()
             if name in _LEVEL_COLUMNS and name not in job.without
         }
         if None in has_values.values():
@@ -144,7 +161,7 @@ def _from_file_statistics(batch: Batch, job: ScoringJob) -> Results | None:
             hits.append(key | values)
         if any(statistics_of(part.run, "hit_meta").values()):
             meta.append(key | {"key": "?", "value": "?"})
-    runs = pd.concat([part.about for part in batch])
+    runs = pd.concat([part.about for part in parts])
     return Results(
         runs=runs.assign(run_id=runs["run_id"].astype("str")),
         responses=empty("responses"),

@@ -37,7 +37,7 @@ from ragscore.scoring.score import (
     warn_of_notes,
 )
 from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
-from ragscore.store.tables import read_runs
+from ragscore.store.tables import read_runs, rows_where
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
 # Small runs are scored together, an eighth of a part at a time: scoring a run has fixed costs, and
@@ -94,10 +94,10 @@ class ScoringJob:
     def golden_of(self, has_query: npt.NDArray[np.bool_]) -> Golden:
         """Return the golden set with these of its queries."""
         frames = {
-            name: _rows_where(getattr(self.golden, name), has_query[query])
+            name: rows_where(getattr(self.golden, name), has_query[query])
             for name, query in self._query_of.items()
         }
-        return narrowed(self.golden, queries=_rows_where(self.golden.queries, has_query), **frames)
+        return narrowed(self.golden, queries=rows_where(self.golden.queries, has_query), **frames)
 
     @cached_property
     def _query_of(self) -> dict[str, npt.NDArray[np.int64]]:
@@ -114,17 +114,6 @@ class ScoringJob:
 def reads_text(golden: Golden, rule: Rule | None) -> bool:
     """Return whether scores may depend on the texts of hits."""
     return rule is not None or bool(is_among(golden.targets["level"], TEXT_TARGETS).any())
-
-
-def _rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return the rows for which this holds.
-
-    Adjacent rows are not copied, and those of a part mostly are adjacent.
-    """
-    rows = np.flatnonzero(holds)
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return frame.iloc[rows[0] : rows[-1] + 1]
-    return frame[holds]
 
 
 @dataclass(frozen=True)
@@ -177,6 +166,8 @@ def read_batch(
 ) -> tuple[Results, npt.NDArray[np.bool_]]:
     """Return the results of a batch, and which golden queries it is about."""
     query_ids = job.golden.queries["query_id"]
+    # Stored matches stand in for texts that were cut: where none is read, none is needed.
+    kinds = tuple(kind for kind in kinds if not (kind == "matches" and job.joins_ids))
     if len(batch) > 1:
         about = pd.concat([part.about for part in batch])
         results = read_runs([part.run for part in batch], about, kinds, job.without)

@@ -56,6 +56,8 @@ class Part:
     last: int
     is_last: bool
     run_hits: int  # of the whole run
+    # of each column of the run's hits, as `has_values` gives it
+    hit_columns: dict[str, bool | None] = field(default_factory=dict, compare=False, repr=False)
     # of each response, where the file says so and hits lie in their order
     n_hits: Lengths | None = field(default=None, compare=False)
     first_hit: int = 0
@@ -69,13 +71,11 @@ def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) ->
     with open_parquet(run.table("responses")) as file:
         n_responses = file.metadata.num_rows
     bounds, lengths, run_hits = [0, n_responses], None, 0
+    hit_columns: dict[str, bool | None] = {}
     if (hits := run.file("hits")) is not None:
         with open_parquet(hits) as file:
-            begins, sizes = (
-                _begins(file) or [0],
-                [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)],
-            )
-            lengths = lengths_of(file)
+            sizes = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+            begins, lengths, hit_columns = _begins(file) or [0], lengths_of(file), has_values(file)
         run_hits = sum(sizes)
         lengths = (
             lengths
@@ -91,11 +91,7 @@ def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) ->
         ]
     bounds = sorted({0, *bounds, n_responses})
     pairs = list(pairwise(bounds)) or [(0, 0)]
-    if lengths is None:
-        return [
-            Part(run, about, first, last, last == n_responses, run_hits) for first, last in pairs
-        ]
-    first_hit = np.concatenate([[0], np.cumsum(lengths)])
+    first_hit = None if lengths is None else np.concatenate([[0], np.cumsum(lengths)])
     return [
         Part(
             run,
@@ -104,8 +100,9 @@ def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) ->
             last,
             last == n_responses,
             run_hits,
-            lengths[first:last],
-            int(first_hit[first]),
+            hit_columns,
+            None if lengths is None else lengths[first:last],
+            0 if first_hit is None else int(first_hit[first]),
         )
         for first, last in pairs
     ]
@@ -241,24 +238,29 @@ def _nothing() -> Results:
 
 
 def statistics_of(run: StoredRun, kind: str) -> dict[str, bool | None]:
-    """Return for each column of a table whether any row holds a value; None if unknown.
-
-    The file's own statistics say so.
-    """
+    """Return for each column of a table whether any row holds a value; None if unknown."""
     stored = run.file(kind)
     if stored is None:
         return {}
     with open_parquet(stored) as file:
-        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
-    has_values: dict[str, set[bool | None]] = {}
-    for chunk in chunks:
-        is_known = chunk.is_stats_set and chunk.statistics.has_null_count
-        has_any = chunk.statistics.null_count < chunk.num_values if is_known else None
-        has_values.setdefault(chunk.path_in_schema, set()).add(has_any)
+        return has_values(file)
+
+
+def has_values(file: pq.ParquetFile) -> dict[str, bool | None]:
+    """Return for each column whether any row holds a value, as the file's statistics say.
+
+    None if they don't.
+    """
+    groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+    found: dict[str, set[bool | None]] = {}
+    for chunk in [group.column(n) for group in groups for n in range(group.num_columns)]:
+        said = chunk.statistics
+        is_known = said is not None and said.has_null_count
+        has_any = said.null_count < chunk.num_values if is_known else None
+        found.setdefault(chunk.path_in_schema, set()).add(has_any)
     return {
         name: True if True in of_groups else None if None in of_groups else False
-        for name, of_groups in has_values.items()
+        for name, of_groups in found.items()
     }
 
 

@@ -5,7 +5,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -49,7 +49,8 @@ from ragscore.scoring.score import (
     warn_of_unlabelled,
 )
 from ragscore.scoring.summary import metric_columns, summarize
-from ragscore.store.level_search import find_evidence, with_level
+from ragscore.store.level_search import find_level
+from ragscore.store.parquet import read_each
 from ragscore.store.part_scoring import (
     Batch,
     ScoringJob,
@@ -61,6 +62,7 @@ from ragscore.store.part_scoring import (
 )
 from ragscore.store.parts import judged_metrics_of, parts_of, read_part, statistics_of
 from ragscore.store.runs import StoredRun
+from ragscore.store.tables import rows_of_run
 
 PROFILE = "profile"
 
@@ -130,10 +132,11 @@ def score_stored_runs(
     *,
     client: Any,
     part_hits: int | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the frame of `rs.score` of stored runs, and their settings.
+) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+    """Return the frame of `rs.score` of stored runs, and what tells their settings.
 
-    `about` holds their rows of the runs frame.
+    The latter hashes the golden set, which scoring alone doesn't need. `about` holds their rows of
+    the runs frame.
     """
     known = Results(runs=about, responses=empty("responses"))
     are_default = not metrics and profile is None
@@ -147,9 +150,14 @@ def score_stored_runs(
         warn_of_gains(metrics, golden)
     warn_of_judged_only(golden, resolved)
     _warn_of_gaps(scores, counts, job)
-    assert job.level is not None
-    settings = settings_of(about, golden, job.level, rule, profile, resolved)
-    return scores, settings.assign(primary=[shown_primary(run) for run in runs])
+    level, primary = job.level, [shown_primary(run) for run in runs]
+    assert level is not None
+
+    def settings() -> pd.DataFrame:
+        of_runs = settings_of(about, golden, level, rule, profile, resolved)
+        return of_runs.assign(primary=primary)
+
+    return scores, settings
 
 
 def _score_parts(
@@ -161,9 +169,11 @@ def _score_parts(
     -------
     The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
     """
-    parts = [parts_of(run, about.iloc[at : at + 1], part_hits) for at, run in enumerate(runs)]
+    parts = read_each(
+        lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
+    )
     groups = batches_of(parts, len(job.golden.queries), part_hits)
-    job = with_level(run_each(find_evidence, groups, job, client), job)
+    job = find_level(groups, job, client)
     batches = [batch for group in groups for batch in group]
     run_ids = [run.run_id for run in runs]
     scores, counts = assemble(batches, run_each(score_batch, batches, job, client), job, run_ids)
@@ -277,16 +287,16 @@ def _per_run(
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about)
     hashes = query_parts(golden).reset_index()
+    summary = summarize(scores, golden, min_grade=job.policies.min_grade)
     kept = {}
     for run_id in run_ids:
-        own = scores[scores["run_id"] == run_id]
         kept[run_id] = {
-            "scores": own.assign(run_id=own["run_id"].astype("str")),
+            "scores": rows_of_run(scores, run_id),
             "scoring": scoring
             | {"n_undecidable": int(n_undecidable[run_id])}
             | {"provenance": provenance[run_id] | {"fields": fields[run_id]}},
-            "matches": None if matches is None else matches[matches["run_id"] == run_id],
-            "summary": summarize(own, golden, min_grade=job.policies.min_grade),
+            "matches": None if matches is None else rows_of_run(matches, run_id),
+            "summary": summary[summary["run_id"] == run_id],
             "golden": hashes.assign(run_id=run_id),
         }
     return kept
@@ -308,11 +318,12 @@ def _joined_fields(parts: list[pd.DataFrame]) -> dict[str, dict[str, bool | None
 
 def _joined_matches(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
     """Return the matches of all parts, level by level; queries that met nothing come last there."""
-    frames = [part.astype({"run_id": "str"}) for part in parts if part is not None]
+    frames = [part for part in parts if part is not None]
     if len(frames) < len(parts):
         return None
     if len(frames) == 1:
         return frames[0]
+    frames = [part.astype({"run_id": "str"}) for part in frames]
     matches = pd.concat(frames, ignore_index=True)
     level = matches["level"].astype("str").map(LEVELS.index).to_numpy()
     is_match = matches["rank"].gt(0).to_numpy()

@@ -53,7 +53,7 @@ from ragscore.store.scoring import (
     score_stored_runs,
     with_versions_of_today,
 )
-from ragscore.store.tables import FRAMES, read_metrics, read_runs, write_run, write_scores
+from ragscore.store.tables import FRAMES, only_run, read_metrics, read_runs, write_run, write_scores
 
 TEXTS = ("cut", "full", "none")
 IGNORED = (
@@ -166,7 +166,7 @@ class RunStore:
             scored = score_results(results, request)
         self._make_folder()
         for at, run_id in enumerate(run_ids):
-            run = results.select([run_id])
+            run = only_run(results, run_id)
             write = partial(write_run, run=run, text=text, scored=scored.get(run_id))
             with _told(run_ids[:at], "saved"):
                 put_run(self.root, run_id, write, overwrite)
@@ -331,8 +331,8 @@ class RunStore:
         profile: str | Profile | None,
         part_hits: int | None,
         policies: Policies,
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the scores of stored runs, and of each run what they were made by.
+    ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+        """Return the scores of stored runs, and what tells of each run what they were made by.
 
         See `score` and `evaluate`.
         """

@@ -5,14 +5,18 @@ Parquet files and the content of run.json, or `Results`. Small runs are read tog
 their tables, and each becomes a frame once, in a fraction of the time.
 """
 
+from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ragscore.frames.data import DataError, Results, categorical, conform
+from ragscore.frames.codes import codes_of
+from ragscore.frames.data import DataError, Results, categorical, conform, narrowed
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.rules import response_of
 from ragscore.store.checked import json_object
@@ -23,6 +27,7 @@ from ragscore.store.parquet import (
     columns_without,
     known_columns,
     open_parquet,
+    read_each,
     read_frame,
     write_frame,
     write_parquet,
@@ -46,6 +51,37 @@ FRAMES = (
 # dictionaries: few large groups read faster, and two million hits still fit in memory.
 GROUP_ROWS = 2**21
 CUT_AT = 200  # characters of hit text that a store keeps by default
+
+
+def only_run(results: Results, run_id: str) -> Results:
+    """Return one of the runs, as `results.select` does, without a second check."""
+    frames = {item.name: getattr(results, item.name) for item in fields(results)}
+    own = {}
+    for name, frame in frames.items():
+        if frame is not None and "run_id" in frame:
+            is_shared = name in ("chunks", "documents", "problems")
+            own[name] = rows_of_run(frame, run_id, with_shared=is_shared)
+    return narrowed(results, **own)
+
+
+def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) -> pd.DataFrame:
+    """Return the rows of a run; with those of no run in particular, if they are `with_shared`."""
+    codes, known = codes_of(frame["run_id"]), frame["run_id"].cat.categories.astype("str")
+    holds = codes == known.get_loc(run_id) if run_id in known else np.zeros(len(frame), bool)
+    rows = rows_where(frame, holds | (codes < 0) if with_shared else holds)
+    code = np.where(codes_of(rows["run_id"]) < 0, -1, 0)
+    return rows.assign(run_id=categorical(code, [run_id]))
+
+
+def rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return the rows for which this holds.
+
+    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
+    """
+    rows = np.flatnonzero(holds)
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return frame.iloc[rows[0] : rows[-1] + 1]
+    return frame[holds]
 
 
 def write_run(
@@ -232,10 +268,9 @@ def read_runs(
         frames: dict[str, Any] = {}
         for kind in kinds if "responses" in kinds else ("responses", *kinds):
             found = [n for n, run in enumerate(runs) if kind == "responses" or kind in run.entries]
-            tables = {
-                n: _table(runs[n], kind, without if kind in ("hits", "chunks") else ())
-                for n in found
-            }
+            left_out = without if kind in ("hits", "chunks") else ()
+            read = partial(_table, kind=kind, without=left_out)
+            tables = dict(zip(found, read_each(read, [runs[n] for n in found]), strict=True))
             frames[kind] = _frame(
                 {n: table for n, table in tables.items() if len(table) or kind == "responses"},
                 kind,
@@ -252,13 +287,33 @@ def read_runs(
 def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
     """Read a table of one run without its run_id, which must be the same in every row."""
     with open_parquet(run.table(kind)) as source:
-        table = source.read(
-            known_columns(columns_without(source, without), kind),
-            use_threads=source.metadata.num_rows > MANY_ROWS,
-        )
-    if "run_id" not in table.column_names or not _is_all(table["run_id"], run.run_id):
+        names = known_columns(columns_without(source, without), kind)
+        if "run_id" not in names:
+            raise _OddTable
+        is_large = source.metadata.num_rows > MANY_ROWS
+        if _is_said_to_be(source, run.run_id):
+            names.remove("run_id")
+            return source.read(names, use_threads=is_large)
+        table = source.read(names, use_threads=is_large)
+    if not _is_all(table["run_id"], run.run_id):
         raise _OddTable
     return table.drop_columns(["run_id"])
+
+
+def _is_said_to_be(source: pq.ParquetFile, run_id: str) -> bool:
+    """Tell if the file's statistics say that all rows are of this run: then they needn't be read.
+
+    A file is read as its writer left it, so they hold; they are left out of a very long id.
+    """
+    place = source.schema_arrow.get_field_index("run_id")
+    for number in range(source.num_row_groups):
+        chunk = source.metadata.row_group(number).column(place)
+        said = chunk.statistics
+        if chunk.path_in_schema != "run_id" or said is None or not said.has_min_max:
+            return False
+        if said.null_count != 0 or said.min != run_id or said.max != run_id:
+            return False
+    return True
 
 
 def _is_all(column: pa.ChunkedArray, run_id: str) -> bool:

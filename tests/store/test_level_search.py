@@ -107,11 +107,11 @@ def levels_of(kept, golden, monkeypatch, **choices):
     """The level that the store scores at, and the one of its runs in memory."""
     settled = []
 
-    def with_level(*given):
-        settled.append(level_search.with_level(*given))
+    def find_level(*given):
+        settled.append(level_search.find_level(*given))
         return settled[-1]
 
-    monkeypatch.setattr(scoring, "with_level", with_level)
+    monkeypatch.setattr(scoring, "find_level", find_level)
     kept.score(golden, **choices)
     return (
         replace(level, citation_levels=None)

@@ -1,0 +1,74 @@
+"""Content hashes of the queries of a golden set, column by column.
+
+In: frames with a `query_id`. Out: one hash per query of all its rows, whatever their order. A row
+counts as `json.dumps([name of the frame, {column: value, ...}])`, columns in alphabetical order and
+without missing values, so that an absent column and one of NA are the same content.
+"""
+
+import hashlib
+import json
+from functools import partial
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ragscore.frames.codes import arrow_texts, lookup
+
+# What JSON escapes in a text.
+_ESCAPED = r'[\x00-\x1f"\\]'
+_json = partial(json.dumps, ensure_ascii=False, default=str)
+
+
+def hashes_by_query(query_ids: pd.Series, frames: dict[str, pd.DataFrame]) -> pd.Series:
+    """Return a hash of the rows of each query in all frames (index query_id)."""
+    ids = pd.Index(query_ids, name="query_id")
+    rows: list[list[str]] = [[] for _ in range(len(ids))]
+    for name, frame in frames.items():
+        of_query = lookup(frame["query_id"], ids).tolist()
+        for query, row in zip(of_query, _rows(name, frame), strict=True):
+            rows[query].append(row)
+    digests = [hashlib.sha256("\n".join(sorted(own)).encode()).hexdigest()[:16] for own in rows]
+    return pd.Series(digests, index=ids, dtype="str", name="query_hash")
+
+
+def _rows(name: str, frame: pd.DataFrame) -> list[str]:
+    """Return each row of a frame as JSON."""
+    if not len(frame):
+        return []
+    # Joined once, since each step copies all texts. Every row has a query: commas lead to it.
+    before, after, pieces = "", ", ", [f"[{_json(name)}, {{"]
+    for column in sorted(map(str, frame)):
+        if column == "query_id":
+            after = ""
+        values, quote = _values(frame[[column]])
+        around = f"{before}{_json(column)}: {quote}", f"{quote}{after}"
+        if values.null_count:
+            pieces.append(pc.fill_null(_joined([around[0], values, around[1]]), ""))
+        else:
+            pieces += [around[0], values, around[1]]
+        if column == "query_id":
+            before = ", "
+    rows: list[str] = _joined([*pieces, "}]"]).to_pylist()
+    return rows
+
+
+def _values(column: pd.DataFrame) -> tuple[pa.Array, str]:
+    """Return the values of one column as JSON, null where missing, and the quotes around them."""
+    held = column.iloc[:, 0]
+    if held.dtype == "str":
+        texts = arrow_texts(held).combine_chunks()
+        if not pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
+            return texts, '"'
+    elif pd.api.types.is_bool_dtype(held.dtype) or pd.api.types.is_integer_dtype(held.dtype):
+        return pa.array(held).cast(pa.large_string()), ""
+    records = column.astype(object).where(column.notna(), None).to_dict("records")
+    values = [value for record in records for value in record.values()]
+    texts = [None if value is None else _json(value) for value in values]
+    return pa.array(texts, pa.large_string()), ""
+
+
+def _joined(pieces: list[pa.Array | str]) -> pa.Array:
+    """Join arrays, and texts for all rows; null where any is null."""
+    typed = [pa.scalar(one, pa.large_string()) if isinstance(one, str) else one for one in pieces]
+    return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
