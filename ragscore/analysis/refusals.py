@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
@@ -213,7 +214,7 @@ def refusal_decisions(
         "right answer": answered & (verdict == 1),
         "wrong answer": answered & (verdict == 0),
         "unchecked answer": answered,
-        "unlabelled": rows["query_id"].isin(unlabelled).to_numpy(),
+        "unlabelled": is_among(rows["query_id"], unlabelled),
     }
     codes = np.select(
         list(flags.values()),
@@ -236,7 +237,7 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
     answered = decision.isin(ANSWERED).to_numpy() & applies
     refused = (decision == "over-refusal").to_numpy() & applies
     is_answerable = golden.queries["answerable"].fillna(False).astype(bool)
-    answerable = rows["query_id"].isin(golden.queries.loc[is_answerable, "query_id"]).to_numpy()
+    answerable = is_among(rows["query_id"], golden.queries.loc[is_answerable, "query_id"])
     on_answers = np.where(answered, values, np.nan)
     columns = pd.DataFrame(
         {
@@ -284,11 +285,11 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     column of your own, where any run has a value for the query.
     """
     if describe(metric).name not in BY_NAME:
-        return rows["query_id"].isin(rows.loc[rows[metric].notna(), "query_id"]).to_numpy()
+        return is_among(rows["query_id"], rows.loc[rows[metric].notna(), "query_id"])
     name = parse_label(metric).name
     if name in RANKING:
         return rows[metric].notna().to_numpy()
-    return rows["query_id"].isin(queries_of_metric(golden, name)).to_numpy()
+    return is_among(rows["query_id"], queries_of_metric(golden, name))
 
 
 def right_answers(rows: pd.DataFrame, right: str | None, threshold: float | None) -> Values:

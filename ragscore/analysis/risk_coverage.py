@@ -21,9 +21,10 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
 )
 from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, warn
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.scoring.rules import response_of
@@ -221,40 +222,60 @@ def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
     turned; `kind` is "" without hits.
     """
     hits, responses = results.hits, results.responses
-    place, unknown = response_of(hits, responses), pd.Series(pd.NA, index=hits.index)
-    hits = pd.DataFrame(
-        {
-            "place": place,
-            "run": np.append(responses["run_id"].cat.codes, -1)[place],
-            "rank": hits["rank"].to_numpy(),
-            "kind": hits.get("score_kind", unknown).astype("str").fillna(NO_KIND).to_numpy(),
-            "score": hits.get("score", unknown).to_numpy("float64", na_value=np.nan),
-        }
+    kind, kinds = _kinds(hits)
+    place, rank = response_of(hits, responses), hits["rank"].to_numpy()
+    score = (
+        hits["score"].to_numpy("float64", na_value=np.nan)
+        if "score" in hits
+        else np.full(len(hits), np.nan)
     )
-    hits = hits[hits["place"] >= 0].sort_values(["place", "rank"])
+    step = np.diff(place)
+    if (place < 0).any() or not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
+        order = np.lexsort((rank, place))
+        order = order[place[order] >= 0]
+        place, kind, score = place[order], kind[order], score[order]
     # Distances rise down the ranks, other scores fall: what most neighbours in the lists of a run
     # do tells which of the two they are.
-    is_top = hits["place"].ne(hits["place"].shift())
-    is_neighbour = ~is_top & hits["kind"].eq(hits["kind"].shift())
-    rises = np.sign(hits["score"].diff()).where(is_neighbour, 0.0)
-    n_rises = rises.groupby([hits["run"], hits["kind"]]).transform("sum")
-    sign = pd.Series(np.where(n_rises > 0, -1.0, 1.0), index=hits.index)
-    top = hits.assign(sign=sign, score=hits["score"] * sign)[is_top].set_index("place")
-    place = response_of(rows, responses)
+    is_top = np.diff(place, prepend=-1) != 0
+    is_neighbour = ~is_top & (np.diff(kind, prepend=-1) == 0)
+    with np.errstate(invalid="ignore"):
+        rises = np.where(is_neighbour, np.sign(np.diff(score, prepend=np.nan)), 0.0)
+    group = codes_of(responses["run_id"])[place].astype(np.int64) * len(kinds) + kind
+    n_rises = np.bincount(group, np.nan_to_num(rises))
+    # the last row: without hits
+    n = len(responses)
+    found = {"score": np.full(n + 1, -np.inf), "kind": np.full(n + 1, len(kinds))}
+    found["sign"] = np.ones(n + 1)
+    top = np.flatnonzero(is_top)
+    sign = np.where(n_rises[group[top]] > 0, -1.0, 1.0)
+    found["score"][place[top]] = score[top] * sign
+    found["kind"][place[top]] = kind[top]
+    found["sign"][place[top]] = sign
+    of_row = response_of(rows, responses)
     return pd.DataFrame(
         {
-            "score": top["score"].reindex(place, fill_value=-np.inf).to_numpy(),
-            "kind": top["kind"].reindex(place, fill_value="").to_numpy(),
-            "sign": top["sign"].reindex(place, fill_value=1.0).to_numpy(),
+            "score": found["score"][of_row],
+            "kind": np.array([*kinds, ""], dtype=object)[found["kind"][of_row]],
+            "sign": found["sign"][of_row],
         }
     )
+
+
+def _kinds(hits: pd.DataFrame) -> tuple[Codes, list[str]]:
+    """Return a code for the kind of each hit's score, and the kinds."""
+    if "score_kind" not in hits:
+        return np.zeros(len(hits), dtype=np.int64), [NO_KIND]
+    kinds = coded(hits["score_kind"])
+    names = [*kinds.cat.categories.astype("str"), NO_KIND]  # hits may call theirs so, too
+    codes, unique = pd.factorize(np.array(names, dtype=object))
+    return codes.astype(np.int64)[codes_of(kinds)], unique.tolist()
 
 
 def _run_curves(run_id: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the curves of one run, one per kind of score; no rows where there is no curve."""
     decided = rows[rows["is_decided"]]
     has_score = decided["score"].notna()
-    kinds = sorted(set(decided.loc[has_score, "kind"]) - {""})
+    kinds = sorted(set(decided.loc[has_score, "kind"].unique()) - {""})
     parts = []
     for kind in kinds:
         # A query without hits has no kind of score: it belongs to the run's only curve, or to none.

@@ -83,14 +83,14 @@ def coverage(results: Results, golden: Golden) -> Coverage:
     counts = pd.crosstab(rows["run_id"], rows["issue"]).reindex(
         results.runs["run_id"].cat.categories, fill_value=0
     )
-    of_run = results.responses.groupby("run_id", observed=False)
+    answered = answer_counts(results, golden)
     columns = {
         "n_golden": len(golden.queries),
-        "n_rows": of_run.size(),
-        "n_missing": counts.get("missing", 0),
+        "n_rows": answered["n_rows"],
+        "n_missing": answered["n_missing"],
         "n_extra": counts.get("extra", 0),
         "n_duplicate": counts.get("duplicate", 0),
-        "n_failed": of_run["error"].count(),
+        "n_failed": answered["n_failed"],
         "n_empty": counts.get("empty", 0),
         "n_unlabelled": int(golden.queries["answerable"].isna().sum()),
         "n_should_refuse": len(golden.refusals),
@@ -108,6 +108,21 @@ def coverage(results: Results, golden: Golden) -> Coverage:
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
     return Coverage(runs, count_ids(results, golden))
+
+
+def answer_counts(results: Results, golden: Golden) -> pd.DataFrame:
+    """Count each run's responses, those that failed, and the golden queries without one."""
+    run_ids = results.runs["run_id"].cat.categories
+    of_run = results.responses.groupby("run_id", observed=False)
+    missing = _missing(results, golden.queries["query_id"])["run_id"].value_counts()
+    return pd.DataFrame(
+        {
+            "n_rows": of_run.size(),
+            "n_failed": of_run["error"].count(),
+            "n_missing": missing.reindex(run_ids, fill_value=0).to_numpy(),
+        },
+        index=run_ids,
+    )
 
 
 def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:

@@ -195,7 +195,7 @@ def risk_coverage(
             own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=MUTED,
             linewidth=scaled(0.8), zorder=1,
         )  # fmt: skip
-        stable = own.iloc[start:]
+        stable = _thinned(own.iloc[start:])
         if not len(stable):
             stable = own.iloc[-1:]
         (line,) = ax.plot(
@@ -221,7 +221,23 @@ def risk_coverage(
     return ax
 
 
+BINS = 1_000  # of the axis, more than a figure has pixels
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
+
+
+def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the few rows of a long curve that look as all do: the ends and extremes of each bin.
+
+    The rows are ordered by coverage.
+    """
+    if len(rows) <= 4 * BINS:
+        return rows
+    place = np.floor(rows["coverage"].to_numpy() * BINS)
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    last = np.append(first[1:], len(rows)) - 1
+    by_risk = np.lexsort((rows["risk"].to_numpy(), place))
+    kept = np.unique(np.concatenate([first, last, by_risk[first], by_risk[last]]))
+    return rows.iloc[kept]
 
 
 def _risk_at_half(rows: pd.DataFrame) -> str:

@@ -93,10 +93,11 @@ def run_styles(
     """
     column = runs["run_id"] if isinstance(runs, pd.DataFrame) else runs
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
-        present = set(column.astype("str"))
+        present = set(column.drop_duplicates().astype("str"))
         seen = column.cat.categories.astype("str").tolist()
     else:
-        seen = list(dict.fromkeys(str(run) for run in column))
+        once = column.unique() if isinstance(column, pd.Series) else column
+        seen = list(dict.fromkeys(str(run) for run in once))
         present = set(seen)
     own = _own.get()
     known = _session if own is None else own

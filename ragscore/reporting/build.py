@@ -21,9 +21,10 @@ from ragscore.analysis.refusals import refusals, right_by
 from ragscore.analysis.reported import reported_summary
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
-from ragscore.golden.coverage import coverage
+from ragscore.golden.coverage import answer_counts
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
@@ -417,8 +418,9 @@ def _runs(results: Results, golden: Golden, reported: Results | None) -> pd.Data
         name for name in DESCRIBED if name in results.runs and results.runs[name].notna().any()
     ]
     counts = (
-        coverage(results, golden)
-        .runs.reset_index()[["run_id", "n_rows", "n_failed", "n_missing"]]
+        answer_counts(results, golden)
+        .rename_axis("run_id")
+        .reset_index()
         .rename(columns={"n_rows": "n_queries"})
     )
     described = results.runs[["run_id", *known]].assign(run_id=results.runs["run_id"].astype("str"))
@@ -453,7 +455,7 @@ def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame
     )
     names = [name for name in ("answer", "refused", "error") if name in results.responses]
     rows = results.responses.loc[
-        results.responses["query_id"].isin(changed), ["run_id", "query_id", *names]
+        is_among(results.responses["query_id"], changed), ["run_id", "query_id", *names]
     ]
     return _plain(rows)
 
