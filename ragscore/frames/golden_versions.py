@@ -163,7 +163,7 @@ def _query_parts(golden: Golden) -> pd.DataFrame:
     none = {name: empty(name) for name in ("targets", "checks", "support_groups", "conditions")}
     notes = replace(golden, queries=plain, tags=golden.tags[~is_folder], **none)
     text = pd.Series(
-        [short_hash(query) for query in queries["query"].tolist()],
+        [short_hash(query) for query in queries["query"].fillna("").tolist()],
         index=pd.Index(queries["query_id"]),
         dtype="str",
     )

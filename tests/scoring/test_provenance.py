@@ -108,6 +108,13 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     )
 
 
+def test_a_query_without_a_text_has_a_provenance():
+    queries = pd.DataFrame({"query_id": ["a", "b"], "query": ["x", None]})
+    targets = pd.DataFrame({"query_id": ["a", "b"], "level": "doc", "target_id": ["d", "e"]})
+    ev = rs.evaluate({"run": {"a": ["d"], "b": ["f"]}}, rs.Golden(queries=queries, targets=targets))
+    assert (ev.provenance("hit@1")["component"] == "golden").any()
+
+
 def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, match="doc")) == {"rule"}
     assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
