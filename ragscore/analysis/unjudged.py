@@ -7,6 +7,7 @@ query, with the lowest and the highest value over all labels that unjudged hits 
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -190,10 +191,13 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
     cuts = dict.fromkeys(one.k for one in plain)
     shares = {k: lists.judged_share(k) for k in cuts}
     counts = {k: lists.per_row(lists.within(k) & lists.is_free) for k in cuts}
-    parts = []
+    counted, parts = np.zeros(0, np.int64), []
+    keys: dict[str, Any] = {}
     for label, one in zip(labels, plain, strict=True):
         value = rows[label.text].to_numpy("float64")
-        counted = np.flatnonzero(~np.isnan(value))
+        here = np.flatnonzero(~np.isnan(value))
+        if not keys or not np.array_equal(here, counted):  # as a rule, most metrics count the same
+            counted, keys = here, {"run_id": run_ids[here], "query_id": query_ids[here]}
         value, at = value[counted], every[counted]
         is_open = has_free[at]
         ends = {}
@@ -207,8 +211,7 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
         high = np.where(np.isnan(high), np.where(is_open, 1.0, value), high)
         least, most = np.minimum(*ends.values()), np.maximum(*ends.values())
         parts.append(pd.DataFrame({
-            "run_id": run_ids[counted], "query_id": query_ids[counted],
-            "metric": label.text, "value": value, **ends,
+            **keys, "metric": label.text, "value": value, **ends,
             "low": np.fmin(low, least),  # equal but for rounding
             "high": np.fmax(high, most),
             "judged": shares[one.k][at], "n_unjudged": counts[one.k][at].astype(np.int64),

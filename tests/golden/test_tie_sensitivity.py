@@ -1,10 +1,13 @@
 """How much the order of equal scores could move a metric."""
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import hit, record
 
 import ragscore as rs
+from ragscore.frames.data import from_records
+from ragscore.golden.coverage import coverage_rows
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 
 
@@ -138,3 +141,49 @@ def test_kept_matches_follow_their_hits_to_other_ranks(write_golden, write_run, 
     assert bool(kept.hits["text_cut"].any())
     row = tie_sensitivity(kept, golden, "mrr@10").iloc[0]
     assert row[["worst", "mean", "best"]].tolist() == [0.5, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("n_scores", [3, 10_000])  # many ties, none
+def test_ties_are_the_same_whether_hits_lie_in_order_or_not(n_scores):
+    rng = np.random.default_rng(3)
+    asked = [{"run_id": run, "query_id": f"q{n}", "query": "?"} for run in "BA" for n in range(30)]
+    depth = 8
+    drawn = [rng.choice(n_scores, depth, replace=n_scores < depth) for _ in asked]
+    score = -np.sort(-np.array(drawn), axis=1)
+    hits = pd.DataFrame([
+        {**one, "rank": rank, "doc_id": f"d{rng.integers(5)}", "score": float(score[row, rank - 1])}
+        for row, one in enumerate(asked) for rank in range(1, depth + 1)
+    ]).drop(columns="query")  # fmt: skip
+    hits.loc[rng.random(len(hits)) < 0.1, "score"] = np.nan
+    queries = [
+        {"query_id": f"q{n}", "query": "?", "answerable": True, "position": n} for n in range(30)
+    ]
+    targets = [
+        {"query_id": f"q{n}", "level": "doc", "target_id": f"d{n % 5}", "doc_id": f"d{n % 5}",
+         "alternative": 0, "grade": 1 + n % 2}
+        for n in range(30)
+    ]  # fmt: skip
+    golden = rs.Golden(
+        queries=from_records(queries, "queries"), targets=from_records(targets, "targets")
+    )
+
+    def results_of(rows):
+        return rs.Results(
+            runs=from_records([{"run_id": run} for run in "BA"], "runs"),
+            responses=from_records([one | {"error": None} for one in asked], "responses"),
+            hits=rows.reset_index(drop=True),
+        )
+
+    mixed = hits.sample(frac=1, random_state=1)
+    tables = [tie_sensitivity(results_of(rows), golden) for rows in (hits, mixed)]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
+    for rows in (hits, mixed):
+        issues = coverage_rows(results_of(rows), golden)
+        found = issues.loc[issues["issue"] == "ties", ["run_id", "query_id"]]
+        is_again = rows.duplicated(["run_id", "query_id", "score"]) & rows["score"].notna()
+        expected = rows.loc[is_again, ["run_id", "query_id"]].drop_duplicates()
+        assert sorted(found.itertuples(index=False, name=None)) == sorted(
+            expected.itertuples(index=False, name=None)
+        )
+    has_ties = (tables[0]["n_tied"] > 0).any()
+    assert has_ties == (n_scores == 3)

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.metrics import parse_label
-from ragscore.scoring.unjudged import MOVABLE, judged_lists, label_bounds, scores_if
+from ragscore.scoring.unjudged import (
+    MOVABLE,
+    all_labelled,
+    judged_lists,
+    label_bounds,
+    scores_if,
+)
 
 LABELS = [
     "hit@1", "hit@3", "mrr", "mrr@3", "recall@1", "recall@3", "precision@3", "map", "map@3",
@@ -139,6 +145,23 @@ def test_a_label_on_an_item_that_a_list_lacks_adds_a_target_alone():
     row, case = np.array([0, 0]), np.array([0, 1])
     found = scores_if(lists, ["recall@2", "mrr"], row, case, np.array([item, 99]), 1)
     assert found["recall@2"].tolist() == [1, 1 / 2] and found["mrr"].tolist() == [1, 1 / 2]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@given(st.lists(cases(), min_size=1, max_size=4), st.integers(0, 2), st.integers(1, 2))
+@settings(max_examples=40)
+def test_labels_of_whole_lists_score_as_labels_of_their_items_to_the_bit(several, grade, min_grade):
+    lists = judged_lists(
+        results_of({f"q{n}": docs for n, (docs, _, _) in enumerate(several)}),
+        golden_of({f"q{n}": grades for n, (_, grades, _) in enumerate(several)}),
+        "doc", min_grade=min_grade,
+    )  # fmt: skip
+    row = np.arange(len(lists.rows))
+    case, item = lists.row[lists.is_first], lists.item[lists.is_first]
+    expected = scores_if(lists, LABELS, row, case, item, grade)
+    found = all_labelled(lists, [parse_label(text) for text in LABELS], grade)
+    for text in LABELS:
+        np.testing.assert_array_equal(found[parse_label(text).text], expected[text], text)
 
 
 def test_every_ranking_metric_but_two_can_be_moved_by_labels():
