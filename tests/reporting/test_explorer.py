@@ -14,6 +14,8 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.reporting.explorer import explorer
+from ragscore.reporting.explorer.data import numbers
 from ragscore.reporting.explorer.element import element, pack
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -373,6 +375,70 @@ def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     assert sum(kept_in(content)) == 1
     change = content["queries"]["change"][1]
     assert change[kept_in(content).index(1)] == max(change)
+
+
+def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
+    whole = wordy.explore("q1")
+    size = len(whole.packed) / 1e6
+    for name, n in (("TRIED", 10), ("SAMPLE", 10), ("LISTED", 30)):
+        monkeypatch.setattr(explorer, name, n)
+    cut = wordy.explore("q1", max_mb=size * 0.4)
+    every, content = unpacked(whole), unpacked(cut)
+    chosen = [f"q{n}" for n in (0, 1, 4, 8, 12, 16, 20, 24, 28, 32, 36)]
+    assert content["queries"]["id"] == chosen and content["n_queries"] == 40
+    assert kept_in(content) == [1] * len(chosen)
+    assert content["left_out"][0].startswith(
+        "29 unchanged queries are left out: all would be up to "
+    )
+    places = [every["queries"]["id"].index(query) for query in chosen]
+    for name in ("text", "refuse"):
+        assert content["queries"][name] == [every["queries"][name][at] for at in places]
+    for name in ("outcome", "change", "note", "first"):
+        for mine, theirs in zip(content["queries"][name], every["queries"][name], strict=True):
+            assert mine == [theirs[at] for at in places]
+    for run in (0, 1):
+        assert content["answers"]["text"][run] == [
+            every["answers"]["text"][run][at] for at in places
+        ]
+        for mine, theirs in enumerate(places):
+            of_cut, of_all = (
+                [
+                    {**row, "item": one["items"]["id"][row["item"]]}
+                    for row in rows_of(one, "hits", run, at)
+                ]
+                for one, at in ((content, mine), (every, theirs))
+            )
+            assert of_cut == of_all
+    assert wordy.explore(max_mb=1).left_out == ()
+
+
+def test_plans_that_a_sample_finds_too_large_are_not_tried(wordy, monkeypatch):
+    size = len(wordy.explore().packed) / 1e6
+    tried = wordy.explore(max_mb=size * 0.1)
+    monkeypatch.setattr(explorer, "TRIED", 10)
+    packed = []
+    monkeypatch.setattr(explorer, "pack", lambda content: packed.append(1) or pack(content))
+    told = wordy.explore(max_mb=size * 0.1)
+    assert len(told.packed) <= size * 1e5 and len(packed) <= 6
+    # one is chosen that fits, if not always the largest
+    both = zip(kept_in(unpacked(told)), kept_in(unpacked(tried)), strict=True)
+    assert all(mine <= theirs for mine, theirs in both)
+    # the smallest plan is all there is where none fits
+    assert sum(kept_in(unpacked(wordy.explore(max_mb=1e-6)))) == 1
+
+
+def test_numbers_are_those_of_their_text():
+    draw = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            draw.random(5_000), draw.normal(size=5_000) * 10 ** draw.uniform(-30, 30, 5_000),
+            np.round(draw.random(5_000), 3), draw.integers(0, 10**8, 5_000) / 1e7,
+            10.0 ** np.arange(-30, 30), np.nextafter(10.0 ** np.arange(-30, 30), 0),
+            [0.0, -0.0, 0.1234565, 1.000005, 999999.5, 1234565, 5e-324, np.nan, np.inf, -np.inf],
+        ]
+    )  # fmt: skip
+    plain = [float(f"{one:.6g}") if np.isfinite(one) else None for one in values.tolist()]
+    assert list(map(repr, numbers(values))) == list(map(repr, plain))
 
 
 # Files

@@ -442,7 +442,7 @@ def _fitted(
         left_out = [*general]
         if told:
             left_out.append(
-                f"{told}: all would be {'about ' if sizes else ''}{whole / 1e6:.1f} MB."
+                f"{told}: all would be {'up to ' if sizes else ''}{whole / 1e6:.1f} MB."
                 f" {code}.explore(max_mb={math.ceil(whole / 1e6)}) shows them."
             )
         content = {"version": 1, **head, "left_out": left_out}
@@ -502,11 +502,11 @@ def _plans(
     none = np.zeros(columns.n, dtype=bool)
     yield None, keep, None, f"Texts of {n:,} {rest} are left out"
     is_long = columns.n > LISTED
-    what = "All that is known" if is_long else "Hits and answers"
-    yield keep, keep, keep if is_long else None, f"{what} of {n:,} {rest} are left out"
+    what = "" if is_long else "Hits and answers of "
+    yield keep, keep, keep if is_long else None, f"{what}{n:,} {rest} are left out"
     yield (
         keep, none, keep if is_long else None,
-        f"{what} of {n:,} {rest}, and all texts, are left out",
+        f"{what}{n:,} {rest}, and all texts, are left out",
     )  # fmt: skip
     left = int(chosen.sum())
     while left > 1:
@@ -516,7 +516,7 @@ def _plans(
         n = columns.n - int(keep.sum())
         yield (
             keep, none, keep if is_long else None,
-            f"{what} of {n:,} queries, and all texts, are left out",
+            f"{what}{n:,} queries, and all texts, are left out",
         )  # fmt: skip
 
 
