@@ -5,7 +5,6 @@ Making one checks and casts each of its frames. Both are frozen: a change is a n
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -377,12 +376,8 @@ class Results:
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
-        elif names == self.runs["run_id"].astype("str").tolist():  # checked and coded already
-            same = copy(self)
-            for item in fields(self):
-                if (frame := getattr(self, item.name)) is not None:
-                    object.__setattr__(same, item.name, frame.copy(deep=False))
-            return same
+        elif names == self.runs["run_id"].astype("str").tolist():
+            return replace(self)
         frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)

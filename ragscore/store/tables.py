@@ -5,7 +5,7 @@ Parquet files and the content of run.json, or `Results`. Small runs are read tog
 their tables, and each becomes a frame once, in a fraction of the time.
 """
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ragscore.frames.codes import codes_of
-from ragscore.frames.data import DataError, Results, categorical, conform, narrowed
+from ragscore.frames.data import DataError, Results, categorical, conform
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.rules import response_of
 from ragscore.store.checked import json_object
@@ -54,14 +54,17 @@ CUT_AT = 200  # characters of hit text that a store keeps by default
 
 
 def only_run(results: Results, run_id: str) -> Results:
-    """Return one of the runs, as `results.select` does, without a second check."""
+    """Return one of the runs, as `results.select` does.
+
+    What was put into its frames since they were loaded is checked again.
+    """
     frames = {item.name: getattr(results, item.name) for item in fields(results)}
     own = {}
     for name, frame in frames.items():
         if frame is not None and "run_id" in frame:
             is_shared = name in ("chunks", "documents", "problems")
             own[name] = rows_of_run(frame, run_id, with_shared=is_shared)
-    return narrowed(results, **own)
+    return replace(results, **own)
 
 
 def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) -> pd.DataFrame:

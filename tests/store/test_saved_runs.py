@@ -87,3 +87,11 @@ def test_a_run_that_statistics_name_is_read_as_by_its_rows(results, golden, tmp_
         found, wanted = getattr(by_statistics, item.name), getattr(by_rows, item.name)
         if wanted is not None:
             pd.testing.assert_frame_equal(found, wanted)
+
+
+def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(tmp_path):
+    results = rs.load_results({"run": {"q": ["d"]}})
+    results.runs["created_at"] = "2026-01-05"
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(results, {"q": ["d"]}))
+    assert store.runs()["created_at"].tolist() == [pd.Timestamp("2026-01-05", tz="UTC")]
