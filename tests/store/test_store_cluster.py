@@ -138,7 +138,8 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
             sent.append(len(pickle.dumps(value, protocol=5)))
             yield value
 
-    monkeypatch.setattr("ragscore.store.scoring.run_each", counted)
+    for module in ("scoring", "level_search"):
+        monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
     scores = store.score(
         golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
     )
@@ -147,7 +148,8 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
         texts = file.metadata.num_rows * TEXT
     assert texts > MEMORY_LIMIT > max(client.run(peak_memory).values())
     numbers = scores.select_dtypes("float64").to_numpy().nbytes
-    assert len(sent) == 1 + 20 and numbers <= sum(sent) <= 2 * numbers
+    # the files' statistics tell the level, so that no worker looks for it
+    assert len(sent) == 20 and numbers <= sum(sent) <= 2 * numbers
     light = rs.score(without_texts(store), golden, rule=rs.match.by_doc, match="doc")
     pd.testing.assert_frame_equal(scores, light, check_exact=True)
     pd.testing.assert_frame_equal(
@@ -209,11 +211,12 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
             sent.append(value)
             yield value
 
-    monkeypatch.setattr("ragscore.store.scoring.run_each", counted)
+    for module in ("scoring", "level_search"):
+        monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
     scores = store.score(golden, client=client, part_hits=32 * 5_000)
     monkeypatch.undo()
-    # four runs in one batch and one in another, for the level and for the scores
-    assert len(sent) == 2 * 2
+    # four runs in one batch and one in another; statistics tell the level
+    assert len(sent) == 2
     pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
