@@ -109,7 +109,7 @@ def tables_of(name: str, raw: Raw, earlier: Raw, price: Price) -> list[Table]:
         return sizing.tables(raw[name], raw.get("scoring"), price)
     claimed: Callable[[Any], list[Claim]] = MEASURED[name].claims
     promised = claims_table(
-        f"Targets of {name} (set for full size).",
+        f"Targets of {'all methods' if name == 'questions' else name} (set for full size).",
         claimed(raw[name]),
         claimed(earlier[name]) if name in earlier else [],
     )
