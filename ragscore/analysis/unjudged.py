@@ -6,14 +6,13 @@ query, with the lowest and the highest value over all labels that unjudged hits 
 
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, counted
-from ragscore.frames.codes import coded, lookup
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list
 from ragscore.frames.typing import Codes
@@ -63,22 +62,33 @@ class Unjudged(FramesResult):
 
     FRAMES = ("table", "per_query")
 
-    per_query: pd.DataFrame
+    _by_metric: dict[str, pd.DataFrame]  # rows of `per_query`, millions of a large set
     level: str
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """The means."""
-        keys = [coded(self.per_query[name]) for name in ("metric", "run_id")]
-        grouped = self.per_query.groupby(keys, observed=True, sort=False)
-        means = grouped[["value", *BOUNDS, "judged"]].mean()
-        counts = pd.DataFrame({"n_unjudged": grouped["n_unjudged"].sum(), "n": grouped.size()})
-        table = means.join(counts).reset_index().rename(columns={"value": "mean"})
+        tables = []
+        for metric, rows in self._by_metric.items():
+            grouped = rows.groupby("run_id", observed=True, sort=False)
+            means = grouped[["value", *BOUNDS, "judged"]].mean()
+            counts = pd.DataFrame({"n_unjudged": grouped["n_unjudged"].sum(), "n": grouped.size()})
+            tables.append(means.join(counts).reset_index().assign(metric=metric))
+        table = pd.concat(tables, ignore_index=True).rename(columns={"value": "mean"})
         table = table.astype({"metric": "str", "run_id": "str"})
         return table[["run_id", "metric", "mean", *BOUNDS, "judged", "n_unjudged", "n"]]
 
+    @cached_property
+    def per_query(self) -> pd.DataFrame:
+        """The values of every query that counts."""
+        rows = pd.concat(
+            [rows.assign(metric=metric) for metric, rows in self._by_metric.items()],
+            ignore_index=True,
+        ).astype({"run_id": "str", "metric": "str"})
+        return rows[["run_id", "query_id", "metric", "value", *BOUNDS, "judged", "n_unjudged"]]
+
     def _heading(self) -> str:
-        n = self.per_query["run_id"].nunique()
+        n = self.table["run_id"].nunique()
         text = (
             f"Unjudged hits of {counted(n, 'run')}, matched by {self.level}: each mean lies between"
             " low and high, whatever their labels."
@@ -129,7 +139,7 @@ def unjudged(
     rows = scores[["run_id", "level", *(label.text for label in labels)]]
     rows = rows[scores["state"].ne("extra").to_numpy()].reset_index()
     used = [name for name in LEVELS if rows["level"].eq(name).any()]
-    parts: list[tuple[int, pd.DataFrame]] = []  # with the place of its metric
+    parts: dict[str, list[pd.DataFrame]] = {label.text: [] for label in labels}
     for level, is_suffix in [(name, False) for name in used] + [(name, True) for name in LEVELS]:
         own = [label for label in labels if label.level == (level if is_suffix else None)]
         if own:
@@ -137,10 +147,13 @@ def unjudged(
             is_here = np.ones(len(rows), dtype=bool)
             if not is_suffix:
                 is_here = rows["level"].eq(level).fillna(False).to_numpy(dtype=bool)
-            found = _bounded(lists, own, rows[is_here])
-            parts += zip(map(labels.index, own), found, strict=True)
-    per_query = pd.concat([part for _, part in sorted(parts, key=itemgetter(0))], ignore_index=True)
-    return Unjudged(per_query, ", ".join(used))
+            for label, found in zip(own, _bounded(lists, own, rows[is_here]), strict=True):
+                parts[label.text].append(found)
+    by_metric = {
+        metric: found[0] if len(found) == 1 else pd.concat(found, ignore_index=True)
+        for metric, found in parts.items()
+    }
+    return Unjudged(by_metric, ", ".join(used))
 
 
 def movable(metrics: list[str]) -> list[Label]:
@@ -187,7 +200,7 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
     relevant = all_labelled(lists, plain, lists.min_grade)
     bounds = label_bounds(lists, plain)
     has_free, every = lists.n_free > 0, _places(lists, rows)
-    run_ids, query_ids = rows["run_id"].astype("str").array, rows["query_id"].array
+    run_ids, query_ids = rows["run_id"].array, rows["query_id"].array
     cuts = dict.fromkeys(one.k for one in plain)
     shares = {k: lists.judged_share(k) for k in cuts}
     counts = {k: lists.per_row(lists.within(k) & lists.is_free) for k in cuts}
@@ -211,11 +224,11 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
         high = np.where(np.isnan(high), np.where(is_open, 1.0, value), high)
         least, most = np.minimum(*ends.values()), np.maximum(*ends.values())
         parts.append(pd.DataFrame({
-            **keys, "metric": label.text, "value": value, **ends,
+            **keys, "value": value, **ends,
             "low": np.fmin(low, least),  # equal but for rounding
             "high": np.fmax(high, most),
             "judged": shares[one.k][at], "n_unjudged": counts[one.k][at].astype(np.int64),
-        }))  # fmt: skip
+        }, copy=False))  # fmt: skip
     return parts
 
 

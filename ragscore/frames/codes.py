@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from ragscore.frames.typing import Codes
 
 SmallCodes = npt.NDArray[np.signedinteger]
+S = TypeVar("S")
 T = TypeVar("T")
 Fingerprints = npt.NDArray[np.uint64]
 Selected = TypeVar("Selected", npt.NDArray[np.int64], npt.NDArray[np.uint64])
@@ -37,10 +38,16 @@ def map_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
     """
     n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
     pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
-    if n_pieces == 1:
-        return [work(*piece) for piece in pieces]
-    with ThreadPoolExecutor(n_pieces) as pool:
-        return list(pool.map(lambda piece: work(*piece), pieces))
+    return map_threads(n, lambda piece: work(*piece), pieces)
+
+
+def map_threads(n: int, work: Callable[[S], T], items: list[S]) -> list[T]:
+    """Return the results of `work(item)` for each item, in order; in threads if n rows are many."""
+    n_threads = min(pa.cpu_count(), len(items), n // PIECE)
+    if n_threads < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(work, items))
 
 
 def blocks(first: int, last: int, size: int | None = None) -> list[slice]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, lookup
+from ragscore.frames.codes import coded, codes_of, lookup, map_threads
 from ragscore.frames.data import Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import decidable, grade_matches, level_rule
@@ -282,7 +282,10 @@ def all_labelled(lists: JudgedLists, labels: list[Label], grade: int) -> dict[st
         if not grade and not any(label.name in NEEDS_IRRELEVANT for label in missing):
             hit = np.flatnonzero(~lists.is_free)  # hits of grade 0 add nothing
         credit = _credit_if(lists, every, lists.row[hit], hit, lists.row[lists.is_first], grade)
-        lists.labelled.update({(grade, label.text): credit.score(label) for label in missing})
+        values = map_threads(len(lists.row), credit.score, missing)
+        lists.labelled.update(
+            {(grade, label.text): value for label, value in zip(missing, values, strict=True)}
+        )
     return {label.text: lists.labelled[grade, label.text] for label in labels}
 
 
@@ -371,8 +374,8 @@ def label_bounds(
     highest = all_labelled(lists, [one for one in rising if one not in graded], lists.min_grade)
     highest |= all_labelled(lists, graded, lists.highest_grade)
     shapes = {label.k: _Shape(lists, label.k, extra) for label in labels}
-    bounds = {}
-    for label in labels:
+
+    def bounds_of(label: Label) -> tuple[Values, Values]:
         if label.name in _MONOTONE:
             low, high = lowest[label.text], highest[label.text]
         else:
@@ -382,10 +385,10 @@ def label_bounds(
         if label.name == "set_f1":
             high = highest[label.text]
         needed = lists.n_targets_from(1) if label.name in GRADED else lists.n_relevant
-        bounds[label.text] = (
-            np.where(needed == 0, np.nan, low), np.where(needed == 0, np.nan, high)
-        )  # fmt: skip
-    return bounds
+        return np.where(needed == 0, np.nan, low), np.where(needed == 0, np.nan, high)
+
+    bounds = map_threads(len(lists.row), bounds_of, labels)
+    return {label.text: ends for label, ends in zip(labels, bounds, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -416,6 +419,40 @@ class _Shape:
     def free(self) -> tuple[Codes, Codes]:
         """Row and rank of each free item within the cut, in order."""
         return self.lists.row[self.free_at], self.lists.rank[self.free_at]
+
+    @cached_property
+    def free_place(self) -> Codes:
+        """The place of each free item within the cut among those of its row, from 1."""
+        return place_in_group(self.free[0]) + 1
+
+    @cached_property
+    def discounts(self) -> tuple[Values, Values]:
+        """Sums of the discounts of free items within the cut: up to each, and from it on."""
+        row, rank = self.free
+        discount = 1.0 / np.log2(rank + 1.0)
+        return _so_far(discount, row), _from_end(discount, row)
+
+    @cached_property
+    def n_from(self) -> dict[int, Codes]:
+        """Grade -> targets of each row's query of this grade or more."""
+        grades = range(1, self.lists.highest_grade + 1)
+        return {grade: self.lists.n_targets_from(grade).astype(np.int64) for grade in grades}
+
+    @cached_property
+    def ideal(self) -> Values:
+        """The discounts of an ideal list's first n targets within the cut, n = 0, 1, ..."""
+        most = self.n_from[1] + self.n_beyond + self.n_free
+        rank = np.arange(1, int(max(most, default=0)) + 2)
+        return np.append(0.0, np.cumsum(np.where(rank <= self.k, 1 / np.log2(rank + 1), 0)))
+
+    @cached_property
+    def ideal_added(self) -> dict[int, Values]:
+        """Grade -> what labels of this grade up to each free item add to the ideal discounts."""
+        row, _ = self.free
+        return {
+            grade: self.ideal[n[row] + self.free_place] - self.ideal[n][row]
+            for grade, n in self.n_from.items()
+        }
 
     @cached_property
     def n_free(self) -> Values:
@@ -487,7 +524,7 @@ def _average_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
     to_end = np.append(_from_end(1.0 / rank, row), 0.0)
     below = np.where(n_so_far < n_by_end, to_end[n_so_far], 0.0)
     later = _later(free_row, 1.0 / free_rank, shape.n)
-    place = place_in_group(free_row) + 1
+    place = shape.free_place
     first = _so_far((n_above + place) / free_rank + below, free_row)
     last = _from_end((n_above + 1) / free_rank + below + later, free_row)
     n_left = shape.n_free[free_row] - place + 1  # labels from this item to the end
@@ -501,62 +538,49 @@ def _average_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
 
 def _ndcg(shape: _Shape, label: Label) -> tuple[Values, Values]:
     lists, gain_of = shape.lists, _DCG_GAINS[label.name]
-    free_row, free_rank = shape.free
-    place = place_in_group(free_row) + 1
-    discount = 1.0 / np.log2(free_rank + 1.0)
-    grades = range(1, lists.highest_grade + 1)
-    steps = {grade: gain_of(grade) - gain_of(grade - 1) for grade in grades}
-    counts = {grade: lists.n_targets_from(grade) for grade in grades}
-    judged = shape.judged
+    (free_row, _), (summed, to_end) = shape.free, shape.discounts
+    counts, judged = shape.n_from, shape.judged
     worth = np.array([gain_of(grade) for grade in range(lists.highest_grade + 1)])
+    steps = dict(enumerate(np.diff(worth), start=1))
     dcg = shape.sum(judged["row"], worth[judged["gain"]] / np.log2(judged["rank"] + 1.0))
 
     # An ideal list of n targets has the discounts of its first min(n, k) ranks. Of graded targets,
     # it is one list for each grade, of all targets of that grade or more.
-    longest = int(max(counts[1] + shape.n_beyond + shape.n_free, default=0)) + 1
-    each = np.where(np.arange(1, longest + 1) <= shape.k, 1 / np.log2(np.arange(2, longest + 2)), 0)
-    up_to = np.concatenate([[0.0], np.cumsum(each)])
-
-    def ideal(more: Values, rows: Codes) -> Values:
-        total = np.zeros(len(rows))
-        for grade in grades:
-            total += steps[grade] * up_to[(counts[grade][rows] + more).astype(np.int64)]
+    def ideal(more: Codes, rows: Codes | slice = slice(None)) -> Values:
+        total = np.zeros(len(more))
+        for grade, n in counts.items():
+            total += steps[grade] * shape.ideal[n[rows] + more]
         return total
 
-    every = np.arange(shape.n)
     # DCG is linear in the gains of unjudged hits and the ideal DCG convex, so the least quotient
     # has each at 0 or at the highest grade; of so many within the cut, the last ones lower it most.
-    worst = dcg / np.where(counts[1] > 0, ideal(shape.n_beyond, every), np.nan)
-    n_left = shape.n_free[free_row] - place + 1
-    gained = dcg[free_row] + worth[-1] * _from_end(discount, free_row)
-    np.minimum.at(worst, free_row, gained / ideal(shape.n_beyond[free_row] + n_left, free_row))
+    n_beyond = shape.n_beyond.astype(np.int64)
+    worst = dcg / np.where(counts[1] > 0, ideal(n_beyond), np.nan)
+    n_left = shape.n_free.astype(np.int64)[free_row] - shape.free_place + 1
+    gained = dcg[free_row] + worth[-1] * to_end
+    np.minimum.at(worst, free_row, gained / ideal(n_beyond[free_row] + n_left, free_row))
 
     # The highest quotient by Dinkelbach's method (1967, doi:10.1287/mnsc.13.7.492): where the best
     # of DCG − λ · ideal DCG is 0, λ is the highest quotient. Grade by grade the best is to label
     # the first hits, as many as pay.
-    start = ideal(np.zeros(shape.n), every)
+    start = ideal(np.zeros(shape.n, np.int64))
     best = dcg / np.where(counts[1] > 0, start, np.nan)
     if not len(free_row):
         return worst, best
     begins = np.flatnonzero(np.diff(free_row, prepend=-1))
-    owner = free_row[begins]
-    summed = _so_far(discount, free_row)
-    added = {
-        grade: up_to[(counts[grade][free_row] + place).astype(np.int64)]
-        - up_to[counts[grade].astype(np.int64)][free_row]
-        for grade in grades
-    }
+    owner, added = free_row[begins], shape.ideal_added
     n = np.diff(begins, append=len(free_row))
     for _ in range(_ROUNDS):
-        above, under = dcg[owner].copy(), start[owner].copy()
-        for grade in grades:
-            pays = summed - best[free_row] * added[grade]
+        above, under = dcg[owner], start[owner]
+        price = np.repeat(best[owner], n)
+        for grade, step in steps.items():
+            pays = summed - price * added[grade]
             most = np.maximum.reduceat(pays, begins)
-            is_most = pays == np.repeat(most, n)
-            at = np.minimum.reduceat(np.where(is_most, np.arange(len(pays)), len(pays)), begins)
-            takes = most > 0
-            above[takes] += steps[grade] * summed[at[takes]]
-            under[takes] += steps[grade] * added[grade][at[takes]]
+            is_most = np.flatnonzero(pays == np.repeat(most, n))
+            takes = np.flatnonzero(most > 0)
+            at = is_most[np.searchsorted(is_most, begins[takes])]  # the first one of each row
+            above[takes] += step * summed[at]
+            under[takes] += step * added[grade][at]
         found = np.fmax(best[owner], above / under)
         is_higher = found > best[owner] + 1e-15
         moves, best[owner] = found != best[owner], found
@@ -564,7 +588,7 @@ def _ndcg(shape: _Shape, label: Label) -> tuple[Values, Values]:
             break
         # What hasn't moved never will.
         still = np.repeat(moves, n)
-        free_row, summed = free_row[still], summed[still]
+        summed = summed[still]
         added = {grade: more[still] for grade, more in added.items()}
         owner, n = owner[moves], n[moves]
         begins = np.cumsum(n) - n

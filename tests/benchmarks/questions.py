@@ -157,7 +157,7 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "coverage_issues": ev.coverage_issues,
         "golden_health": lambda: ev.golden_health("hit@5"),
         "tie_sensitivity": ev.tie_sensitivity,
-        "unjudged": ev.unjudged,
+        "unjudged": lambda: ev.unjudged().table,
         "retriever_scores": ev.retriever_scores,
         "provenance": ev.provenance,
         "to_profile": lambda: ev.to_profile("trec"),
