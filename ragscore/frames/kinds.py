@@ -403,12 +403,8 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
             return _as_whole_numbers(column, dtype, kind)
         if dtype == "boolean" and column.dtype == object:
             return column.convert_dtypes().astype("boolean")
-        if dtype.startswith("datetime64") and is_numeric_dtype(column) and column.notna().any():
-            raise DataError(
-                f"{column.dtype} values",
-                field=f"{kind}.{column.name}",
-                allowed="times (pandas Timestamps), not numbers",
-            )
+        if dtype.startswith("datetime64"):
+            return _as_times(column, dtype, kind)
         if dtype == "float64" and not is_numeric_dtype(column):
             return _as_floats(column, kind)
         return column.astype(dtype)  # type: ignore[call-overload]
@@ -478,6 +474,20 @@ def _is_text_by_dtype(values: pd.Series, is_id: bool) -> bool:
     if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
         return True
     return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))
+
+
+def _as_times(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+    """Return times; texts are ISO 8601, and a time without a zone is one of UTC."""
+    is_time = column.notna()
+    if is_numeric_dtype(column):
+        times = pd.Series(pd.NaT, column.index)
+    else:
+        is_time &= ~column.astype(object).map(lambda value: isinstance(value, (int, float)))
+        held = column.where(is_time, None)
+        times = pd.to_datetime(held, utc=True, format="ISO8601", errors="coerce")
+    is_bad = (column.notna() & times.isna()).to_numpy(dtype=bool)
+    refuse_rows(column, is_bad, kind, "times, or texts such as 2026-01-31T09:30:00Z")
+    return times.astype(dtype)  # type: ignore[call-overload]
 
 
 def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:

@@ -80,8 +80,34 @@ def test_run_ids_and_errors_are_texts():
 
 
 def test_times_are_not_numbers():
-    with pytest.raises(rs.DataError, match=r"runs\.created_at: int64 values; times"):
+    with pytest.raises(
+        rs.DataError, match=r"runs\.created_at: row 0 holds 1760000000 .* times, or texts such as"
+    ):
         conform(pd.DataFrame({"run_id": ["r"], "created_at": [1_760_000_000]}), "runs")
+
+
+@pytest.mark.parametrize(
+    ("value", "hour"),
+    [
+        ("2026-01-31", 0),
+        ("2026-01-31T09:30:00+02:00", 7),
+        (pd.Timestamp("2026-01-31 09:00"), 9),
+        (dt.date(2026, 1, 31), 0),
+        (pd.Timestamp("2026-01-31 09:00", tz="Europe/Berlin"), 8),
+    ],
+)
+def test_times_may_be_texts_and_are_of_utc_without_a_zone(value, hour):
+    held = pd.Series([value, None], dtype=object)
+    frame = conform(pd.DataFrame({"run_id": ["a", "b"], "created_at": held}), "runs")
+    assert frame["created_at"].dt.hour.tolist()[0] == hour
+    assert frame["created_at"].isna().tolist() == [False, True]
+
+
+def test_what_is_no_time_is_refused_with_its_row():
+    for bad in ("yesterday", True, b"2026-01-31"):
+        held = pd.Series(["2026-01-31", bad], dtype=object)
+        with pytest.raises(rs.DataError, match=r"runs\.created_at: row 1 holds .* \(1 of 2 rows"):
+            conform(pd.DataFrame({"run_id": ["a", "b"], "created_at": held}), "runs")
 
 
 def test_what_fits_is_cast_without_loss():

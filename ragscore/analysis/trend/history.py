@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.analysis.reported import reported_summary
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
+from ragscore.frames.kinds import KINDS, cast
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
@@ -180,7 +181,10 @@ def read_history(
         warn(f"left out, reporting no {metric} and having no rows: {', '.join(silent)}")
         table = table[~table["run_id"].astype("str").isin(silent)]
         order = [name for name in order if name not in silent] if isinstance(order, list) else order
-    runs = _sort_runs(table.assign(run_id=table["run_id"].astype("str")).set_index("run_id"), order)
+    table = table.assign(run_id=table["run_id"].astype("str"))
+    if "created_at" in table:  # may have been put in after loading
+        table["created_at"] = cast(table["created_at"], KINDS["runs"].dtypes["created_at"], "runs")
+    runs = _sort_runs(table.set_index("run_id"), order)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs.columns, *RUN_COLUMNS])))
     rows = rows.reindex(columns=[*keys, metric]).astype({"run_id": "str", metric: "float64"})
     rows = rows[rows["run_id"].isin(runs.index)]

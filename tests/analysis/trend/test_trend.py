@@ -668,3 +668,19 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
     assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
     assert main(["trend", str(DEMO / "nowhere"), "--metric", "mrr@10"]) == 2
     assert "no such folder" in capsys.readouterr().err
+
+
+def test_dates_put_in_after_loading_are_read_as_times():
+    hits = pd.DataFrame({"query_id": "q", "doc_id": "d", "rank": 1}, index=[0])
+    runs = [rs.load_results(hits, run_id=name) for name in ("late", "early")]
+    runs[0].runs["created_at"], runs[1].runs["created_at"] = "2026-10-01", "2026-09-30T22:00Z"
+    golden = rs.load_golden(pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "grade": [1]}))
+    table = rs.evaluate(runs, golden).trend("recall@5").table
+    assert table["run_id"].tolist() == ["early", "late"]
+    assert table["created_at"].tolist() == [
+        pd.Timestamp("2026-09-30 22:00", tz="UTC"), pd.Timestamp("2026-10-01", tz="UTC"),
+    ]  # fmt: skip
+    one = rs.load_results(hits, run_id="a")
+    one.runs["created_at"] = "yesterday"
+    with pytest.raises(rs.DataError, match=r"runs\.created_at: row 0 holds 'yesterday'"):
+        rs.evaluate(one, golden).trend("recall@5")
