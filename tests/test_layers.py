@@ -115,6 +115,20 @@ def test_optional_and_heavy_packages_are_imported_on_use_only():
     )
 
 
+def test_readers_of_some_files_only_are_imported_where_such_a_file_is_read():
+    some = ("yaml", "sqlite3", "html", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet")
+    code = (
+        "import sys, ragscore as rs; rs.load_golden, rs.load_results, rs.evaluate;"
+        f" print([name for name in {some!r} if name in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
+
+
 def test_nothing_is_imported_before_it_is_used():
     code = (
         "import sys, ragscore; print([name for name in sys.modules if name.startswith(('ragscore.',"

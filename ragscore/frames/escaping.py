@@ -6,7 +6,6 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,11 +39,15 @@ def _code(character: str) -> str:
 
 def html_text(text: object) -> str:
     """Return a text for HTML, inside an element or a quoted attribute."""
+    from html import escape
+
     return escape(visible(str(text)))
 
 
 def html_source(page: str) -> str:
     """Return HTML of our own as the value of an attribute, such as the `srcdoc` of a frame."""
+    from html import escape
+
     return escape(page)
 
 

@@ -24,7 +24,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import json as pa_json
 
 from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
@@ -164,6 +163,8 @@ class _Parser:
         return Block(columns, rows, data, starts)
 
     def _records(self, data: bytes) -> pa.StructArray:
+        from pyarrow import json as pa_json
+
         options = pa_json.ParseOptions(
             explicit_schema=pa.schema(list(self.schema)), unexpected_field_behavior="error"
         )

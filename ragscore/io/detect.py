@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
@@ -253,6 +252,8 @@ def _csv_columns(line: str) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
+    import pyarrow.parquet as pq
+
     try:
         return frozenset(pq.read_schema(path).names)
     except (pa.ArrowException, OSError):

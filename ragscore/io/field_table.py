@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 
 from ragscore.io.file_content import LONGEST_ID
 
@@ -75,15 +74,17 @@ def _is_coded(column: pa.ChunkedArray) -> bool:
 
 
 def _parsed(data: bytes, columns: dict[str, pa.DataType | None]) -> pa.Table | None:
+    from pyarrow import csv
+
     types = {name: dtype for name, dtype in columns.items() if dtype is not None}
     try:
-        return pyarrow.csv.read_csv(
+        return csv.read_csv(
             pa.BufferReader(data),
-            read_options=pyarrow.csv.ReadOptions(column_names=list(columns)),
-            parse_options=pyarrow.csv.ParseOptions(
+            read_options=csv.ReadOptions(column_names=list(columns)),
+            parse_options=csv.ParseOptions(
                 delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False
             ),
-            convert_options=pyarrow.csv.ConvertOptions(
+            convert_options=csv.ConvertOptions(
                 column_types=types, include_columns=list(types), strings_can_be_null=False
             ),
         )

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import nearest
 from ragscore.io.golden_read import FIELD_ORDER, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, golden_of
-from ragscore.io.rows import RULES, is_header, yaml_rows
+from ragscore.io.rows import RULES, is_header
 from ragscore.io.source import Problems, Row, as_text, json_rows, suggest_field
 
 REQUIRED = "required"
@@ -52,6 +52,8 @@ def file_rows(path: Path, problems: Problems, text: str | None = None) -> list[R
     Pass `text` if the file's content is at hand.
     """
     if path.name.removesuffix(".gz").endswith((".yaml", ".yml")):
+        from ragscore.io.yaml_rows import yaml_rows
+
         return list(yaml_rows(path, problems, text))
     return list(json_rows(path, problems, None if text is None else text.split("\n")))
 

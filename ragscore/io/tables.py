@@ -18,8 +18,6 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet as pq
 
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
@@ -207,6 +205,8 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
+        import pyarrow.parquet as pq
+
         try:
             found = arrow_table(pq.read_table(path), str(path))
         except (pa.ArrowException, OSError) as error:
@@ -225,6 +225,8 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
 
     That is, for rows with more or fewer cells than the header, and broken text.
     """
+    from pyarrow import csv as pa_csv
+
     try:
         with open_bytes(path) as (opened, _):
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
@@ -235,10 +237,10 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
         # Arrow unpacks gzip itself, without a limit.
         is_packed = path.suffix == ".gz"
         with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
-            read = pa.csv.read_csv(
+            read = pa_csv.read_csv(
                 content,
-                parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=pa.csv.ConvertOptions(
+                parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(header, pa.large_string()),
                     strings_can_be_null=True,
                     null_values=[""],

@@ -5,11 +5,10 @@ becomes `reported`. A comparison holds no records: its two runs are known by wha
 """
 
 import math
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -32,6 +31,9 @@ from ragscore.io.source import (
     parse_json,
 )
 from ragscore.io.values import ID_ALLOWED, flatten, number, text, unify_types, whole
+
+if TYPE_CHECKING:
+    import sqlite3
 
 AGGREGATES = {
     "hit_at_k": ("hit@{k}:chunk", "mean"),
@@ -304,6 +306,8 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     Runs are in the table `eval_runs`, their records in `eval_query_results`. A run's aggregate
     becomes `reported`, where it has one.
     """
+    import sqlite3
+
     problems = Problems(path, strict)
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
@@ -333,7 +337,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
 
 
 def _sqlite_run(
-    connection: sqlite3.Connection, number: int, values: tuple[Any, ...], problems: Problems
+    connection: "sqlite3.Connection", number: int, values: tuple[Any, ...], problems: Problems
 ) -> list[Results]:
     """Return one row of `eval_runs` with its records; a row without an id is a problem."""
     columns = ("run_id", "suite", "created_at", "commit", "config_snapshot_json", AGGREGATE)
@@ -403,7 +407,7 @@ def _sqlite_record(
     return None
 
 
-def _report_orphans(connection: sqlite3.Connection, problems: Problems) -> None:
+def _report_orphans(connection: "sqlite3.Connection", problems: Problems) -> None:
     """Report records of unknown runs, which would be lost in silence."""
     orphans = connection.execute(
         "SELECT run_id, count(*) FROM eval_query_results WHERE run_id IS NULL OR run_id NOT IN"
