@@ -99,13 +99,11 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
         return np.arange(len(texts))
     begins = _begins(texts)
     if begins is not None:
-        first = texts.filter(begins)
-        each = (
-            np.arange(len(first), dtype=np.int32)
-            if first.equals(wanted)
-            else _index_in(first, wanted).astype(np.int32)
-        )
-        return np.repeat(each, _lengths(begins))
+        first = _taken(texts.chunks, begins)
+        each = np.arange(len(first)) if first.equals(wanted) else _index_in(first, wanted)
+        # as narrow as pandas keeps the codes of so many categories
+        narrow = each.astype(np.min_scalar_type(-len(wanted) - 2))
+        return np.repeat(narrow, np.diff(begins, append=len(texts)))
     return np.concatenate(
         map_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted))
     )
@@ -129,6 +127,11 @@ def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
     chunks = chunks_of(column) if is_encoded(column) else arrow_texts(column).chunks
     if len(chunks) > 1 and (np.diff(rows) < 0).any():
         chunks = [pa.chunked_array(chunks).combine_chunks()]
+    return _taken(chunks, rows)
+
+
+def _taken(chunks: list[pa.Array], rows: Codes) -> pa.ChunkedArray:
+    """Return the texts of these rows, which ascend where there are several chunks."""
     begins = np.cumsum([0, *map(len, chunks)])
     cuts = pairwise(np.searchsorted(rows, begins).tolist() if len(chunks) > 1 else [0, len(rows)])
     taken = [
@@ -181,34 +184,40 @@ def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
     )
 
 
-def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
-    """Flag the texts that differ from the one before, or return None where many do.
+def _begins(texts: pa.ChunkedArray) -> Codes | None:
+    """Return the positions of texts that differ from the one before, or None where many do.
 
     A run's hits lie query by query, so that one lookup serves all hits of a query. The first 1,024
     rows decide whether a column is of that kind.
     """
-    if len(texts) < BLOCK or pc.sum(_differs(texts[:1024])).as_py() > 256:
+    if len(texts) < BLOCK or len(_changes(texts[:1024])) > 255:
         return None
-    return _differs(texts)
+
+    def changes(first: int, last: int) -> Codes:
+        before = max(first - 1, 0)
+        return before + _changes(texts[before:last])
+
+    return np.concatenate([np.zeros(1, np.int64), *map_pieces(len(texts), changes)])
 
 
-def _lengths(begins: pa.Array) -> Codes:
-    """Return the number of rows from each flagged row to the next one."""
-    return np.diff(np.flatnonzero(begins.to_numpy(zero_copy_only=False)), append=len(begins))
-
-
-def _differs(texts: pa.ChunkedArray) -> pa.Array:
-    changes = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
-    return pa.concat_arrays([pa.array([True]), *changes.chunks])
+def _changes(texts: pa.ChunkedArray) -> Codes:
+    """Return the positions, but the first, of texts that differ from the one before."""
+    differs = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
+    return np.asarray(pc.indices_nonzero(differs)).astype(np.int64) + 1
 
 
 def coded(column: pd.Series) -> pd.Series:
     """Return texts as a category column, categories in order of appearance."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
-    encoded = arrow_texts(column).combine_chunks().dictionary_encode()
+    texts = arrow_texts(column)
+    begins = _begins(texts)
+    first = texts if begins is None else _taken(texts.chunks, begins)
+    encoded = first.combine_chunks().dictionary_encode()
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    if begins is not None:
+        codes = np.repeat(codes, np.diff(begins, append=len(texts)))
     dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
     return pd.Series(
         pd.Categorical.from_codes(codes, dtype=dtype, validate=False),
@@ -241,7 +250,8 @@ def is_among(
     texts = arrow_texts(column)
     begins = _begins(texts)
     if begins is not None:
-        return np.repeat(_is_in(texts.filter(begins), wanted), _lengths(begins))
+        each = _is_in(_taken(texts.chunks, begins), wanted)
+        return np.repeat(each, np.diff(begins, append=len(texts)))
     return _is_in(texts, wanted)
 
 
@@ -256,13 +266,20 @@ def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bo
 
 
 def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
-    """Flag values that are not NA; free where arrow knows that none is missing."""
-    is_arrow = isinstance(column.dtype, pd.ArrowDtype) or (
-        isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
-    )
-    if is_arrow and not pa.array(column.array).null_count:
-        return np.ones(len(column), dtype=bool)
-    return column.notna().to_numpy()
+    """Flag values that are not NA."""
+    return np.ones(len(column), dtype=bool) if is_complete(column) else column.notna().to_numpy()
+
+
+def is_complete(column: pd.Series) -> bool:
+    """Tell if no value is NA; free where arrow knows, or where the type has no NA."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.ArrowDtype) or (
+        isinstance(dtype, pd.StringDtype) and dtype.storage == "pyarrow"
+    ):
+        return not pa.array(column.array).null_count
+    if isinstance(dtype, pd.CategoricalDtype):
+        return int(codes_of(column).min(initial=0)) >= 0
+    return (dtype.kind in "iub" and isinstance(dtype, np.dtype)) or not column.isna().any()
 
 
 def pair_codes(
@@ -293,7 +310,11 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
     """
     order = np.argsort(right, kind="stable")
     ordered = right[order]
-    first, last = np.searchsorted(ordered, left, "left"), np.searchsorted(ordered, left, "right")
+    first = np.searchsorted(ordered, left, "left")
+    if (np.diff(ordered) > 0).all():  # one search is enough
+        last = first + (np.append(ordered, -1)[first] == left)
+    else:
+        last = np.searchsorted(ordered, left, "right")
     n_pairs = np.where(left < 0, 0, np.minimum(last - first, 1) if only_first else last - first)
     offsets = np.arange(n_pairs.sum()) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
     return np.repeat(np.arange(len(left)), n_pairs), order[np.repeat(first, n_pairs) + offsets]
@@ -413,16 +434,23 @@ def pair_keys(codes: SmallCodes, prints: Fingerprints, n_codes: int) -> Codes:
 
 def are_unambiguous(keys: Codes, column: pd.Series) -> bool:
     """Check that all rows with the same key hold the same text."""
+    if all_differ(keys):
+        return True
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(np.diff(keys[order]) == 0)
     return bool(are_equal(column, order[again], column, order[again + 1]).all())
+
+
+def all_differ(numbers: Codes) -> bool:
+    """Check that no number is there twice; fast where they are nearly in order."""
+    return bool(np.diff(np.sort(numbers, kind="stable")).all())
 
 
 def pair_numbers(codes: Codes, column: pd.Series) -> Codes:
     """Return one number per row: equal for equal code (0, 1, ...) and text, and only then."""
     keys = pair_keys(codes, fingerprints(column)(slice(None)), int(codes.max(initial=0)) + 1)
     # As a rule no two rows are alike, and sorting numbers costs less than comparing texts.
-    if np.diff(np.sort(keys)).all():
+    if all_differ(keys):
         return np.arange(len(keys))
     texts = distinct(column)
     return codes * len(texts) + lookup(column, texts)

@@ -12,7 +12,15 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, is_among, is_present, lookup, pair_numbers
+from ragscore.frames.codes import (
+    all_differ,
+    coded,
+    codes_of,
+    is_among,
+    is_present,
+    lookup,
+    pair_numbers,
+)
 from ragscore.frames.content_hashes import hashes_by_query
 from ragscore.frames.errors import DataError as DataError
 from ragscore.frames.errors import excerpt, name_list, names_of, nearest, plural
@@ -30,6 +38,8 @@ T = TypeVar("T")
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
+    if len(key) == 1 and frame[key[0]].is_unique:
+        return
     repeated = frame.duplicated(key)
     if repeated.any():
         first = " / ".join(frame.loc[repeated, key].iloc[0].astype("str"))
@@ -82,7 +92,7 @@ def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
     alternative = targets["alternative"].to_numpy()
     n_alternatives = int(alternative.max(initial=0)) + 1
     row = pair_numbers(query_and_level * n_alternatives + alternative, targets["target_id"])
-    if not pd.Index(row).is_unique:
+    if not all_differ(row):
         _refuse_repeats(targets, ["query_id", "level", "target_id", "alternative"], "targets")
     if n_alternatives == 1:
         return

@@ -33,7 +33,7 @@ from pandas.api.types import (
     is_timedelta64_dtype,
 )
 
-from ragscore.frames.codes import is_among, is_encoded
+from ragscore.frames.codes import is_among, is_complete, is_encoded
 from ragscore.frames.errors import DataError, check_choice
 
 
@@ -288,8 +288,9 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
         if name in frame.columns
     }
     for name in spec.key:
-        is_missing = columns[name].isna().to_numpy()
-        refuse_rows(columns[name], is_missing, kind, "a value in every row: it is part of the key")
+        if not is_complete(columns[name]):
+            needed = "a value in every row: it is part of the key"
+            refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, needed)
     for name, lowest in spec.lowest.items():
         is_low = columns[name].to_numpy() < lowest
         refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
@@ -308,7 +309,7 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
             is_large = frame[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
             refuse_rows(frame[name], is_large, kind, "whole numbers of 64 bits, or text")
     columns |= {name: frame[name] for name in extra}
-    return pd.DataFrame(columns, index=frame.index)
+    return pd.DataFrame(columns, index=frame.index, copy=False)
 
 
 def _is_beyond_64_bits(value: Any) -> bool:

@@ -165,8 +165,10 @@ def _literal_key_facts(golden: Golden, responses: pd.DataFrame, applies: Flags) 
     A judge (`key_facts`) also finds a fact in other words; this is the lower bound that needs none.
     """
     share = np.full(len(responses), np.nan)
+    if not applies.any():
+        return share
     facts = golden.checks.loc[golden.checks["kind"] == "key_fact", ["query_id", "text"]]
-    if not len(facts) or not applies.any():
+    if not len(facts):
         return share
 
     def words(text: str) -> str:  # with a space around each

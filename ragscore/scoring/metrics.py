@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import lookup, pair_numbers
+from ragscore.frames.codes import all_differ, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.typing import Values
@@ -719,7 +719,7 @@ def creditable_targets(
     # Alternatives of one target share a number.
     number = pair_numbers(query, targets["target_id"])[is_relevant]
     query, grade = query[is_relevant], grade[is_relevant]
-    if not np.diff(np.sort(number)).all():
+    if not all_differ(number):
         order = np.lexsort((-grade, number))
         best = order[np.diff(number[order], prepend=-1) != 0]
         query, grade = query[best], grade[best]

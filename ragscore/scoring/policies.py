@@ -223,9 +223,9 @@ def warn_of_missing(scores: pd.DataFrame) -> None:
 
     Where no row of a run has a golden query, say what its ids are beside the golden set's.
     """
-    state = scores["state"].astype("str")
-    absent = (state == "missing").to_numpy()
+    absent = codes_of(scores["state"]) == STATES.index("missing")
     if absent.any():
+        state = scores["state"].astype("str")
         answered = scores.loc[state.isin(["scored", "failed"]).to_numpy(), "run_id"]
         rows = scores.loc[(state == "extra").to_numpy(), "run_id"]
         rows = rows[~rows.isin(answered).to_numpy()].astype("str")
@@ -326,8 +326,10 @@ def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) 
     Tokens are substrings, whatever the case.
     """
     checks, hits, runs = golden.checks, results.hits, results.runs
+    if "source_key" not in hits or not len(checks):
+        return np.zeros(len(rows), dtype=bool)
     tokens = checks.loc[checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
-    if "source_key" not in hits or not len(tokens):
+    if not len(tokens):
         return np.zeros(len(rows), dtype=bool)
     k = runs["k"].to_numpy("float64", na_value=np.inf) if "k" in runs else np.inf
     run_k = pd.Series(k, index=runs["run_id"].astype("str"))

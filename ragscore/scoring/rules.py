@@ -45,9 +45,6 @@ TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
 # checks of queries for which no hit is right, so that they have no rank; in order of precedence
 RANKLESS = ("expected_empty", "forbidden_source_key")
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
-# Hits counted together: enough that numpy's start-up vanishes, few enough (8 MiB widened) that
-# widening their 32-bit codes doesn't double the memory of a run.
-COUNTED = 2**20
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
 # Cells per hit up to which a bitmap of all ranks is made: it is ten times faster than looking for
 # duplicates, and 50 bytes a hit are less than its ids weigh.
@@ -355,8 +352,8 @@ def locate_hits(results: Results) -> HitResponses:
     """Find the response of each hit, and count the hits of each response."""
     response, n = _response_of(results.hits, results.responses), len(results.responses)
     counts = np.zeros(n + 1, dtype=np.int64)
-    # widening all of them at once would take more time than counting
-    for rows in blocks(0, len(response), COUNTED):
+    # Widening all of them at once would take more time than counting, and more memory than a run.
+    for rows in blocks(0, len(response), max(BLOCK, 4 * n)):
         counts += np.bincount(response[rows].astype(np.int64) + 1, minlength=n + 1)
     return HitResponses(response, counts[1:])
 

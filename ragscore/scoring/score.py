@@ -485,7 +485,9 @@ def _valued(
     )
     if not values or not len(golden.targets):
         return pd.DataFrame(counts, index=index)
-    is_nan, expected = np.all(np.isnan(values), axis=0), codes_of(rows["state"]) == 0
+    is_nan, expected = np.ones(len(rows), dtype=bool), codes_of(rows["state"]) == 0
+    for one in values:
+        is_nan &= np.isnan(one)
     if is_nan[expected].any():
         golden = golden.coded
         is_taken = np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
