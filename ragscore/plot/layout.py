@@ -123,10 +123,14 @@ def settle(axes: Sequence["Axes"]) -> None:
     if not axes:
         return
     figure: Figure = axes[0].figure.get_figure(root=True)
-    has_engine = figure.get_layout_engine() is not None
+    engine = figure.get_layout_engine()
+    has_engine = engine is not None
     for ax in axes:  # a long line would leave a layout engine no room
         _wrap_texts(ax)
-    figure.draw_without_rendering()
+    if engine is not None:
+        engine.execute(figure)  # which measures what a drawing would
+    else:
+        figure.draw_without_rendering()
     for _ in range(1 if has_engine else 5):
         for ax in axes:
             _wrap_texts(ax)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as MatplotlibFigure
+    from matplotlib.transforms import Bbox
 
 # what it shows, for those who can't see it, and how to draw it
 Figure = tuple[str, Callable[[], "Axes"]]
@@ -65,6 +66,19 @@ def _compact_tag(tag: str) -> str:
     )
 
 
+def _bounds(figure: MatplotlibFigure) -> Bbox:
+    """Lay a figure out for good, and return what it takes in inches, as `bbox_inches="tight"` does.
+
+    That would draw all of it once more, only to measure it.
+    """
+    from matplotlib import rcParams
+
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+    return figure.get_tightbbox().padded(rcParams["savefig.pad_inches"])
+
+
 def _svg(draw: Callable[[], Axes]) -> str:
     import matplotlib.pyplot as plt
 
@@ -76,7 +90,7 @@ def _svg(draw: Callable[[], Axes]) -> str:
         figure = cast("MatplotlibFigure", draw().figure)
         out = io.StringIO()
         figure.savefig(
-            out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None}
+            out, format="svg", bbox_inches=_bounds(figure), metadata={"Date": None, "Creator": None}
         )
         plt.close(figure)
     # one such character in a name, and no browser shows the figure
