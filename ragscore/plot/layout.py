@@ -6,6 +6,7 @@ need. Everything here is measured, since names are of any length.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -127,10 +128,7 @@ def settle(axes: Sequence["Axes"]) -> None:
     has_engine = engine is not None
     for ax in axes:  # a long line would leave a layout engine no room
         _wrap_texts(ax)
-    if engine is not None:
-        engine.execute(figure)  # which measures what a drawing would
-    else:
-        figure.draw_without_rendering()
+    lay_out(figure)
     for _ in range(1 if has_engine else 5):
         for ax in axes:
             _wrap_texts(ax)
@@ -142,6 +140,13 @@ def settle(axes: Sequence["Axes"]) -> None:
     for ax in axes:
         _place_below(ax)
         _spread_ends(ax)
+
+
+def lay_out(figure: "Figure") -> None:
+    """Place the axes of a figure as its layout engine does when it is drawn, without drawing."""
+    if (engine := figure.get_layout_engine()) is not None:
+        with suppress(ValueError):  # as where a figure is drawn
+            engine.execute(figure)
 
 
 def _is_alone(ax: "Axes") -> bool:

@@ -6,11 +6,15 @@ import io
 import re
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from ragscore.plot.layout import lay_out
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as MatplotlibFigure
     from matplotlib.transforms import Bbox
 
@@ -80,6 +84,7 @@ def _bounds(figure: MatplotlibFigure) -> Bbox:
 
 
 def _svg(draw: Callable[[], Axes]) -> str:
+    import matplotlib
     import matplotlib.pyplot as plt
 
     # a backend is set up before, not within (see `plot.theme`)
@@ -88,10 +93,31 @@ def _svg(draw: Callable[[], Axes]) -> str:
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = cast("MatplotlibFigure", draw().figure)
+        canvas, dpi = _canvas()(figure), figure.dpi
+        figure.dpi = 72  # of SVG
+        lay_out(figure)
+        # `bbox_inches="tight"` would draw the figure once more to lay it out and measure it
+        whole = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
+        figure.set_layout_engine(None)
+        figure.dpi = dpi
         out = io.StringIO()
-        figure.savefig(
-            out, format="svg", bbox_inches=_bounds(figure), metadata={"Date": None, "Creator": None}
+        canvas.print_figure(
+            out, format="svg", bbox_inches=whole, metadata={"Date": None, "Creator": None}
         )
         plt.close(figure)
     # one such character in a name, and no browser shows the figure
     return re.sub(NOT_XML, "\ufffd", out.getvalue())
+
+
+@cache
+def _canvas() -> type[FigureCanvasSVG]:
+    """Return a canvas that measures all figures with one renderer, which keeps sizes of texts."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
+
+    renderer = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
+
+    class Canvas(FigureCanvasSVG):
+        def get_renderer(self) -> RendererSVG:
+            return renderer
+
+    return Canvas

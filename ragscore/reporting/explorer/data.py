@@ -8,7 +8,6 @@ computed by column operations; outcomes are those of the comparisons. Infinite s
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -345,8 +344,12 @@ class Content:
 
     def _hits_content(self, items: Codes) -> dict[str, Any]:
         hits, met = self.lists.hits.assign(item=items), self.lists.met
-        place = starts(met["hit"].to_numpy(), len(hits)).tolist()
-        targets = self.lists.places.tolist()
+        place = starts(met["hit"].to_numpy(), len(hits))
+        places = self.lists.places.tolist()
+        # Most hits met nothing, and share one list.
+        targets: list[list[int]] = [[]] * len(hits)
+        for hit in np.flatnonzero(np.diff(place)).tolist():
+            targets[hit] = places[place[hit] : place[hit + 1]]
         columns: dict[str, Any] = {"start": [], "kind": []}
         for run in range(self.n_runs):
             first, last = np.searchsorted(hits["run"].to_numpy(), [run, run + 1]).tolist()
@@ -358,7 +361,7 @@ class Content:
                 "item": _plain(own["item"]),
                 "score": numbers(own["score"]),
                 "grade": _plain(own["grade"]),
-                "target": [targets[a:b] for a, b in pairwise(place[first : last + 1])],
+                "target": targets[first:last],
                 "rank": _plain(own["rank"]),
                 "span": _plain(own["span"]),
             }
