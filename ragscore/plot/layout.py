@@ -124,8 +124,7 @@ def settle(axes: Sequence["Axes"]) -> None:
     if not axes:
         return
     figure: Figure = axes[0].figure.get_figure(root=True)
-    engine = figure.get_layout_engine()
-    has_engine = engine is not None
+    has_engine = figure.get_layout_engine() is not None
     for ax in axes:  # a long line would leave a layout engine no room
         _wrap_texts(ax)
     lay_out(figure)

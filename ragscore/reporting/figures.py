@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as MatplotlibFigure
-    from matplotlib.transforms import Bbox
 
 # what it shows, for those who can't see it, and how to draw it
 Figure = tuple[str, Callable[[], "Axes"]]
@@ -68,19 +67,6 @@ def _compact_tag(tag: str) -> str:
         lambda number: f"{float(number[0]):.1f}".removesuffix(".0"),
         _SPARE.sub("", " ".join(tag.split())),
     )
-
-
-def _bounds(figure: MatplotlibFigure) -> Bbox:
-    """Lay a figure out for good, and return what it takes in inches, as `bbox_inches="tight"` does.
-
-    That would draw all of it once more, only to measure it.
-    """
-    from matplotlib import rcParams
-
-    if (engine := figure.get_layout_engine()) is not None:
-        engine.execute(figure)
-        figure.set_layout_engine(None)
-    return figure.get_tightbbox().padded(rcParams["savefig.pad_inches"])
 
 
 def _svg(draw: Callable[[], Axes]) -> str:
