@@ -6,7 +6,6 @@ same golden set and at one match level, so that nothing but the runs can differ.
 
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,7 +42,7 @@ from ragscore.frames.codes import is_among, lookup, map_threads
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
-from ragscore.frames.typing import Codes, Values
+from ragscore.frames.typing import Codes
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
@@ -178,19 +177,15 @@ def compare_runs(
     else:
         level, k = _profile_level(chosen, versions_agree), _profile_k(chosen, pair)
     holding = resolve_policies(chosen, policies)
-    # What stands apart from the rest is computed beside it.
-    pool = ThreadPoolExecutor(1)
-    has_ids = bool({"chunk_id", "doc_id"} & set(pair.hits))
-    overlap = pool.submit(rank_overlap, pair, a, b) if has_ids else None
     targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, holding)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, differing, invariants)
     per_query["rbo"] = np.nan
-    if overlap is not None:
-        rbo = overlap.result().set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = rbo.reindex(per_query["query_id"]).to_numpy()
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     if scores is None:
@@ -200,13 +195,10 @@ def compare_runs(
     if chosen is not None and metrics is None:
         deep = [name for name in metric_columns(scores) if (label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
-    expected = pool.submit(_n_expected, scores, (a, b), golden, whole)
-    changes = pool.submit(largest_changes, scores, a, b)
-    pool.shutdown(wait=False)
     flips = answer_flips(scores, a, b)
     deciding = _deciding(scores, primary)
     deltas, flip_counts = _deltas(
-        scores, golden, (a, b), deciding, flips, cluster, margins, tie_margins, expected
+        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins
     )
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
@@ -220,7 +212,7 @@ def compare_runs(
         flips=flips,
         flip_counts=flip_counts,
         aspects=judge_aspects(deltas, deciding, margins or {}),
-        largest_changes=changes.result(),
+        largest_changes=largest_changes(scores, a, b),
         level=level,
         k=k,
         aggregates=aggregate(_cut_at(pair, k), golden, chosen) if chosen else {},
@@ -478,6 +470,7 @@ def _deciding(scores: pd.DataFrame, primary: Sequence[str] | str | None) -> tupl
 
 def _deltas(
     scores: pd.DataFrame,
+    results: Results,
     golden: Golden,
     run_ids: tuple[str, str],
     primary: tuple[str, ...],
@@ -485,7 +478,6 @@ def _deltas(
     cluster: str | None,
     margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
-    expected: "Future[Values]",
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables `Comparison.deltas` and `flip_counts`, over the queries that both runs were asked.
 
@@ -507,32 +499,31 @@ def _deltas(
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves)
     together = jointly_tested(*sides, primary, groups=groups, also=points)
+    halves = [
+        (
+            [side.iloc[:, places] for side in (*sides, lost)],
+            Together(together.p[places], together.level[places], together.is_normal),
+        )
+        for places in (slice(0, len(names) // 2), slice(len(names) // 2, len(names)))
+    ]
 
-    def of_metrics(places: slice) -> pd.DataFrame:
-        first, second, lost_here = (side.iloc[:, places] for side in (*sides, lost))
-        own = Together(together.p[places], together.level[places], together.is_normal)
+    def of_half(half: tuple[list[pd.DataFrame], Together]) -> pd.DataFrame:
+        frames, own = half
         return paired_deltas(
-            first, second, lost_here, groups=groups, margins=margins, ties=tie_margins, together=own
+            *frames, groups=groups, margins=margins, ties=tie_margins, together=own
         )
 
-    halves = [slice(0, len(names) // 2), slice(len(names) // 2, len(names))]
-    table = pd.concat(map_threads(sides[0].size, of_metrics, halves), ignore_index=True)
+    # No metric's row depends on another metric.
+    table = pd.concat(map_threads(sides[0].size, of_half, halves), ignore_index=True)
     table.insert(1, "is_primary", table["metric"].isin(primary))
-    of_baseline, of_candidate = expected.result()
+    aligned = align(scores, names, list(run_ids))
+    of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
     table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides)
     )
     p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
     p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
     return _read_first(table), count_flips(moves, p_of, groups)
-
-
-def _n_expected(
-    scores: pd.DataFrame, run_ids: tuple[str, str], golden: Golden, results: Results
-) -> Values:
-    """Return how many values were expected: one row per run, one column per metric."""
-    aligned = align(scores, metric_columns(scores), list(run_ids))
-    return np.asarray(expected_in(aligned, scores, golden, results).sum(axis=0))
 
 
 def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:
