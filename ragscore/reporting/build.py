@@ -6,6 +6,7 @@ A part that the data don't support is left out, and its reason is a row of `left
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.failure_causes import failures
+from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.leaderboard import leaderboard
-from ragscore.analysis.refusals import refusals, right_by
+from ragscore.analysis.refusals import Refusals, refusals, right_by
 from ragscore.analysis.reported import reported_summary
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
@@ -58,6 +59,16 @@ class Measured:
                 reason = str(error)
         self.reasons.append((title, reason))
 
+    @cached_property
+    def refused(self) -> Refusals:
+        """Refusing as a decision, of every run."""
+        return refusals(self.scores, self.golden)
+
+    @cached_property
+    def causes(self) -> Failures:
+        """Why answers are wrong, of every run."""
+        return failures(self.scores, self.golden, self.results)
+
     @property
     def left_out(self) -> pd.DataFrame:
         """One row per part without data: `part`, `why`."""
@@ -94,12 +105,8 @@ def measure(
         if decided
         else "no run says whether it refused, or no query is labelled answerable or not"
     )
-    found.add(
-        "decisions", "Refusing as a decision", undecided, lambda: refusals(scores, golden).table
-    )
-    found.add(
-        "quality", "Quality beside coverage", undecided, lambda: refusals(scores, golden).quality
-    )
+    found.add("decisions", "Refusing as a decision", undecided, lambda: found.refused.table)
+    found.add("quality", "Quality beside coverage", undecided, lambda: found.refused.quality)
     judged = right_by(scores.reset_index() if "query_id" not in scores else scores, None, None)
     unjudged = undecided or (
         ""
@@ -112,7 +119,7 @@ def measure(
         "faults",
         "Failure causes of wrong answers",
         unjudged,
-        lambda: failures(scores, golden, results).table,
+        lambda: found.causes.table,
     )
     found.add(
         "transitions",
@@ -178,10 +185,9 @@ def _trends(
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
     """One row per comparison, cause in the baseline and in the candidate, with `n` queries."""
-    causes = failures(found.scores, found.golden, found.results)
     parts = []
     for cmp in compared:
-        table = causes.transitions(cmp.baseline, cmp.candidate)
+        table = found.causes.transitions(cmp.baseline, cmp.candidate)
         long = (
             table.reset_index()
             .melt(id_vars="baseline", var_name="candidate", value_name="n")

@@ -237,14 +237,13 @@ def shown_tails(deltas: pd.DataFrame) -> list[str]:
 def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
     """One row per metric whose answers flipped, as text: how many each way, limits, and which."""
     kinds = {"good to bad": "regression", "bad to good": "improvement"}
-    kind, metric = flips["kind"], flips["metric"].astype("str")
+    of_kind = flips.groupby(["kind", "metric"], observed=True)["query_id"]
+    listed = {found: ", ".join(queries) for found, queries in of_kind}
     lists = {
-        f"{word}: queries": [
-            ", ".join(flips.loc[(kind == found) & (metric == name), "query_id"])
-            for name in counts["metric"]
-        ]
+        f"{word}: queries": [listed.get((found, name), "") for name in counts["metric"]]
         for word, found in kinds.items()
     }
+    limits = flips.drop_duplicates("metric").set_index("metric")[["bad", "good"]]
     return pd.DataFrame(
         {
             "metric": counts["metric"],
@@ -252,15 +251,14 @@ def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
             "bad to good": counts["n_improvements"],
             "corrected p": [_shown_p(p) for p in counts["p_adjusted"]],
             "candidate is": counts["verdict"],
-            "good, bad": [_limits_text(flips, name) for name in counts["metric"]],
+            "good, bad": [_limits_text(name, *limits.loc[name]) for name in counts["metric"]],
             **lists,
         }
     )
 
 
-def _limits_text(flips: pd.DataFrame, metric: str) -> str:
+def _limits_text(metric: str, bad: float, good: float) -> str:
     """Return what counts as good and as bad: "≥ 4, < 3"."""
-    bad, good = flips.loc[(flips["metric"] == metric).to_numpy(), ["bad", "good"]].iloc[0]
     better, worse = ("≤", ">") if describe(metric).better == "lower" else ("≥", "<")
     if bad == good and describe(metric).kind == "binary":
         return f"{good:g}, {1 - good:g}"
