@@ -353,12 +353,13 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
     """
     is_paired = ~np.isnan(differences)
     of_first, of_second, of_differences = (
-        pd.DataFrame(columns).median().to_numpy(dtype="float64")
-        for columns in (
-            np.where(is_paired, first, np.nan),
-            np.where(is_paired, second, np.nan),
-            differences,
+        np.array(
+            [
+                np.median(column[known], overwrite_input=True) if known.any() else np.nan
+                for column, known in zip(columns.T, is_paired.T, strict=True)
+            ]
         )
+        for columns in (first, second, differences)
     )
     intervals = np.array([median_interval(column) for column in differences.T]).reshape(-1, 2)
     with np.errstate(invalid="ignore", divide="ignore"):
