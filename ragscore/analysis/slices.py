@@ -22,13 +22,8 @@ from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_cl
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, slice_names, slices
-from ragscore.stats import (
-    DIRECTIONS,
-    benjamini_hochberg,
-    mcnemar_p,
-    moments,
-    two_sample_test,
-)
+from ragscore.stats import DIRECTIONS, benjamini_hochberg, mcnemar_p, two_sample_test
+from ragscore.stats.moments import means
 
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
@@ -312,7 +307,7 @@ def _slice_rows(
     values = aligned.values.reshape(len(aligned.query_ids), -1)
     own_groups = shared_only(None if groups is None else groups[inside])
     low, high = intervals(values[inside], names, own_groups)
-    (mean, _, n), (mean_rest, _, n_rest) = moments(values[inside]), moments(values[~inside])
+    (mean, n), (mean_rest, n_rest) = means(values[inside]), means(values[~inside])
     is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
     is_tested = (n >= min_n) & (n_rest >= min_n) & is_testable
     p, by_limit = np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
@@ -361,7 +356,7 @@ def _deltas(
 def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
     """Return means of both runs (medians of times), each over its own queries, by metric."""
     sides = [aligned.values[inside, place] for place in (0, 1)]
-    (a, _, n_a), (b, _, n_b) = map(moments, sides)
+    (a, n_a), (b, n_b) = map(means, sides)
     is_timed = _are_timed(aligned)
     if is_timed.any():
         medians = [pd.DataFrame(side).median().to_numpy("float64") for side in sides]

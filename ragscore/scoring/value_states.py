@@ -4,7 +4,7 @@ In: a scores frame, the golden set and, if they are given, the results behind th
 state per cell, told from causes and not from NaN alone; `n_expected` of a summary counts them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -130,6 +130,8 @@ class ValueStates:
         codes = np.full(n, STATES.index("unexplained"), dtype=np.int8)
         reasons, is_open = np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
         for holds, state, reason in self._causes(name, self._is_nan(name)):
+            if not is_open.any():
+                break
             here = is_open & holds
             if here.any():
                 place, own = (0, [reason]) if isinstance(reason, str) else _distinct(reason()[here])
@@ -146,6 +148,8 @@ class ValueStates:
         is_nan = self._is_nan(name)
         expected, is_open = ~is_nan, is_nan.copy()
         for holds, state, _ in self._causes(name, is_nan) if is_nan.any() else ():
+            if not is_open.any():
+                break
             if state not in NOT_EXPECTED:
                 expected |= is_open & holds
             is_open &= ~holds
@@ -154,15 +158,16 @@ class ValueStates:
     def _is_nan(self, name: str) -> Flags:
         return np.isnan(self.rows[name].to_numpy("float64"))
 
-    def _causes(self, name: str, is_nan: Flags) -> list[Cause]:
-        """List the possible causes of a metric's values, in order of precedence."""
+    def _causes(self, name: str, is_nan: Flags) -> Iterator[Cause]:
+        """Give the possible causes of a metric's values, in order of precedence.
+
+        They are looked for as they are asked for: most rows are settled by the first few.
+        """
         label = label_of(name)
-        return [
-            *self._golden_causes(label, is_nan),
-            *self._run_causes(label, is_nan),
-            (~is_nan, "scored", ""),
-            *self._last_causes(label),
-        ]
+        yield from self._golden_causes(label, is_nan)
+        yield from self._run_causes(label, is_nan)
+        yield ~is_nan, "scored", ""
+        yield from self._last_causes(label)
 
     def _golden_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
         """List why a metric doesn't apply to a query. A value that a policy gave still counts."""

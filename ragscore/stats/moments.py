@@ -45,14 +45,35 @@ def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
 
     NaN where there are too few values.
     """
-    columns = as_columns(values)
-    is_there = ~np.isnan(columns)
-    n = is_there.sum(axis=0).astype(np.float64)
+    mean, squares, n = _spread(as_columns(values))
+    np.square(squares, out=squares)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(is_there, columns, 0).sum(axis=0) / n
-        spread = np.where(is_there, columns - mean, 0)
-        std = np.sqrt(np.where(n > 1, (spread**2).sum(axis=0) / (n - 1), np.nan))
+        std = np.sqrt(np.where(n > 1, squares.sum(axis=0) / (n - 1), np.nan))
     return mean, std, n
+
+
+def means(values: npt.ArrayLike) -> tuple[Values, Values]:
+    """Return the first and the last of `moments`: mean and number of values of every column."""
+    columns = as_columns(values)
+    is_nan = np.isnan(columns)
+    n = len(columns) - is_nan.sum(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(is_nan, 0.0, columns).sum(axis=0) / n, n
+
+
+def _spread(columns: Values) -> tuple[Values, Values, Values]:
+    """Return means, the distances of values from them (0 for NaN), and numbers of values.
+
+    The distances are the caller's to overwrite: fresh memory takes longer than the arithmetic.
+    """
+    is_nan = np.isnan(columns)
+    n = len(columns) - is_nan.sum(axis=0).astype(np.float64)
+    spread = np.where(is_nan, 0.0, columns)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = spread.sum(axis=0) / n
+        np.subtract(columns, mean, out=spread)
+    np.copyto(spread, 0.0, where=is_nan)
+    return mean, spread, n
 
 
 def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
@@ -78,12 +99,13 @@ def skewness(values: npt.ArrayLike) -> Values:
 
     0 for equal values, NaN without any.
     """
-    columns = as_columns(values)
-    mean, std, n = moments(columns)
-    spread = np.where(np.isnan(columns), 0, columns - mean)
+    mean, spread, n = _spread(as_columns(values))
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = spread * spread  # a third power as such takes ten times as long
-        found = (squares * spread).sum(axis=0) / n / (squares.sum(axis=0) / n) ** 1.5
+        total = squares.sum(axis=0)
+        np.multiply(squares, spread, out=spread)
+        std = np.sqrt(np.where(n > 1, total / (n - 1), np.nan))
+        found = spread.sum(axis=0) / n / (total / n) ** 1.5
     return np.where(n == 0, np.nan, np.where(is_constant(mean, std, n), 0.0, found))
 
 

@@ -103,7 +103,8 @@ def joint_test(
     columns = as_columns(differences)
     first = np.asarray(is_primary, dtype=bool)
     sums = group_sums(columns, groups)
-    sums = np.where(np.abs(sums) <= ROUNDING * np.abs(sums).max(axis=0, initial=0.0), 0.0, sums)
+    sizes = np.abs(sums)
+    sums = np.where(sizes <= ROUNDING * sizes.max(axis=0, initial=0.0), 0.0, sums)
     sums = sums[(sums != 0).any(axis=1)]
     root = np.sqrt((sums**2).sum(axis=0))
     units = sums / np.where(root > 0, root, 1.0)

@@ -229,7 +229,7 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
         difference seen is then taken.
     """
     columns = as_columns(differences)
-    _, _, n = moments(columns)
+    n = (~np.isnan(columns)).sum(axis=0)
     sizes = np.where(np.isnan(columns), 0.0, np.abs(columns))
     largest = sizes.max(axis=0, initial=0.0)
     possible = np.maximum(largest, width) if np.isfinite(width) else largest

@@ -4,6 +4,7 @@ They hold for any distribution, and don't exist where there are too few values.
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +25,25 @@ def quantile_interval(
     A bound that no order statistic gives is NaN: n is too small for it (`least_n` says how many are
     needed). NaN values are left out.
     """
-    from scipy.special import bdtr
-
     _check_share(q, "q")
     _check_share(confidence, "confidence")
     found = np.asarray(values, dtype=np.float64).ravel()
-    ordered = np.sort(found[~np.isnan(found)])
-    n, tail = len(ordered), (1 - confidence) / 2
+    known = found[~np.isnan(found)]
+    below, above = _positions(len(known), q, confidence)
+    held = [place for place in (below, above) if 0 <= place < len(known)]
+    if held:  # two values at their places; sorting all takes several times as long
+        known.partition(held)
+    return float(known[below]) if below >= 0 else math.nan, (
+        float(known[above]) if above < len(known) else math.nan
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _positions(n: int, q: float, confidence: float) -> tuple[int, int]:
+    """Return where the interval's bounds stand among n sorted values; -1 and n where none does."""
+    from scipy.special import bdtr
+
+    tail = (1 - confidence) / 2
     # Positions so far from the quantile's have a probability of 0 in double precision.
     far = 20 * math.sqrt(n * q * (1 - q)) + 100
     first, last = max(math.floor(n * q - far), 0), min(math.ceil(n * q + far), n)
@@ -38,9 +51,7 @@ def quantile_interval(
     below = bdtr(np.arange(first, last), n, q) if n else np.zeros(0)
     lower = first + int((below <= tail).sum())
     upper = first + int((1 - below > tail).sum())
-    return float(ordered[lower - 1]) if lower else math.nan, (
-        float(ordered[upper]) if upper < n else math.nan
-    )
+    return lower - 1, upper
 
 
 def median_interval(values: npt.ArrayLike, confidence: float = 0.95) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from ragscore.stats import (
     t_interval,
     wilson_interval,
 )
+from ragscore.stats.moments import means
 
 
 @pytest.mark.parametrize(
@@ -351,6 +352,16 @@ def test_quantile_intervals_agree_with_scipy_and_are_nan_where_there_is_none(q, 
     values = np.random.default_rng(n).lognormal(size=n)
     expected = stats.quantile_test(values, p=q).confidence_interval(0.95)
     np.testing.assert_array_equal(quantile_interval(values, q), (expected.low, expected.high))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_means_alone_are_those_of_moments_to_the_bit(order):
+    rng = np.random.default_rng(0)
+    values = np.asarray(rng.normal(0.1, 1, (1_003, 7)), order=order)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    values[:, 3] = np.nan
+    mean, _, n = moments(values)
+    assert [found.tobytes() for found in means(values)] == [mean.tobytes(), n.tobytes()]
 
 
 def test_too_few_values_have_no_median_interval():

@@ -28,13 +28,13 @@ from ragscore.stats import (
     mde_of_differences,
     median_interval,
     median_verdict,
-    moments,
     paired_p,
     quantile_difference_interval,
     skewness,
     verdict,
 )
 from ragscore.stats.intervals import interval_for_margin
+from ragscore.stats.moments import means
 
 Groups = npt.NDArray[np.int64]
 FEW_MOVES = 25  # moved queries: below, the exact p stands beside mid-p, and both must agree
@@ -138,9 +138,7 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
     values = first.to_numpy("float64"), second.to_numpy("float64")
     differences = values[1] - values[0]
     is_paired = ~np.isnan(differences)
-    mean_of_first, mean_of_second = (
-        moments(np.where(is_paired, side, np.nan))[0] for side in values
-    )
+    mean_of_first, mean_of_second = (means(np.where(is_paired, side, np.nan))[0] for side in values)
     n = is_paired.sum(axis=0)
     up, down = (differences > widths).sum(axis=0), (differences < -widths).sum(axis=0)
     is_lower = np.array([describe(name).better == "lower" for name in first.columns], dtype=bool)
@@ -149,7 +147,7 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
             "metric": list(first.columns),
             "baseline": mean_of_first,
             "candidate": mean_of_second,
-            "delta": moments(differences)[0],
+            "delta": means(differences)[0],
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
             "n_same": n - up - down,
@@ -353,17 +351,18 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
     """
     is_paired = ~np.isnan(differences)
     of_first, of_second, of_differences = (
-        pd.DataFrame(columns).median().to_numpy(dtype="float64")
-        for columns in (
-            np.where(is_paired, first, np.nan),
-            np.where(is_paired, second, np.nan),
-            differences,
+        np.array(
+            [
+                np.median(column[known], overwrite_input=True) if known.any() else np.nan
+                for column, known in zip(columns.T, is_paired.T, strict=True)
+            ]
         )
+        for columns in (first, second, differences)
     )
     intervals = np.array([median_interval(column) for column in differences.T]).reshape(-1, 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where((first > 0) & (second > 0), np.log(second / first), np.nan)
-        ratio = np.exp(moments(logs)[0])
+        ratio = np.exp(means(logs)[0])
     return {
         "p50_baseline": of_first,
         "p50_candidate": of_second,
@@ -382,7 +381,7 @@ def _lost(
     That is the mean difference if the candidate had the worst value where values are lost.
     `delta_worst` is NaN where values are lost and the metric has no worst value (times, costs).
     """
-    mean_lost, _, n_lost = moments(lost)
+    mean_lost, n_lost = means(lost)
     total = np.where(n_lost > 0, mean_lost, 0.0) * n_lost
     worst = np.array(
         [bounds_of(metric)[1 if metric.better == "lower" else 0] for metric in metrics]

@@ -235,14 +235,8 @@ def _sides(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return `ScoreDiff.metrics`, and both runs' values of the queries that both have."""
     names = metric_columns(scores)
-    of_a, of_b = (
-        scores.loc[(scores["run_id"] == run_id).to_numpy(), names].astype("float64").sort_index()
-        for run_id in (a, b)
-    )  # by id: neither means nor ties depend on the order of rows
-    first, second = of_a, of_b
-    if not of_a.index.equals(of_b.index):
-        both = of_b.index[is_among(of_b.index, of_a.index)]
-        first, second = of_a.loc[both], of_b.loc[both]
+    of_a, of_b = (_of_run(scores, run_id, names) for run_id in (a, b))
+    first, second = _shared(of_a, of_b)
     means = paired_means(first, second, np.full(len(names), eps)).set_index("metric")
     is_empty = means["n"] == 0
     metrics = pd.DataFrame(
@@ -259,6 +253,20 @@ def _sides(
     )
     metrics = metrics.rename_axis("metric").reset_index().astype(METRIC_DTYPES)
     return metrics, first, second
+
+
+def _of_run(scores: pd.DataFrame, run_id: str, names: list[str]) -> pd.DataFrame:
+    """Return a run's values by id: neither means nor ties depend on the order of rows."""
+    rows = scores.loc[(scores["run_id"] == run_id).to_numpy(), names]
+    return rows.astype("float64").sort_index()
+
+
+def _shared(of_a: pd.DataFrame, of_b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return both runs' values of the queries that both have."""
+    if of_a.index.equals(of_b.index):
+        return of_a, of_b
+    both = of_b.index[is_among(of_b.index, of_a.index)]
+    return of_a.loc[both], of_b.loc[both]
 
 
 def diff_reported(
@@ -355,7 +363,7 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     improvement, as the metric counts better).
     """
     chosen = [name for name in metric_columns(scores) if describe(name).kind != "binary"]
-    _, first, second = _sides(scores[["run_id", *chosen]], a, b)
+    first, second = _shared(*(_of_run(scores, run_id, chosen) for run_id in (a, b)))
     is_listed = _are_largest((second - first).to_numpy())
     changes = _changes(first, second.where(is_listed))
     changes = changes[(changes["delta"].abs() > SAME).to_numpy()]

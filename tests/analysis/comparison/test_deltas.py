@@ -310,3 +310,17 @@ def test_a_pair_has_one_p_wherever_it_is_compared_and_needs_more_to_be_found_amo
     assert health["design_effect"].iloc[0] > 1.5
     for table in (compared, board):
         assert table.loc["hit@5", "mde"] > health["mde"].iloc[0], "one test of many"
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 400])
+def test_medians_are_those_of_pandas_to_the_bit(n):
+    rng, timed = np.random.default_rng(n), ["latency_ms", "cost_usd", "latency_ms_all"]
+    first, second = (pd.DataFrame(rng.lognormal(5, 1, (n, 3)), columns=timed) for _ in range(2))
+    first = first.mask(rng.random(first.shape) < 0.2)
+    second = second.assign(cost_usd=np.nan)
+    found = paired_deltas(first, second, first * np.nan)
+    is_paired = first.notna() & second.notna()
+    for name, side in {
+        "p50_baseline": first, "p50_candidate": second, "p50_delta": second - first
+    }.items():  # fmt: skip
+        np.testing.assert_array_equal(found[name], side.where(is_paired).median())
