@@ -499,12 +499,13 @@ def _deltas(
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves)
     together = jointly_tested(*sides, primary, groups=groups, also=points)
+    cut = len(names) // 2
     halves = [
         (
             [side.iloc[:, places] for side in (*sides, lost)],
             Together(together.p[places], together.level[places], together.is_normal),
         )
-        for places in (slice(0, len(names) // 2), slice(len(names) // 2, len(names)))
+        for places in ((slice(0, cut), slice(cut, None)) if cut else (slice(None),))
     ]
 
     def of_half(half: tuple[list[pd.DataFrame], Together]) -> pd.DataFrame:
