@@ -40,9 +40,9 @@ from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, rea
 from ragscore.store.tables import read_runs, rows_where
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
-# Small runs are scored together, an eighth of a part at a time: scoring a run has fixed costs, and
+# Small runs are scored together, a quarter of a part at a time: scoring a run has fixed costs, and
 # yet there should be a batch for each thread or worker.
-BATCHES_OF_PART = 8
+BATCHES_OF_PART = 4
 SMALLEST_BATCH = 4  # A run is small if at least so many fit into a batch.
 # The scores of a batch hold every golden query for each run: so many rows of the default metrics
 # take about 60 MB.

@@ -164,8 +164,8 @@ def unsplit(varied, tmp_path, monkeypatch):
     return store, varied[1]
 
 
-# A run has at most 32 hits: by 32 times as many all three go together, by fewer two or one.
-@pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (1_024, 1), (500, 3)])
+# A run has at most 32 hits: by 16 times as many all three go together, by fewer two or one.
+@pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (512, 1), (250, 3)])
 @CHOICES
 def test_small_runs_scored_together_get_the_scores_of_the_whole(
     unsplit, part_hits, n_batches, choices, monkeypatch
@@ -201,7 +201,7 @@ def sized(n_hits, n_parts=1, n_responses=10):
     ]
 
 
-def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_part():
+def test_batches_hold_small_runs_that_follow_each_other_up_to_a_quarter_of_a_part():
     runs = [
         sized(20),
         sized(20),
@@ -213,7 +213,7 @@ def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_par
         sized(25),
         sized(26),
     ]
-    groups = batches_of(runs, 10, 800)
+    groups = batches_of(runs, 10, 400)
     hits = [[[part.run_hits for part in batch] for batch in group] for group in groups]
     assert hits == [[[20, 20, 9]], [[100]], [[25, 0]], [[640], [640]], [[25]], [[26]]]
     assert [[part for batch in group for part in batch] for group in groups] == [
