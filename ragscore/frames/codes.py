@@ -311,10 +311,10 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
     order = np.argsort(right, kind="stable")
     ordered = right[order]
     first = np.searchsorted(ordered, left, "left")
-    if (np.diff(ordered) > 0).all():  # one search is enough
-        last = first + (np.append(ordered, -1)[first] == left)
-    else:
-        last = np.searchsorted(ordered, left, "right")
+    if (np.diff(ordered) > 0).all():  # no more than one pair each
+        is_equal = (left >= 0) & (np.append(ordered, -1)[first] == left)
+        return np.flatnonzero(is_equal), order[first[is_equal]]
+    last = np.searchsorted(ordered, left, "right")
     n_pairs = np.where(left < 0, 0, np.minimum(last - first, 1) if only_first else last - first)
     offsets = np.arange(n_pairs.sum()) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
     return np.repeat(np.arange(len(left)), n_pairs), order[np.repeat(first, n_pairs) + offsets]

@@ -6,6 +6,7 @@ positions.
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import blocks, equal_pairs, lookup, map_pieces, select_rows, small_lookup
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Flags
 
 DENSE = 4  # cells of a table per row: up to here a table takes less time than sorting
 # Cells of the sieve in `_equal_few` per code that it knows: few enough to stay in the processor's
@@ -84,28 +85,32 @@ def with_metadata(
     if not len(keys):
         return pd.DataFrame({"hit": row[:0], "target": row[:0]})
     key = small_lookup(meta["key"], keys)
-    asked = np.flatnonzero((row >= 0) & (key >= 0))
-    value, wanted_value = _value_codes(meta["value"], asked, conditions["value"])
+    values, is_asked = meta["value"], (row >= 0) & (key >= 0)
+    if 2 * is_asked.sum() < len(meta):  # taking texts costs as much as encoding them
+        asked = np.flatnonzero(is_asked)
+        values, row, key, is_asked = values.take(asked), row[asked], key[asked], is_asked[asked]
+    value, wanted_value = _value_codes(values, is_asked, conditions["value"])
     n_values = int(wanted_value.max(initial=0)) + 1
     wanted_query = lookup(conditions["query_id"], queries)
     wanted_place = wanted_query * len(keys) + lookup(conditions["key"], keys)
     query = small_lookup(hits["query_id"], queries)
 
     def code(rows: slice) -> Codes:
-        place = query[row[asked[rows]]].astype(np.int64) * len(keys) + key[asked[rows]]
+        place = query[row[rows]].astype(np.int64) * len(keys) + key[rows]
         return np.where((place < 0) | (value[rows] < 0), -1, place * n_values + value[rows])
 
-    holding, condition = _equal_few(code, len(asked), wanted_place * n_values + wanted_value)
+    holding, condition = _equal_few(code, len(row), wanted_place * n_values + wanted_value)
     targets, of_condition = np.unique(conditions["target"].to_numpy(np.int64), return_inverse=True)
     of_condition = of_condition.astype(np.int64)
     is_strict = lookup(conditions["query_id"], needing_all_of) >= 0
     n_needed = np.maximum(np.bincount(of_condition[is_strict], minlength=len(targets)), 1)
     # One cell per hit and target, counted once for each condition that holds.
     n_targets = max(len(targets), 1)
-    cells, n_held = np.unique(
-        row[asked[holding]] * n_targets + of_condition[condition], return_counts=True
-    )
-    hit, target = np.divmod(cells, n_targets)
+    # Nearly in order, they take a stable sort a twentieth of the time of another.
+    cells = np.sort(row[holding] * n_targets + of_condition[condition], kind="stable")
+    begins = np.flatnonzero(np.diff(cells, prepend=-1))
+    n_held = np.diff(begins, append=len(cells))
+    hit, target = np.divmod(cells[begins], n_targets)
     enough = n_held >= n_needed[target]
     return pd.DataFrame({"hit": hit[enough], "target": targets[target[enough]]})
 
@@ -129,29 +134,32 @@ def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Co
     return some[place], found
 
 
-def _value_codes(values: pd.Series, rows: Codes, wanted: pd.Series) -> tuple[Codes, Codes]:
+def _value_codes(values: pd.Series, is_asked: Flags, wanted: pd.Series) -> tuple[Codes, Codes]:
     """Return codes of JSON values, equal where a value matches a wanted one.
 
-    The codes of `values` in these rows (-1: matches none), and those of `wanted`.
+    The codes of `values` (-1: not asked for, or matches none), and those of `wanted`.
     """
-    # Each distinct value is read once, however many hits have it. Taking texts costs as much as
-    # encoding them, so few are taken first and many afterwards.
-    is_many = 2 * len(rows) > len(values)
-    codes, names = pd.factorize(values if is_many else values.take(rows))
-    codes = codes[rows] if is_many else codes
     wanted_codes, wanted_names = pd.factorize(wanted)
     forms: dict[str, int] = {}
     of_wanted = np.array(
         [forms.setdefault(_form(json.loads(name)), len(forms)) for name in wanted_names.tolist()],
         dtype=np.int64,
     )
-    is_used = np.zeros(len(names) + 1, dtype=bool)
-    is_used[codes] = True
-    texts = names.tolist()
-    of_names = np.full(len(names) + 1, -1)
-    for place in np.flatnonzero(is_used[:-1]).tolist():
-        of_names[place] = forms.get(_form(json.loads(texts[place])), -1)
-    return of_names[codes], of_wanted[wanted_codes]
+
+    @cache  # each distinct value is read once, however many hits have it
+    def code(name: str) -> int:
+        return forms.get(_form(json.loads(name)), -1)
+
+    def of_piece(first: int, last: int) -> Codes:
+        codes, names = pd.factorize(values.iloc[first:last])
+        codes[~is_asked[first:last]] = -1
+        is_used = np.zeros(len(names) + 1, dtype=bool)
+        is_used[codes] = True
+        of_names = np.full(len(names) + 1, -1)
+        of_names[:-1][is_used[:-1]] = [code(name) for name in names[is_used[:-1]].tolist()]
+        return of_names[codes]
+
+    return np.concatenate(map_pieces(len(values), of_piece)), of_wanted[wanted_codes]
 
 
 def _form(value: Any) -> str:

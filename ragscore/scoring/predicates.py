@@ -11,7 +11,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import contains_each, equal_pairs, is_among, lookup, unique_rows
+from ragscore.frames.codes import (
+    contains_each,
+    equal_pairs,
+    is_among,
+    is_present,
+    lookup,
+    unique_rows,
+)
 from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.frames.kinds import CHOICES
 from ragscore.frames.typing import Codes, Flags
@@ -196,19 +203,14 @@ def _with_equal_key(hits: pd.DataFrame, targets: pd.DataFrame) -> tuple[Codes, C
     """Return the pairs of hits and targets of one query with equal source keys, cases ignored."""
     if "source_key" not in hits or "source_key" not in targets:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    with_key = np.flatnonzero(targets["source_key"].notna().to_numpy())
-    wanted = targets[["query_id", "source_key"]].take(with_key)
-    has_query = lookup(hits["query_id"], pd.Index(wanted["query_id"].unique())) >= 0
-    asked = np.flatnonzero(has_query & hits["source_key"].notna().to_numpy())
-    lowered, expected = (
-        keys.str.lower() for keys in (hits["source_key"].take(asked), wanted["source_key"])
+    with_key = targets.loc[is_present(targets["source_key"]), "query_id"]
+    asked = np.flatnonzero(is_among(hits["query_id"], with_key))
+    found, wanted = (
+        rows[["query_id"]].assign(source_key=rows["source_key"].str.lower())
+        for rows in (hits[["query_id", "source_key"]].take(asked), targets)
     )
-    some = np.flatnonzero(lookup(lowered, pd.Index(expected.unique())) >= 0)
-    found = hits[["query_id"]].take(asked[some]).assign(source_key=lowered.take(some))
-    hit, target = pairs_with_equal(
-        found, wanted.assign(source_key=expected), "source_key", "source_key"
-    )
-    return asked[some[hit]], with_key[target]
+    hit, target = pairs_with_equal(found, wanted, "source_key", "source_key")
+    return asked[hit], target
 
 
 def _from_completing_hit(

@@ -3,17 +3,20 @@
 The 2 × 2, quality beside coverage, and what a threshold on the top score would change.
 """
 
+import itertools
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import answer, hit, record
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import ragscore as rs
 from ragscore.analysis.refusals import refusals
-from ragscore.analysis.risk_coverage import risk_coverage
+from ragscore.analysis.risk_coverage import _top_hits, risk_coverage
 
 # Answerable a1 to a8 (a6 without a text to check), r1 to r3 that should be refused, u unlabelled.
 ANSWERABLE = [
@@ -340,3 +343,59 @@ def test_a_run_without_scores_has_no_curve_and_says_so(load):
         and list(none.curve.columns) == list(curve.columns)
         and len(none.at_risk(0.1)) == 0
     )
+
+
+SCORES = st.sampled_from([None, -0.0, 0.0, 0.5, 1.5, 2.0, np.inf])
+SCORED_HITS = st.lists(
+    st.fixed_dictionaries({
+        "run_id": st.sampled_from("AB"), "query_id": st.sampled_from(["q1", "q2", "q3"]),
+        "rank": st.integers(1, 6), "score": SCORES,
+        "score_kind": st.sampled_from([None, "l2", "bm25", "(none)"]),
+    }),
+    max_size=25,
+    unique_by=lambda one: (one["run_id"], one["query_id"], one["rank"]),
+)  # fmt: skip
+
+
+def top_hits(rows, hits, answered):
+    """Score, kind and sign of the top hit of each row, by going through the lists one by one."""
+    lists = {key: [] for key in answered}
+    for one in sorted(hits, key=lambda one: one["rank"]):
+        if (key := (one["run_id"], one["query_id"])) in lists:
+            kind = "(none)" if one["score_kind"] is None else one["score_kind"]
+            lists[key].append((np.nan if one["score"] is None else one["score"], kind))
+    n_rises = {}
+    for (run, _), found in lists.items():
+        for (above, kind), (below, other) in itertools.pairwise(found):
+            if kind == other:
+                n = (below > above) - (below < above)
+                n_rises[run, kind] = n_rises.get((run, kind), 0) + n
+    tops = []
+    for run, query in rows:
+        if found := lists.get((run, query)):
+            score, kind = found[0]
+            sign = -1.0 if n_rises.get((run, kind), 0) > 0 else 1.0
+            tops.append((score * sign, kind, sign))
+        else:
+            tops.append((-np.inf, "", 1.0))
+    return tops
+
+
+@given(SCORED_HITS, st.permutations([(run, f"q{n}") for run in "AB" for n in range(1, 5)]))
+def test_the_top_hit_of_each_list_is_found_in_columns_as_one_by_one(hits, rows):
+    answered = [(run, query) for run, query in sorted(rows[:6]) if query != "q4"]
+    ordered = sorted(hits, key=lambda one: (one["run_id"], one["query_id"], one["rank"]))
+    responses = [{"run_id": run, "query_id": query} for run, query in answered]
+    asked = pd.DataFrame(rows, columns=["run_id", "query_id"]).astype({"run_id": "category"})
+    for given_hits in (hits, ordered):
+        names = ["run_id", "query_id", "rank", "score", "score_kind"]
+        results = rs.Results(
+            pd.DataFrame({"run_id": ["A", "B"]}),
+            pd.DataFrame(responses, columns=["run_id", "query_id"]),
+            pd.DataFrame(given_hits, columns=names),
+        )
+        found = _top_hits(asked, results)
+        # by their text, which tells -0 from 0 and is the same for NaN
+        assert list(map(repr, found.itertuples(index=False, name=None))) == list(
+            map(repr, top_hits(rows, given_hits, answered))
+        )

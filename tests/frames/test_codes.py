@@ -20,6 +20,7 @@ from ragscore.frames.codes import (
     fingerprints,
     has_pair,
     is_among,
+    is_complete,
     is_present,
     lookup,
     may_be_pairs,
@@ -66,6 +67,35 @@ def test_is_among_is_isin_without_na(column, values, dtype):
 def test_lookup_gives_the_place_of_each_text(column, values, dtype):
     found = lookup(pd.Series(column, dtype="str").astype(dtype), pd.Index(values, dtype="str"))
     assert found.tolist() == [values.index(text) if text in values else -1 for text in column]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "ä", "", None]), st.integers(1, 5))),
+    st.lists(st.sampled_from(["a", "b", "ä", ""]), unique=True),
+    st.integers(0, 20),
+)
+@pytest.mark.usefixtures("small_blocks")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_runs_of_equal_texts_are_looked_up_as_their_rows(runs, values, cut):
+    column = [text for text, n in runs for _ in range(n)]
+    parts = [pa.array(part, type=pa.large_string()) for part in (column[:cut], column[cut:])]
+    held = pd.Series(pd.array(pa.chunked_array(parts), dtype="str"))
+    wanted = pd.Index(values, dtype="str")
+    assert lookup(held, wanted).tolist() == [
+        values.index(text) if text in values else -1 for text in column
+    ]
+    assert is_among(held, wanted).tolist() == [text in values for text in column]
+    number, texts = pd.factorize(held)
+    assert codes.coded(held).cat.codes.tolist() == number.tolist()
+    assert codes.coded(held).cat.categories.tolist() == texts.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "category", "float64", "Int64", "boolean"])
+def test_a_column_is_complete_where_it_has_no_na(dtype):
+    for held in ([], [1, 0], [1, None], [None]):
+        column = pd.Series(held, dtype="Int64").astype(dtype)
+        assert is_complete(column) == column.notna().all()
+        assert is_present(column).tolist() == column.notna().tolist()
 
 
 @given(

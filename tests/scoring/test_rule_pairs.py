@@ -5,12 +5,14 @@ same.
 """
 
 import json
+from unittest import mock
 
 import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.frames import codes
 from ragscore.scoring.predicates import by_predicate
 from ragscore.scoring.rules import apply_rule
 
@@ -250,9 +252,10 @@ def met(hit, question, metadata, substrings):
     st.tuples(QUESTION, QUESTION, QUESTION),
     st.sampled_from(["any", "all"]),
     st.sampled_from(["any", "all"]),
+    st.sampled_from([2, codes.PIECE]),
 )
-@settings(max_examples=40)
-def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata, substrings):
+@settings(max_examples=60)
+def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata, substrings, piece):
     asked = dict(zip(QUERIES, questions, strict=True))
     keyed = [
         {"query_id": name, "level": "source_key", "target_id": key, "source_key": key}
@@ -298,11 +301,9 @@ def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata,
         hit_meta=frame(meta, run_id="category", query_id="str", rank="int32", key="str",
         value="str"),
     )  # fmt: skip
-    found = apply_rule(
-        by_predicate(results, golden, metadata=metadata, substrings=substrings),
-        hits_frame(hits),
-        targets,
-    )
+    rule = by_predicate(results, golden, metadata=metadata, substrings=substrings)
+    with mock.patch.object(codes, "PIECE", piece):  # a few rows in pieces, too
+        found = apply_rule(rule, hits_frame(hits), targets)
     expected = {}
     for h, hit in enumerate(hits):
         for t, row in enumerate([*keyed, *content]):
