@@ -213,7 +213,7 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
 
     for module in ("scoring", "level_search"):
         monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
-    scores = store.score(golden, client=client, part_hits=32 * 5_000)
+    scores = store.score(golden, client=client, part_hits=16 * 5_000)
     monkeypatch.undo()
     # four runs in one batch and one in another; statistics tell the level
     assert len(sent) == 2
