@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +24,27 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import name_list, names_of
+from ragscore.frames.errors import name_list, names_of, nearest
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import declare, describe, is_label, parse_label
+from ragscore.scoring.metrics import (
+    NOTHING_DECLARED,
+    Declarations,
+    Metric,
+    is_label,
+    parse_label,
+    table_kind,
+)
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
-from ragscore.scoring.summary import Slicing, add_columns, summarize
+from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
 from ragscore.scoring.value_states import explain, label_of, metric_columns
 
 if TYPE_CHECKING:
@@ -64,6 +71,7 @@ if TYPE_CHECKING:
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
+Range = tuple[float | None, float | None]
 
 
 def evaluate(
@@ -146,7 +154,8 @@ def evaluate_stored(
     Parameters
     ----------
     golden, metrics, rule, profile, primary, policies, fields
-        As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them.
+        As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them, and
+        columns of your own that were saved with runs come back.
     runs
         Run ids or systems; by default all.
     client, part_hits
@@ -155,7 +164,7 @@ def evaluate_stored(
     Raises
     ------
     DataError
-        As `store.score`.
+        As `store.score`; two runs declare a column of your own differently.
 
     Examples
     --------
@@ -180,10 +189,12 @@ def evaluate_stored(
     )  # fmt: skip
     settings = settings_of_runs()
     run_ids = settings["run_id"].astype("str").tolist()
+    own, declared = store.saved_columns(run_ids)
+    scores = scores if own is None else with_saved(scores, own)
     deciding = primary_of(scores, primary or _saved_primary(settings, scores))
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
-        find_profile(profile), rule, lambda: store.load(run_ids), reported,
+        find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
 
 
@@ -214,6 +225,9 @@ class Evaluation(Tables):
     reported
         The runs without rows, of which only aggregates are known; None if there is none. They are
         not in `results`, `scores` and `settings`.
+    declared
+        Direction and range of columns of your own (`with_columns`). They belong to this evaluation,
+        and to what is made of it.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -227,6 +241,7 @@ class Evaluation(Tables):
     rule: Rule | None = None
     source: Results | Callable[[], Results] | None = None
     reported: Results | None = None
+    declared: Declarations = NOTHING_DECLARED
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
@@ -300,7 +315,7 @@ class Evaluation(Tables):
             golden=golden,
             scores=scores,
             settings=settings,
-            source=None if self.source is None else lambda: self.results.select(names, kept),
+            source=None if self.source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,
         )
@@ -311,7 +326,7 @@ class Evaluation(Tables):
         columns: list[str] | str | None = None,
         *,
         better: Mapping[str, str] | str | None = None,
-        range: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+        range: Mapping[str, Range] | Range | None = None,
         partial: bool = False,
     ) -> Evaluation:
         """Add metrics of your own; they go everywhere ours go.
@@ -327,15 +342,22 @@ class Evaluation(Tables):
             "higher" or "lower", for all columns or by column. Without it, comparisons say "higher"
             and "lower" instead of "better" and "worse".
         range
-            (lowest, highest) value, for all columns or by column.
+            (lowest, highest) value, None for no bound; for all columns or by column. Direction and
+            range belong to this evaluation and to what is made of it.
         partial
-            Let queries be absent from the frame; they become NaN.
+            Queries may be absent from the frame. They are NaN either way; without `partial`, a
+            warning counts those that were answered.
 
         Raises
         ------
         DataError
-            Queries that the scores don't have, one of them twice, or one missing; a name that is
-            taken; a value outside `range`.
+            Queries that the scores don't have, or one of them twice; a name that is taken; a
+            direction or range of a column that isn't added; a value outside `range`.
+
+        Warns
+        -----
+        UserWarning
+            Answered queries are absent from the frame.
 
         Examples
         --------
@@ -355,11 +377,14 @@ class Evaluation(Tables):
                 if name not in ("run_id", "query_id") and name not in self.scores
             ]
         scores = add_columns(self.scores, table, chosen, partial=partial)
+        declared = self.declared
+        for kind, given in (("better", better), ("range", range)):
+            _refuse_unknown(given, chosen, kind)
         for name in chosen:
-            bounds = range.get(name) if isinstance(range, Mapping) else range
-            _refuse_outside(scores[name], bounds)
-            declare(name, better.get(name) if isinstance(better, Mapping) else better, bounds)
-        return replace(self, scores=scores)
+            own = (one.get(name) if isinstance(one, Mapping) else one for one in (better, range))
+            declared = declared.with_own(name, *own)
+            _refuse_outside(scores[name], declared.describe(name))
+        return replace(self, scores=scores, declared=declared)
 
     # Look
 
@@ -415,7 +440,7 @@ class Evaluation(Tables):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, min_grade=self._min_grade,
+            cluster=cluster, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
     def slices(
@@ -449,9 +474,9 @@ class Evaluation(Tables):
         One row per run, slice and metric: the columns of `by`; `n` queries with a value, `mean`
         with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
         `delta_rest` = mean − mean_rest; `p` of the test of slice against rest, NaN where nothing
-        was tested, as for times and costs; `test`, "permutation", or "Welch" from 1,000 queries (or
-        clusters) a side, which finds the same; `q`, corrected by Benjamini and Hochberg for all
-        tests of the frame; `is_small`, fewer than `min_n` queries.
+        was tested, as for times and costs; `test`, "permutation" (of Welch's statistic, or of 0/1
+        values), or "Welch" from 100 queries (or clusters) a side; `q`, corrected by Benjamini and
+        Hochberg for all tests of the frame; `is_small`, fewer than `min_n` queries.
 
         Raises
         ------
@@ -468,7 +493,7 @@ class Evaluation(Tables):
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return slice_means(
             scores, self.golden, by, chosen, results=self._known_results, cluster=cluster,
-            min_n=min_n, seed=seed,
+            min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
@@ -691,7 +716,7 @@ class Evaluation(Tables):
             policies=None if self.profile else replace(self.policies, match=self._level),
             margins=margins, tie_margins=tie_margins, primary=self.primary, vary=vary,
             allow_different=allow_different, cluster=cluster,
-            strict_chunker_version=strict_chunker_version,
+            strict_chunker_version=strict_chunker_version, declared=self.declared,
         )  # fmt: skip
 
     def score_diff(
@@ -725,7 +750,7 @@ class Evaluation(Tables):
         is_judged = any(name in (*CRITERIA, FAILED) for name in self.scores)
         return diff_scores(
             self.scores, baseline, candidate, allow_different=allow_different,
-            results=self._known_results if is_judged else None,
+            results=self._known_results if is_judged else None, declared=self.declared,
         )  # fmt: skip
 
     def leaderboard(
@@ -771,7 +796,7 @@ class Evaluation(Tables):
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
-            seed=seed,
+            seed=seed, declared=self.declared,
         )  # fmt: skip
 
     def trend(
@@ -823,6 +848,7 @@ class Evaluation(Tables):
         return trend(
             scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
             reported=self.reported, order=order, baseline=baseline, repeats=repeats,
+            declared=self.declared,
         )  # fmt: skip
 
     def report(
@@ -886,7 +912,7 @@ class Evaluation(Tables):
             ),
             path, slices=slices, baseline=baseline, title=title, gate=gate, rule=rule,
             history=history, reported=self.reported, primary=self.primary,
-            explore=lambda run: self.explore(runs=[run]),
+            explore=lambda run: self.explore(runs=[run]), declared=self.declared,
         )  # fmt: skip
 
     def config_effects(
@@ -925,7 +951,7 @@ class Evaluation(Tables):
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
             scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
-            seed=seed,
+            seed=seed, declared=self.declared,
         )  # fmt: skip
 
     def relabelled(
@@ -1014,7 +1040,10 @@ class Evaluation(Tables):
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
         scores = self._scores_with(*DECIDED_BY, right, *chosen)
-        return refusals(scores, self.golden, chosen or None, right=right, threshold=threshold)
+        return refusals(
+            scores, self.golden, chosen or None, right=right, threshold=threshold,
+            declared=self.declared,
+        )  # fmt: skip
 
     def risk_coverage(
         self,
@@ -1060,7 +1089,7 @@ class Evaluation(Tables):
         right = None if right is None else self._named(right)
         return risk_coverage(
             self._scores_with(*DECIDED_BY, right), self.golden, self.results, right=right,
-            threshold=threshold, refusals=refusals,
+            threshold=threshold, refusals=refusals, declared=self.declared,
         )  # fmt: skip
 
     def failures(
@@ -1100,7 +1129,7 @@ class Evaluation(Tables):
         right = None if right is None else self._named(right)
         return failures(
             self._scores_with(*DECIDED_BY, f"hit@{DEFAULT_K}", hit, right), self.golden,
-            self.results, hit=hit, right=right, threshold=threshold,
+            self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,
         )  # fmt: skip
 
     def paraphrases(
@@ -1184,7 +1213,7 @@ class Evaluation(Tables):
 
         scores, (name,) = self._scored_one(metric)
         chosen = self.results.runs if runs is None else runs
-        return repeats(scores, name, k, threshold, runs=chosen)
+        return repeats(scores, name, k, threshold, runs=chosen, declared=self.declared)
 
     def average_repeats(self) -> Evaluation:
         """Average the repeats of each system query by query, so that every query counts once.
@@ -1337,8 +1366,9 @@ class Evaluation(Tables):
 
         scores, (name,) = self._scored_one(metric)
         return golden_health(
-            scores, self.golden, self.results, name, similarity=similarity, differences=differences
-        )
+            scores, self.golden, self.results, name, similarity=similarity,
+            differences=differences, declared=self.declared,
+        )  # fmt: skip
 
     def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return how much metrics depend on the arbitrary order of hits with equal scores.
@@ -1539,6 +1569,7 @@ class Evaluation(Tables):
             self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade,
             # Results of a store are not read to be printed.
             results=self.source if isinstance(self.source, Results) else None,
+            declared=self.declared,
         )  # fmt: skip
         columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
         for metric in self.primary:
@@ -1702,17 +1733,37 @@ _FAILED = {
 }
 
 
-def _refuse_outside(values: pd.Series, bounds: tuple[float, float] | None) -> None:
-    if bounds is not None and not values.dropna().between(*bounds).all():
+# Functions of the module, so that an evaluation that has them as its source can be pickled.
+def _loaded(store: RunStore, runs: list[str]) -> Results:
+    return store.load(runs)
+
+
+def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
+    return ev.results.select(runs, queries)
+
+
+def _refuse_unknown(given: Any, columns: Sequence[str], field: str) -> None:
+    """Refuse a declaration of a column that isn't added: it would go unnoticed."""
+    names = list(given) if isinstance(given, Mapping) else []
+    if unknown := [name for name in names if name not in columns]:
+        raise DataError(
+            f"{name_list(unknown)} isn't added",
+            field=field,
+            allowed=nearest(str(unknown[0]), columns, "columns that are added:"),
+        )
+
+
+def _refuse_outside(values: pd.Series, metric: Metric) -> None:
+    if not values.dropna().between(*metric.bounds).all():
         raise DataError(
             f"{values.name} ranges from {values.min():g} to {values.max():g}",
             field="range",
-            allowed=f"values from {bounds[0]:g} to {bounds[1]:g}, or another range",
+            allowed=f"values of the range {metric.range}, or another range",
         )
 
 
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:
-    part = "p50" if describe(metric).kind in BY_QUANTILES else "mean"
+    part = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
     low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
     decimals = decimals_for((high - low) / 4)
     if part == "p50":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from ragscore.frames.data import from_records
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+# A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Hit = tuple[str, str, int]
 

@@ -1,58 +1,42 @@
 """The judge by words, with faults to inject and requests held back."""
 
 import json
-import threading
 
-from ragscore.demo.judge_server import JudgeServer, completed, judged
+from servers import Reply, Server
+
+from ragscore.demo.judge_server import completed, judged, replied
 
 AGAIN = {"retry-after-ms": "1"}
 
 
-class FaultyServer(JudgeServer):
+class FaultyServer(Server):
     """`faults` maps the number of a request (from 0) to a fault's name, or is a function of number
     and body that gives one or None.
 
-    With `hold` requests are held back until so many are under way at once.
+    With `gather` requests are held back until so many are under way at once.
     """
 
-    def __init__(self, faults=None, hold=0):
-        self.faults = (
-            faults
-            if callable(faults)
-            else lambda number, body, known=dict(faults or {}): known.get(number)
-        )
-        self.hold, self.in_flight, self.most, self.headers = hold, 0, 0, []
-        self.full = threading.Event()
-        super().__init__()
+    def __init__(self, faults=None, gather=1):
+        super().__init__(self.answer, gather)
+        self.faults = faults if callable(faults) else lambda n, body: (faults or {}).get(n)
+        self.url += "/v1"
+
+    def answer(self, seen):
+        fault = self.faults(seen.number - 1, seen.body)
+        return FAULTS[fault](seen.body) if fault else replied(seen.path, seen.body)
 
     @property
     def chats(self):
         """The requests for completions."""
-        return [body for body in self.requests if "messages" in body]
+        return [body for body in self.bodies if "messages" in body]
 
-    def answer(self, path, body, headers):
-        with self.lock:
-            number = len(self.headers)
-            self.headers.append(headers)
-            self.in_flight += 1
-            self.most = max(self.most, self.in_flight)
-            if self.in_flight >= self.hold:
-                self.full.set()
-        if self.hold:
-            assert self.full.wait(60), f"never {self.hold} requests at once"
-        status, more, content = super().answer(path, body, headers)  # which notes the request
-        fault = self.faults(number, body)
-        with self.lock:
-            self.in_flight -= 1
-        return FAULTS[fault](body) if fault else (status, more, content)
+
+def said(status, text, headers=None):
+    return lambda body: Reply(status=status, text=text, headers=headers or {})
 
 
 def reply(text, finish="stop"):
-    return lambda body: (
-        200,
-        {},
-        json.dumps(completed(body, text(body) if callable(text) else text, finish)).encode(),
-    )
+    return lambda body: completed(body, text(body) if callable(text) else text, finish)
 
 
 def whole(body):
@@ -60,13 +44,13 @@ def whole(body):
 
 
 FAULTS = {
-    "429": lambda body: (429, AGAIN, b'{"error": {"message": "slow down"}}'),
-    "500": lambda body: (500, AGAIN, b'{"error": {"message": "oh"}}'),
-    "400": lambda body: (400, {}, b'{"error": {"message": "the content filter says no"}}'),
-    "401": lambda body: (401, {}, b'{"error": {"message": "wrong key sk-secret"}}'),
-    "drop": lambda body: (0, {}, b""),
-    "broken": lambda body: (200, {}, b'{"choices": [{"mess'),
-    "no_choice": lambda body: (200, {}, b'{"id": "x", "choices": []}'),
+    "429": said(429, '{"error": {"message": "slow down"}}', AGAIN),
+    "500": said(500, '{"error": {"message": "oh"}}', AGAIN),
+    "400": said(400, '{"error": {"message": "the content filter says no"}}'),
+    "401": said(401, '{"error": {"message": "wrong key sk-secret"}}'),
+    "drop": lambda body: Reply(drop=-1),
+    "broken": said(200, '{"choices": [{"mess'),
+    "no_choice": said(200, '{"id": "x", "choices": []}'),
     "truncated": reply(lambda body: whole(body)[:-9], finish="length"),
     "seven": reply(lambda body: json.dumps({**judged(body), "score": 7})),
     "two": reply(lambda body: whole(body) + "\n" + whole(body)),

@@ -94,6 +94,7 @@ class Server:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             timeout = 60
+            disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
                 parts = urlsplit(self.path)

@@ -166,6 +166,26 @@ def test_every_module_that_the_page_runs_is_there(module):
     assert file.with_suffix(".py").exists() or (file / "__main__.py").exists()
 
 
+def test_the_efficiency_of_the_workers_measured_holds_for_as_many_workers_alone(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    sizing = importlib.import_module("tests.benchmarks.sizing")
+    found = sizing.Facts({"none": 3.0, "cut": 60.0}, 44.0, 1e6, 1e6, 2, 0.5, None, None, 10**7)
+    slow = sizing.needs(found, 36 * 10**8, sizing.Price(per_hour=0.4, cores=8, minutes=10))
+    assert slow["core_hours"] == 1  # 3.6e9 hits at 10^6 a second
+    assert slow["measured_hours"] == 1  # two workers, each half as fast as one alone
+    assert (slow["hours"], slow["machines"], slow["money"]) == (1 / 8, 1, 0.4 / 8)  # at least
+    text = sizing._needed(found, sizing.Price(cores=8)).markdown()
+    rows = [line for line in text.splitlines() if re.search("8 cores,|machines to|money", line)]
+    assert len(rows) == 4 and all("at least" in row for row in rows)
+
+
+def test_trec_text_is_measured_to_the_same_means():
+    pytest.importorskip("pytrec_eval")
+    said = _command("trec", "--small")
+    assert re.search(r"1,000 lines of a run .* differ by \de-1\d at most", said)
+    assert said.count("21 measures") == 2
+
+
 def test_an_earlier_run_is_shown_beside(measured):
     folder, _ = measured
     printed = _command(

@@ -102,9 +102,9 @@ def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation
     assert table.shape[1] == 10
     known = cmp.deltas["n"] > 0
     shown = table["metric"].str.removesuffix(" (p50)").tolist()
-    left = re.search(r"Not moved \((\d+)\)", note)
+    left = re.search(r"No change detected in (\d+) more metrics", note)
     assert len(shown) + int(left[1]) == known.sum()
-    empty = re.search(r"No values \((\d+)\)", note)
+    empty = re.search(r"No values of (\d+) more metrics", note)
     assert int(empty[1]) == (~known).sum()
 
 

@@ -360,6 +360,7 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
     assert cmp.level.chunker_version_match == "exact"
 
 
+@pytest.mark.filterwarnings("ignore:scores of different provenance")
 def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]

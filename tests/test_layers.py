@@ -31,7 +31,7 @@ LAYERS = (
 )
 ON_USE_ONLY = (
     "scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx",
-    "tenacity", "ipywidgets", "openai", "jsonschema", "fsspec", "s3fs", "dask", "distributed",
+    "ipywidgets", "openai", "jsonschema", "fsspec", "s3fs", "dask", "distributed",
     "ragscore.demo",
 )  # fmt: skip
 

@@ -3,6 +3,8 @@
 Ties, missing queries, queries without relevant documents.
 """
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -103,6 +105,26 @@ def test_by_query_the_profile_scores_0_where_trec_eval_does(small):
         scores.loc[["q3", "q4"]].iloc[:, 3:].to_numpy().tolist() == [[0, 0], [0, 0]]
         and scores.loc["q5"].isna()["map@1000:doc"]
     )
+
+
+GRADED_RUN = {"q": {"b": 9.0, "x": 8.0, "a": 7.0}}
+GRADED = {"q": {"a": 3, "b": 1, "x": 0}}
+
+
+def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_trec_evals():
+    theirs = pytrec_eval.RelevanceEvaluator(GRADED, {"ndcg"}).evaluate(GRADED_RUN)["q"]["ndcg"]
+    with pytest.warns(UserWarning, match="the nDCG of trec_eval .*: ndcg_linear"):
+        under = rs.evaluate(GRADED_RUN, GRADED, ["ndcg"], profile="trec").scores["ndcg"]
+    # by hand: gains 1 and 7 (2^3 − 1) at ranks 1 and 3, against 7 and 1 at ranks 1 and 2
+    assert under.tolist() == pytest.approx([(1 + 7 / 2) / (7 + 1 / np.log2(3))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ev = rs.evaluate(GRADED_RUN, GRADED, ["ndcg", "ndcg_linear"], profile="trec")
+        rig = rs.evaluate(GRADED_RUN, GRADED, ["ndcg@10"], profile="rig")  # its own nDCG
+    assert ev.scores["ndcg"].tolist() == under.tolist()
+    assert ev.scores["ndcg_linear"].tolist() == pytest.approx([theirs])
+    assert rig.scores["ndcg@10"].tolist() == pytest.approx(under.tolist())
+    assert ev.to_profile("trec")["run"]["ndcg"] == pytest.approx(theirs)
 
 
 @needs(ROBUST)

@@ -14,15 +14,22 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
-from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
+from ragscore.analysis.comparison.deltas import (
+    decisive_p,
+    paired_deltas,
+    read_by_medians,
+    row_verdict,
+)
+from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import name_list, names_of, nearest
-from ragscore.frames.render import shown_n, shown_number
+from ragscore.frames.errors import check_known, names_of
+from ragscore.frames.render import decimals_within, shown_n, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.stats import benjamini_hochberg, moments
 
 Config = dict[str, Any]
@@ -61,7 +68,8 @@ class ConfigEffects(TableResult):
         `value_candidate`, `run_baseline`, `run_candidate`; means `baseline`, `candidate` over the
         `n` queries where both have a value, `delta` = candidate − baseline with its paired 95 %
         interval `low`, `high`, `p`, `q` (Benjamini and Hochberg over all of them), `verdict` by q.
-        The baseline is the run that stands first.
+        Times and costs have medians of these, and the p of a sign test. The baseline is the run
+        that stands first.
     changes
         One row per key and metric: `n_values`, `spread` of the means by value (`by_value`),
         `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05; among these, the
@@ -131,6 +139,7 @@ def config_effects(
     ignore: Sequence[str] = (),
     cluster: str | None = "group",
     seed: int = 0,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> ConfigEffects:
     """Find the config keys that vary between runs, and the metrics that change with each.
 
@@ -154,6 +163,8 @@ def config_effects(
         `ev.leaderboard`.
     ignore
         Dotted keys that don't count, such as paths, or seeds of runs that are repeats.
+    declared
+        What is declared of columns of your own.
 
     Raises
     ------
@@ -162,7 +173,7 @@ def config_effects(
         that no run has.
     """
     check_type(runs, pd.DataFrame, "runs", "a frame of runs, such as results.runs")
-    aligned = align(scores, metrics)
+    aligned = align(scores, metrics, declared=declared)
     run_ids, configs = aligned.run_ids, _configs(runs, aligned.run_ids, ignore)
     is_known = np.array([config is not None for config in configs])
     texts = pd.DataFrame(
@@ -228,12 +239,7 @@ def _configs(runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]) -> l
     known = {key for config in configs if config for key in config}
     extra = [name for name in OF_RUNS if name in by_run and name not in known]
     ignore = names_of(ignore, "ignore", "config keys")
-    if unknown := [key for key in ignore if key not in {*known, *extra}]:
-        raise DataError(
-            f"no key {name_list(unknown)}",
-            field="ignore",
-            allowed=nearest(unknown[0], [*sorted(known), *extra]),
-        )
+    check_known(ignore, [*sorted(known), *extra], "ignore", "key")
     for config in configs:
         for key in ignore:
             (config or {}).pop(key, None)
@@ -273,7 +279,12 @@ def _pairs(
         key = keys[differing[0]]
         side_a, side_b = (aligned.frame(aligned.run_ids[place]) for place in (first, second))
         deltas = paired_deltas(
-            side_a, side_b, side_a * np.nan, groups=shared_only(groups), seed=seed
+            side_a,
+            side_b,
+            side_a * np.nan,
+            declared=aligned.declared,
+            groups=shared_only(groups),
+            seed=seed,
         )
         sides = {
             "value_baseline": _shown(configs[first], key),
@@ -281,12 +292,16 @@ def _pairs(
             "run_baseline": aligned.run_ids[first],
             "run_candidate": aligned.run_ids[second],
         }
-        parts.append(deltas.assign(key=key, **sides))
+        parts.append(read_by_medians(deltas, aligned.declared).assign(key=key, **sides))
     if not parts:
         return pd.DataFrame(columns=list(PAIRS))
     table = pd.concat(parts, ignore_index=True)
     table["q"] = benjamini_hochberg(table["p"])
-    table["verdict"] = [row_verdict(row | {"p": row["q"]}).word for row in table.to_dict("records")]
+    corrected = table.assign(p_adjusted=decisive_p(table["q"], table["p_exact"]))
+    table["verdict"] = [
+        row_verdict(row, aligned.declared.describe(row["metric"])).word
+        for row in corrected.to_dict("records")
+    ]
     order = {key: place for place, key in enumerate(keys)}
     return table.sort_values(
         "key", key=lambda column: column.map(order), kind="stable", ignore_index=True
@@ -387,8 +402,10 @@ def _sentence(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, tied_keys: 
     for (first, second), rows in own.groupby(["run_baseline", "run_candidate"], sort=False):
         has_verdict = rows["verdict"].isin(["better", "worse", "higher", "lower"])
         changed = ", ".join(
-            f"{row.metric} {shown_number(row.delta, 3, True)} ({row.verdict})"
-            for row in rows[has_verdict & rows["q"].notna()].itertuples()
+            f"{in_words(row['metric'])}"
+            f" {shown_number(row['delta'], decimals_within(row['low'], row['high'], 3), True)}"
+            f" ({row['verdict']})"
+            for row in rows[has_verdict & rows["q"].notna()].to_dict("records")
         )
         parts.append(
             f"{rows['value_baseline'].iloc[0]} → {rows['value_candidate'].iloc[0]}"

@@ -21,9 +21,9 @@ from ragscore.analysis.refusals import (
 )
 from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
-from ragscore.frames.errors import excerpt, name_list, nearest
+from ragscore.frames.errors import check_known
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
 
 DEFAULT_K = 5
@@ -98,12 +98,7 @@ class Failures(FramesResult):
         """
         runs = self.per_query["run_id"]
         known = [str(run_id) for run_id in runs.unique()]
-        if unknown := [name for name in (baseline, candidate) if name not in known]:
-            raise DataError(
-                f"no run {name_list(unknown)}",
-                field="run",
-                allowed=nearest(unknown[0], known, "there are"),
-            )
+        check_known((baseline, candidate), known, "run", "run", "there are")
         rows = self.per_query[runs.isin([baseline, candidate])]
         query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
         sides = {
@@ -148,6 +143,7 @@ def failures(
     hit: str | None = None,
     right: str | None = None,
     threshold: float | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Failures:
     """Return the failure cause of each answer; see `Evaluation.failures`.
 
@@ -155,13 +151,13 @@ def failures(
     """
     rows = rows_with_queries(scores, golden)
     hit = _hit_metric(rows, results, hit)
-    if right_metric(rows, right, threshold) is None:
+    if right_metric(rows, right, threshold, declared) is None:
         raise DataError(
             "no metric says which answers are right",
             field="right",
             allowed="scores with judge_correctness, key_facts or answer_checks, or right='...'",
         )
-    decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
+    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
     decision, verdict = decisions["decision"], decisions["right"].to_numpy()
     is_hit = rows[hit].to_numpy("float64", na_value=np.nan)
     answered = decision.isin(["right answer", "wrong answer"]).to_numpy() & ~np.isnan(is_hit)
@@ -182,7 +178,7 @@ def failures(
     per_query = decisions[["run_id", "query_id"]].assign(
         hit=is_hit, right=verdict, cause=categorical(codes, CLASSES)
     )
-    return Failures(per_query, hit, right_by(rows, right, threshold))
+    return Failures(per_query, hit, right_by(rows, right, threshold, declared))
 
 
 def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:
@@ -193,11 +189,11 @@ def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) ->
         own = "" if pd.isna(k) else f"hit@{k}"
         hit = own if own in rows else f"hit@{DEFAULT_K}"
     known = metric_columns(rows)
-    if hit not in known:
-        raise DataError(
-            f"no column {excerpt(hit)}", field="hit", allowed=nearest(hit, known, "scores has")
-        )
-    if describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
+    check_known(hit, known, "hit", "column", "scores has")
+    if (
+        NOTHING_DECLARED.describe(hit).kind != "binary"
+        and not rows[hit].dropna().isin([0, 1]).all()
+    ):
         raise DataError(
             f"{hit} is not 0 or 1",
             field="hit",

@@ -23,12 +23,13 @@ from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
+    are_timed,
     intervals,
     quantile_intervals,
     query_clusters,
     shared_only,
 )
-from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of, table_kind
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats import ALPHA, Together, holm, joint_test, max_t_p, tied_sets
 
@@ -57,8 +58,8 @@ class Leaderboard(TableResult):
         and costs are ranked by their median. `mean` with its 95 % interval `low`, `high`; for times
         and costs also `p50` with `p50_low`, `p50_high`. `n` queries; `n_expected`, the queries for
         which the run should have a value (see `ev.explain`); `n_left_out`, the queries for which
-        only some runs have a value. `sets`: runs that share a letter can't be told apart ("": not
-        tested); `is_tied_with_best`.
+        only some runs have a value. `sets`: two runs share a letter if and only if they can't be
+        told apart ("": not tested); `is_tied_with_best`.
         `is_reported`: the run has no rows, and its mean (median) is what it reports, over whatever
         queries; it has no interval, rank, letter or test, and stands below the others.
         With a baseline also `delta` = run − baseline with its paired interval `delta_low`,
@@ -70,7 +71,8 @@ class Leaderboard(TableResult):
         for reported runs.
     pairs
         One row per metric and pair of runs (`run_baseline`, `run_candidate`): `delta` = candidate −
-        baseline, `p` adjusted for all pairs and metrics (max-T), `is_tied`.
+        baseline, `p` adjusted for all pairs and metrics (step-down max-T over sign flips),
+        `is_tied`.
     left_out
         One row per metric and query for which only some runs have a value: `n_lacking` runs without
         one, named in `lacking`.
@@ -78,6 +80,8 @@ class Leaderboard(TableResult):
         Metric -> the runs that lead and the runs that can't be told apart, in words.
     run_ids
         The runs, best first by the first metric; below them those that only report means.
+    declared
+        Direction and range of columns of your own, as the evaluation had them declared.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
@@ -90,6 +94,7 @@ class Leaderboard(TableResult):
     left_out: pd.DataFrame
     sentences: dict[str, str]
     aligned: AlignedScores = field(repr=False)
+    declared: Declarations = NOTHING_DECLARED
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values that the means of a metric are made of.
@@ -121,7 +126,7 @@ class Leaderboard(TableResult):
         columns: dict[str, list[str]] = {"run": names}
         for metric in self.metrics:
             rows, heading = self._rows(metric), _heading(metric)
-            name = "p50" if describe(metric).kind in BY_QUANTILES else "mean"
+            name = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
             values = rows[[name, *(("p50_low", "p50_high") if name == "p50" else ("low", "high"))]]
             cells = [
                 f"{text} {letters}".rstrip()
@@ -189,7 +194,7 @@ class Leaderboard(TableResult):
                 " largest changes."
                 for metric, runs in cautious.agg(", ".join).items()
                 # a few queries can't carry a median
-                if describe(str(metric)).kind not in BY_QUANTILES
+                if table_kind(str(metric)) not in BY_QUANTILES
             ]
         if alone:
             notes.append(
@@ -245,6 +250,7 @@ def leaderboard(
     cluster: str | None = "group",
     iterations: int = ITERATIONS,
     seed: int = 0,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Leaderboard:
     """Rank runs by every metric, and name the runs that so many queries can't tell apart.
 
@@ -279,6 +285,8 @@ def leaderboard(
         each other. None: every query stands alone.
     iterations, seed
         Of the test of all pairs.
+    declared
+        What is declared of columns of your own.
 
     Raises
     ------
@@ -292,14 +300,16 @@ def leaderboard(
         Different judges measured a metric of two runs.
     """
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    chosen, told, runs = _reported_side(scores, metrics, runs, baseline, reported)
-    aligned = align(scores, chosen, runs)
+    chosen, told, runs = _reported_side(scores, metrics, runs, baseline, reported, declared)
+    aligned = align(scores, chosen, runs, declared)
     if results is not None:
         judges = judges_by_criterion(results)
         parts = {name: {"judge_fingerprint": judges.get(name, {})} for name in aligned.run_ids}
         check_provenance(parts, aligned.metrics, True)  # warns of different judges
     if not aligned.run_ids and not len(told):
         raise DataError("found none", field="runs", allowed="at least one run")
+    if not aligned.metrics and not len(told):
+        raise DataError("no metric has a value", field="metrics", allowed="a run with scores")
     base = None if baseline is None else align(scores, aligned.metrics[:1], [baseline]).run_ids[0]
     if base is not None and base not in aligned.run_ids:
         raise DataError(
@@ -338,6 +348,7 @@ def leaderboard(
         _left_out(aligned),
         dict(zip(aligned.metrics, sentences, strict=True)),
         aligned,
+        aligned.declared,
     )
 
 
@@ -347,6 +358,7 @@ def _reported_side(
     runs: list[str] | None,
     baseline: str | None,
     reported: Results | None,
+    declared: Declarations,
 ) -> tuple[list[str] | str | None, pd.DataFrame, list[str] | None]:
     """Part metrics and runs that are asked for into those of the scores and those reported.
 
@@ -371,9 +383,11 @@ def _reported_side(
         return scored, none, runs
     rows = pd.MultiIndex.from_product([wanted, alone], names=["metric", "run_id"])
     told = means.reindex(rows)[["mean", "p50"]].reset_index()
-    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in told["metric"]], bool)
+    is_timed = are_timed(map(declared.describe, told["metric"]))
     lead = told["p50"].where(is_timed, told["mean"])
-    is_lower = np.array([describe(name).better == "lower" for name in told["metric"]], bool)
+    is_lower = np.array(
+        [declared.describe(name).better == "lower" for name in told["metric"]], bool
+    )
     quality = lead.mask(is_lower, -lead)
     first = quality[told["metric"].eq(wanted[0])].sort_values(ascending=False, kind="stable")
     place = {told["run_id"][row]: number for number, row in enumerate(first.index)}
@@ -393,11 +407,21 @@ def _all_pairs(
     """Return the adjusted p of all pairs of runs by metric, all tested at once; NaN for times."""
     n_runs = len(aligned.run_ids)
     p = {name: np.full((n_runs, n_runs), np.nan) for name in aligned.metrics}
-    tested = [name for name in p if describe(name).kind not in BY_QUANTILES]
+    tested = [name for name in p if table_kind(name) not in BY_QUANTILES]
     if tested and n_runs:
-        values = np.stack([aligned.of(name) for name in tested], axis=2)
+        # by the names of runs: which signs a query has depends on which run comes first
+        by_name = np.argsort(np.array(aligned.run_ids, dtype=object), kind="stable")
+        values = np.stack(
+            [
+                aligned.of(name)[:, by_name] / aligned.declared.describe(name).scale
+                for name in tested
+            ],
+            axis=2,
+        )
         found = max_t_p(values, groups=shared_only(groups), iterations=iterations, seed=seed)
-        p |= {name: found[:, :, place] for place, name in enumerate(tested)}
+        place = np.argsort(by_name)
+        found = found[place][:, place]
+        p |= {name: found[:, :, at] for at, name in enumerate(tested)}
     return p
 
 
@@ -405,24 +429,26 @@ def _metric_rows(
     aligned: AlignedScores, metric: str, groups: Groups | None, p: Values
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the rows of one metric, its pairs of runs, and the sentence on its ties."""
-    run_ids, is_timed = aligned.run_ids, describe(metric).kind in BY_QUANTILES
+    run_ids, described = aligned.run_ids, aligned.declared.describe(metric)
+    is_timed = described.kind in BY_QUANTILES
     shared = aligned.shared(metric)
-    values, names = aligned.of(metric)[shared], [metric] * len(run_ids)
+    values, of_runs = aligned.of(metric)[shared], [described] * len(run_ids)
     own_groups = shared_only(None if groups is None else groups[shared])
-    low, high = intervals(values, names, own_groups)
-    p50_low, p50_high = quantile_intervals(values, names, 0.5)
+    low, high = intervals(values, of_runs, own_groups)
+    p50_low, p50_high = quantile_intervals(values, of_runs, 0.5)
     unknown = np.full(len(run_ids), np.nan)
     mean = values.mean(axis=0) if len(values) else unknown
     p50 = np.median(values, axis=0) if is_timed and len(values) else unknown
     # higher is better from here on
-    quality = (p50 if is_timed else mean) * (-1.0 if describe(metric).better == "lower" else 1.0)
+    quality = (p50 if is_timed else mean) * (-1.0 if described.better == "lower" else 1.0)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
     sets = [] if is_timed or not len(values) else tied_sets(quality, p, ALPHA)
     letters = [
         "".join(_letter(number) for number, members in enumerate(sets) if place in members)
         for place in range(len(run_ids))
     ]
-    with_best = [place in sets[0] if sets else pd.NA for place in range(len(run_ids))]
+    # the first of the first set is the best run
+    with_best = (p[sets[0][0]] > ALPHA) if sets else [pd.NA] * len(run_ids)
     table = pd.DataFrame(
         {
             "metric": metric,
@@ -443,6 +469,7 @@ def _metric_rows(
     )
     sentence = _sentence(
         metric,
+        described,
         [[run_ids[place] for place in members] for members in sets],
         dict(zip(run_ids, quality, strict=True)),
         len(values),
@@ -459,38 +486,42 @@ def _against(
     """
     candidates = [run_id for run_id in aligned.run_ids if run_id != baseline]
     level = ALPHA / max(len(candidates) * len(aligned.metrics), 1)  # what Holm leaves the first
+    iterations = max(10_000, round(2 / level))  # else no drawn p could be that small
     rows, alone = list[dict[Any, Any]](), list[float]()
     for metric in aligned.metrics:
         shared = aligned.shared(metric)
         own_groups = shared_only(None if groups is None else groups[shared])
         first = aligned.frame(baseline).loc[shared, [metric]]
-        is_timed = describe(metric).kind in BY_QUANTILES
+        is_timed = table_kind(metric) in BY_QUANTILES
         for run_id in candidates:
             second = aligned.frame(run_id).loc[shared, [metric]]
             # Every shared query has a value in both runs: none is lost.
             row = paired_deltas(
-                first, second, first * np.nan, groups=own_groups, seed=seed,
+                first, second, first * np.nan, declared=aligned.declared, groups=own_groups,
+                iterations=iterations, seed=seed,
                 together=Together(np.array([np.nan]), np.array([level])),
             ).iloc[0].to_dict()  # fmt: skip
             p = float(decisive_p(row["p"], row["p_exact"]))
             if is_timed:
                 row |= {name: row[f"p50_{name}"] for name in ("delta", "low", "high")}
-                p = _sign_p(first, second, own_groups, seed)
+                p = _sign_p(first, second, own_groups, iterations, seed)
             rows.append(row | {"run_id": run_id})
             alone.append(p)
     for row, p in zip(rows, holm(alone), strict=True):
         row |= {"p_adjusted": p, "delta_low": row["low"], "delta_high": row["high"]}
-        found = row_verdict(row)
+        found = row_verdict(row, aligned.declared.describe(row["metric"]))
         row |= {"verdict": found.word, "sentence": found.sentence}
     columns = ["metric", "run_id", *AGAINST]
     table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
     return table.astype({"metric": "str", "run_id": "str", **AGAINST})
 
 
-def _sign_p(first: pd.DataFrame, second: pd.DataFrame, groups: Groups | None, seed: int) -> float:
+def _sign_p(
+    first: pd.DataFrame, second: pd.DataFrame, groups: Groups | None, iterations: int, seed: int
+) -> float:
     """Return p of the sign test, which tests the median difference of times and costs."""
     signs = np.sign(second.to_numpy("float64") - first.to_numpy("float64"))
-    return float(joint_test(signs, [True], groups=groups, seed=seed).p[0])
+    return float(joint_test(signs, [True], groups=groups, iterations=iterations, seed=seed).p[0])
 
 
 def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataFrame:
@@ -532,29 +563,33 @@ def _letter(number: int) -> str:
     return chr(ord("a") + number % 26) + ("" if number < 26 else str(number // 26 + 1))
 
 
-def _sentence(metric: str, sets: list[list[str]], quality: dict[str, float], n: int) -> str:
+def _sentence(
+    metric: str, described: Metric, sets: list[list[str]], quality: dict[str, float], n: int
+) -> str:
     """Say who leads and who can't be told apart; `quality` is higher for better runs."""
     if not n:
         return f"{metric}: no query has a value in every run."
-    queries, kind = _n_queries(n), describe(metric)
-    if kind.kind in BY_QUANTILES:
+    queries = _n_queries(n)
+    if described.kind in BY_QUANTILES:
         return f"{metric}: ordered by the median of {queries}; not tested."
     leaders = [name for name in sets[0] if quality[name] == quality[sets[0][0]]]
     if len(leaders) == len(quality):
         same = "one run" if len(quality) == 1 else f"all {len(quality)} runs have the same mean"
         return f"{metric}: {same} ({queries})."
-    has_direction = kind.better in ("higher", "lower")
+    has_direction = described.better in ("higher", "lower")
     verbs = ("leads", "lead") if has_direction else ("is highest", "are highest")
     lead = f"{_listed(leaders)} {verbs[len(leaders) > 1]}"
     if len(sets) == 1:
         return f"{metric}: {lead}, but {queries} can't tell any of the {len(quality)} runs apart."
-    tied = [name for name in sets[0] if name not in leaders]
+    others = [members for members in sets if not set(members) & set(leaders)]
+    beside = {name for members in sets if members not in others for name in members}
+    tied = sorted(beside - set(leaders), key=lambda name: (-quality[name], name))
     if tied:
         parts = [f"{lead} and can't be told from {_listed(tied)}"]
     else:
         parts = [f"{lead}, {'ahead of' if has_direction else 'above'} every other run"]
-    parts += [f"{_listed(members)} can't be told apart" for members in sets[1:] if len(members) > 1]
-    if alone := [members[0] for members in sets[1:] if len(members) == 1]:
+    parts += [f"{_listed(members)} can't be told apart" for members in others if len(members) > 1]
+    if alone := [members[0] for members in others if len(members) == 1]:
         verb = "differs" if len(alone) == 1 else "differ"
         parts.append(f"{_listed(alone)} {verb} from every other run")
     return f"{metric}: {'; '.join(parts)} ({queries})."
@@ -569,7 +604,7 @@ def _n_queries(n: int) -> str:
 
 
 def _heading(metric: str) -> str:
-    return f"{metric} (p50)" if describe(metric).kind in BY_QUANTILES else metric
+    return f"{metric} (p50)" if table_kind(metric) in BY_QUANTILES else metric
 
 
 def _rounded(rows: pd.DataFrame, signed: bool = False) -> list[str]:

@@ -20,7 +20,14 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.applicability import queries_of_metric
-from ragscore.scoring.metrics import BY_NAME, RANKING, describe, parse_label
+from ragscore.scoring.metrics import (
+    NOTHING_DECLARED,
+    RANKING,
+    Declarations,
+    Metric,
+    is_own,
+    parse_label,
+)
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import mean_interval, wilson_interval
 
@@ -95,6 +102,7 @@ class Refusals(FramesResult):
     _rows: pd.DataFrame = field(repr=False)
     _golden: Golden = field(repr=False)
     _metrics: tuple[str, ...] | None = field(repr=False)
+    _declared: Declarations = field(default=NOTHING_DECLARED, repr=False)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -129,7 +137,12 @@ class Refusals(FramesResult):
                 field="metrics",
                 allowed=f"scores with one of {', '.join(QUALITY)}, or metrics=[...]",
             )
-        parts = [_quality(rows, self._golden, self.decisions["decision"], name) for name in chosen]
+        parts = [
+            _quality(
+                rows, self._golden, self.decisions["decision"], name, self._declared.describe(name)
+            )
+            for name in chosen
+        ]
         # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
         table = pd.concat(parts, ignore_index=True)
         return table.sort_values("run_id", kind="stable", ignore_index=True)
@@ -177,26 +190,30 @@ def refusals(
     *,
     right: str | None = None,
     threshold: float | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Refusals:
     """Return each run's decisions to answer or refuse; see `Evaluation.refusals`."""
     rows = rows_with_queries(scores, golden)
     if metrics is not None:
         metrics = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-        _check_higher(rows, list(metrics), "metrics")
-    decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
-    return Refusals(decisions, right_by(rows, right, threshold), rows, golden, metrics)
+        _check_higher(rows, list(metrics), "metrics", declared)
+    decisions = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)
+    return Refusals(
+        decisions, right_by(rows, right, threshold, declared), rows, golden, metrics, declared
+    )
 
 
 def refusal_decisions(
     scores: pd.DataFrame,
     golden: Golden,
+    declared: Declarations = NOTHING_DECLARED,
     *,
     right: str | None = None,
     threshold: float | None = None,
 ) -> pd.DataFrame:
     """Return `Refusals.decisions`; parameters as for `refusals`."""
     rows = rows_with_queries(scores, golden)
-    verdict = right_answers(rows, right, threshold)
+    verdict = right_answers(rows, right, threshold, declared)
     correct_refusal, false_refusal = (
         rows[name].to_numpy("float64", na_value=np.nan)
         for name in ("refusal_correct", "false_refusal")
@@ -231,7 +248,9 @@ def refusal_decisions(
     )
 
 
-def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str) -> pd.DataFrame:
+def _quality(
+    rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str, described: Metric
+) -> pd.DataFrame:
     values = rows[metric].to_numpy("float64", na_value=np.nan)
     applies = metric_applies(rows, golden, metric)
     answered = decision.isin(ANSWERED).to_numpy() & applies
@@ -266,12 +285,17 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
             "coverage_high": high,
         }
     )
+    least, most = described.bounds if described.kind == "bounded" else (0.0, 1.0)
+    width = most - least
     for name in ("answered", "overall"):
         mean, std = (
             np.asarray(values, dtype=np.float64)
             for values in (by_run[name].mean(), by_run[name].std())
         )
-        low, high = mean_interval(mean, std, n[name].to_numpy("float64"), describe(metric).kind)
+        low, high = mean_interval(
+            (mean - least) / width, std / width, n[name].to_numpy("float64"), described.kind
+        )
+        low, high = least + width * low, least + width * high
         table = table.assign(**{name: mean, f"{name}_low": low, f"{name}_high": high})
     return table.assign(
         n_answered=n["answered"].to_numpy(), **{f"n_{name}": sums[name].to_numpy() for name in sums}
@@ -284,7 +308,7 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     The golden set decides for answer metrics. A ranking metric applies where the row has a value; a
     column of your own, where any run has a value for the query.
     """
-    if describe(metric).name not in BY_NAME:
+    if is_own(metric):
         return is_among(rows["query_id"], rows.loc[rows[metric].notna(), "query_id"])
     name = parse_label(metric).name
     if name in RANKING:
@@ -292,23 +316,27 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
     return is_among(rows["query_id"], queries_of_metric(golden, name))
 
 
-def right_answers(rows: pd.DataFrame, right: str | None, threshold: float | None) -> Values:
+def right_answers(
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
+) -> Values:
     """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value."""
-    criterion = right_metric(rows, right, threshold)
+    criterion = right_metric(rows, right, threshold, declared)
     if criterion is None:
         return np.full(len(rows), np.nan)
     values = rows[criterion[0]].to_numpy("float64", na_value=np.nan)
     return np.where(np.isnan(values), np.nan, values >= criterion[1])
 
 
-def right_by(rows: pd.DataFrame, right: str | None, threshold: float | None) -> str:
+def right_by(
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
+) -> str:
     """Return in words what counts as a right answer; empty without a metric for it."""
-    criterion = right_metric(rows, right, threshold)
+    criterion = right_metric(rows, right, threshold, declared)
     return "" if criterion is None else f"{criterion[0]} ≥ {criterion[1]:g}"
 
 
 def right_metric(
-    rows: pd.DataFrame, right: str | None, threshold: float | None
+    rows: pd.DataFrame, right: str | None, threshold: float | None, declared: Declarations
 ) -> tuple[str, float] | None:
     """Return the metric that says what is right and its threshold; None without such a metric."""
     check_type(right, (str, type(None)), "right", "the name of one metric")
@@ -325,17 +353,17 @@ def right_metric(
         all_runs = set().union(*runs_with.values())
         complete = [name for name, runs in runs_with.items() if runs == all_runs]
         right = [*complete, *runs_with][0]
-    _check_higher(rows, [right], "right")
-    if threshold is None and right not in RIGHT_FROM and describe(right).range != "0 to 1":
+    _check_higher(rows, [right], "right", declared)
+    if threshold is None and right not in RIGHT_FROM and not declared.describe(right).is_unit:
         raise DataError(
-            f"{right} ranges {describe(right).range}",
+            f"{right} ranges {declared.describe(right).range}",
             field="threshold",
             allowed="the least value that counts as right",
         )
     return right, RIGHT_FROM.get(right, 1.0) if threshold is None else threshold
 
 
-def _check_higher(rows: pd.DataFrame, names: list[str], field: str) -> None:
+def _check_higher(rows: pd.DataFrame, names: list[str], field: str, declared: Declarations) -> None:
     known = metric_columns(rows)
     for name in names:
         if name not in known:
@@ -347,7 +375,7 @@ def _check_higher(rows: pd.DataFrame, names: list[str], field: str) -> None:
                     " others"
                 ),
             )
-        if describe(name).better == "lower":
+        if declared.describe(name).better == "lower":
             raise DataError(
                 f"lower values of {name} are better",
                 field=field,

@@ -13,9 +13,9 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import excerpt, name_list, names_of, nearest, warn
+from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
@@ -82,19 +82,16 @@ def repeats(
     threshold: float | None = None,
     *,
     runs: pd.DataFrame | list[str] | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Repeats:
     """Return pass@k and pass^k of every query and system; see `Evaluation.repeats`.
 
     Without `runs`: all runs of the scores, by their `system` if the scores have that column (those
     of a store do).
     """
-    if metric not in scores.columns:
-        raise DataError(
-            f"no column {excerpt(metric)}",
-            field="metric",
-            allowed=nearest(metric, metric_columns(scores), "scores has"),
-        )
-    limit, is_lower_better = _threshold(metric, threshold), describe(metric).better == "lower"
+    check_known(metric, metric_columns(scores), "metric", "column", "scores has")
+    described = declared.describe(metric)
+    limit, is_lower_better = _threshold(metric, described, threshold), described.better == "lower"
     systems = _systems(scores, runs)
     parts = []
     for system, run_ids in systems.groupby(systems, sort=False).groups.items():
@@ -179,8 +176,7 @@ def pass_power_k(n: int, n_passed: Values, k: int) -> Values:
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
 
 
-def _threshold(metric: str, threshold: float | None) -> float:
-    described = describe(metric)
+def _threshold(metric: str, described: Metric, threshold: float | None) -> float:
     if threshold is None and described.kind in ("time", "cost"):
         raise DataError(
             f"{metric} has no success of its own",

@@ -16,7 +16,13 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.judgments import CRITERIA
-from ragscore.scoring.metrics import BY_NAME, describe, headline_of, parse_label
+from ragscore.scoring.metrics import (
+    BY_NAME,
+    NOTHING_DECLARED,
+    headline_of,
+    parse_label,
+    table_kind,
+)
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs, round_half_away
 from ragscore.scoring.profiles import Profile, find_profile
@@ -192,7 +198,7 @@ def shown_reported(reported: Results, first: Iterable[str] = ()) -> pd.DataFrame
     runs = reported.runs["run_id"].astype("str").tolist()
     columns = {"run": runs}
     for name in metrics:
-        is_timed = describe(name).kind in BY_QUANTILES
+        is_timed = table_kind(name) in BY_QUANTILES
         values = by_metric["p50" if is_timed else "mean"].loc[name].reindex(runs)
         columns[f"{name} (p50)" if is_timed else name] = values.map(shown_number).tolist()
     return pd.DataFrame(columns)
@@ -317,7 +323,7 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     """Return why a value was not recomputed, or that only the judge's verdicts were."""
     is_nan = rows["recomputed"].isna()
     by_label = {
-        label: f"does not apply: {describe(label).nan_when}"
+        label: f"does not apply: {NOTHING_DECLARED.describe(label).nan_when}"
         for label in rows["label"].dropna().unique()
     }
     by_metric = {metric: _unknown(metric) for metric in rows["metric"].unique()}

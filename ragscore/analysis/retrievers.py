@@ -51,8 +51,8 @@ class RetrieverReport(FramesResult):
         One row per retriever (`run_id`) and query: `kind` (expected_empty, must_not_contain,
         positive; other: judged by its refusal, or by nothing), `n_hits` within k,
         `rank_first_match` (NA: none, or undecided), `passed` (1, 0; NaN: nothing to judge it by,
-        not asked, or undecided), `elapsed_ms`, `state` (scored, failed, missing). `passed` is that
-        of the scores where k, hits and options are the defaults.
+        not asked, or undecided), `elapsed_ms`, `state` (scored, failed, missing). `passed` is
+        the metric `found` where k, hits and options are the defaults: answers don't count.
     """
 
     FRAMES = ("table", "matrix", "per_query")
@@ -151,8 +151,8 @@ def retrievers(
             "ignore", "golden queries without a row|cut-offs above the run's own k", UserWarning
         )
         scores = score(
-            cut, golden, ["mrr", "passed"], match="predicate", rule=rule, unknown=unknown
-        )
+            cut, golden, ["mrr", "found"], match="predicate", rule=rule, unknown=unknown
+        ).rename(columns={"found": "passed"})
     rows = scores[scores["state"] != "extra"].reset_index().astype({"run_id": "str"})
     keys = ["run_id", "query_id"]
     responses = cut.responses.astype({"run_id": "str"}).set_index(keys)

@@ -21,13 +21,14 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
 )
 from ragscore.analysis.result_forms import FramesResult, counted
-from ragscore.frames.codes import coded, codes_of
+from ragscore.frames.codes import coded, codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.metrics import RANKING, describe, parse_label
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.rules import response_of
+from ragscore.scoring.value_states import label_of
 from ragscore.stats import wilson_interval
 
 KEYS = ["run_id", "score_kind"]
@@ -46,7 +47,8 @@ CURVE = {
 class RiskCoverage(FramesResult):
     """Risk against coverage if each run refused by the score of its top hit.
 
-    At each threshold the run refuses every query whose top hit scores worse.
+    At each threshold the run refuses every query whose top hit scores worse. A run without answers
+    answers every query for which it has a hit.
 
     Attributes
     ----------
@@ -145,30 +147,46 @@ def risk_coverage(
     right: str | None = None,
     threshold: float | None = None,
     refusals: str = "kept",
+    declared: Declarations = NOTHING_DECLARED,
 ) -> RiskCoverage:
     """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
     check_inputs(results, golden)
-    rows = _queries(scores, golden, right, threshold, refusals)
-    rows = pd.concat([rows, _top_hits(rows, results)], axis=1)
-    parts, without = [], []
+    top = _top_hits(rows_with_queries(scores, golden), results)
+    has_hits = top["kind"].ne("").to_numpy(dtype=bool)
+    own = _queries(scores, golden, right, threshold, refusals, declared, has_hits)
+    rows = pd.concat([own, top], axis=1)
+    parts, without = [], dict[str, list[str]]()
     for run_id, of_run in rows.groupby("run_id", observed=False, sort=True):
         parts.append(_run_curves(str(run_id), of_run))
-        without += [] if len(parts[-1]) else [str(run_id)]
-    if without:
-        text = (
-            f"no curve for {', '.join(without)}: no score in their top hits, or no query of known"
-            " rightness"
-        )
-        warn(text)
+        if not len(parts[-1]):
+            without.setdefault(_lack(of_run), []).append(str(run_id))
+    for lack, run_ids in without.items():
+        warn(f"no curve for {', '.join(run_ids)}: {lack}")
     curve = pd.concat(parts, ignore_index=True)
     return RiskCoverage(
         curve.assign(run_id=curve["run_id"].astype(rows["run_id"].dtype)),
-        right_by(rows_with_queries(scores, golden), right, threshold),
+        right_by(rows_with_queries(scores, golden), right, threshold, declared),
     )
 
 
+def _lack(rows: pd.DataFrame) -> str:
+    """Return what runs without a curve lack."""
+    decided = rows[rows["is_decided"]]
+    if not len(decided):
+        return "no query that they answered or refused is labelled as answerable or not"
+    if not (decided["score"].notna() & decided["kind"].ne("")).any():
+        return "no score in their top hits"
+    return "no query with a score is known to be answered right or wrong"
+
+
 def _queries(
-    scores: pd.DataFrame, golden: Golden, right: str | None, threshold: float | None, refusals: str
+    scores: pd.DataFrame,
+    golden: Golden,
+    right: str | None,
+    threshold: float | None,
+    refusals: str,
+    declared: Declarations,
+    has_hits: Flags,
 ) -> pd.DataFrame:
     """One row per row of the scores, with the flags that the curve counts.
 
@@ -178,7 +196,7 @@ def _queries(
     """
     check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
-    criterion = right_metric(rows, right, threshold)
+    criterion = right_metric(rows, right, threshold, declared)
     if criterion is None:
         raise DataError(
             "no metric says which answers are right",
@@ -186,20 +204,26 @@ def _queries(
             allowed="scores with answer_checks, or right='hit@5'",
         )
     metric = criterion[0]
-    is_ranking = (
-        describe(metric).name.partition("@")[0] in RANKING and parse_label(metric).is_ranking
-    )
-    if refusals == "replaced" and not is_ranking:
+    if refusals == "replaced" and not label_of(metric).is_ranking:
         raise DataError(
             f"{metric} reads answers, and a refused query has none",
             field="right",
             allowed="a ranking metric, or refusals='kept'",
         )
-    decision = refusal_decisions(scores, golden, right=right, threshold=threshold)["decision"]
+    decision = refusal_decisions(scores, golden, declared, right=right, threshold=threshold)[
+        "decision"
+    ]
     to_refuse = decision.isin(["right refusal", "unsupported answer"]).to_numpy()
     refused = decision.isin(["right refusal", "over-refusal"]).to_numpy()
     answerable = decision.isin([*ANSWERED, "over-refusal"]).to_numpy()
-    verdict = right_answers(rows, right, threshold)
+    has_decided = pd.Series(to_refuse | answerable).groupby(rows["run_id"].to_numpy())
+    # A run that answers nothing returns hits: these are what it would answer with.
+    bare = decision.eq("undecided").to_numpy() & ~has_decided.transform("any").to_numpy(dtype=bool)
+    if bare.any():
+        to_refuse = to_refuse | bare & is_among(rows["query_id"], golden.refusals)
+        answerable = answerable | bare & ~to_refuse
+        refused = refused | bare & ~has_hits
+    verdict = right_answers(rows, right, threshold, declared)
     # Nobody needs to know how right the answer to a query would have been that stays refused.
     stays_refused = refused & metric_applies(rows, golden, metric) & (refusals == "kept")
     return pd.DataFrame(

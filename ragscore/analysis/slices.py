@@ -10,19 +10,35 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
-from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
+from ragscore.analysis.comparison.deltas import paired_deltas, read_by_medians, row_verdict
+from ragscore.analysis.comparison.text import MEDIANS_NOTE, in_words
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
+from ragscore.frames.render import (
+    decimals_beside,
+    decimals_within,
+    shown_detectable,
+    shown_n,
+    shown_number,
+    shown_p,
+)
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
-from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.intervals import (
+    BY_QUANTILES,
+    Groups,
+    are_timed,
+    intervals,
+    query_clusters,
+    scales_of,
+    shared_only,
+)
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, slice_names, slices
-from ragscore.stats import DIRECTIONS, benjamini_hochberg, mcnemar_p, two_sample_test
+from ragscore.stats import UNSURE, benjamini_hochberg, two_sample_test
 from ragscore.stats.moments import means
 
 SAME = 1e-9  # differences closer to 0 have no direction
@@ -58,27 +74,30 @@ def slice_means(
     cluster: str | None = "group",
     min_n: int = MIN_N,
     seed: int = 0,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
     """Return means by slice, tested against the rest of the run; see `Evaluation.slices`.
 
-    `results` are needed for slices by mode.
+    `results` are needed for slices by mode; `declared` tells of columns of your own.
     """
     if is_by_mode(by, golden):
         run_ids = align(scores, metrics, runs).run_ids
         by_run = [
             slice_means(
                 scores, with_modes(golden, results, run_id), by, metrics, runs=[run_id],
-                cluster=cluster, min_n=min_n, seed=seed,
+                cluster=cluster, min_n=min_n, seed=seed, declared=declared,
             )
             for run_id in run_ids
         ]  # fmt: skip
         table = pd.concat(by_run, ignore_index=True)
         return table.assign(q=benjamini_hochberg(table["p"]))
-    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
+    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster, declared)
     parts = [
         _slice_rows(aligned, inside, groups, min_n, seed).assign(**labels)
         for labels, inside in members
     ]
+    if not parts:
+        raise DataError("no query in any slice", field="by", allowed="a golden set with queries")
     table = pd.concat(parts, ignore_index=True)
     table = table.assign(q=benjamini_hochberg(table["p"]))
     order = {run_id: place for place, run_id in enumerate(aligned.run_ids)}
@@ -111,10 +130,13 @@ class SliceComparison(TableResult):
     reversals
         One row per metric and kind of mean ("same queries", "own queries") whose direction over all
         queries is opposite to that of every slice, or of most, with a `sentence` (Simpson's
-        paradox). On the queries of both runs only *most* is possible unless queries are in several
-        slices; the mean of each run's own queries can turn round altogether.
+        paradox). It states means, and how many of the opposite slices have a verdict. On the
+        queries of both runs only *most* is possible unless queries are in several slices; the mean
+        of each run's own queries can turn round altogether.
     n_changed
         Queries that the two runs answered in different modes: slices by mode leave them out.
+    declared
+        Direction and range of columns of your own, as the evaluation had them declared.
     """
 
     baseline: str
@@ -125,6 +147,7 @@ class SliceComparison(TableResult):
     overall: pd.DataFrame
     reversals: pd.DataFrame
     n_changed: int = 0
+    declared: Declarations = NOTHING_DECLARED
 
     plot = Accessor("ragscore.plot.accessor:SLICES")
 
@@ -134,8 +157,9 @@ class SliceComparison(TableResult):
         One row per slice and metric that has a value; `*` marks slices with too few queries.
         """
         rows = self.table[self.table["n"] > 0]
-        widths = (rows["high"] - rows["low"]).tolist()
-        places = [max(decimals_for(width / 4), 2) for width in widths]
+        places = [
+            decimals_within(*bounds) for bounds in zip(rows["low"], rows["high"], strict=True)
+        ]
         texts = {
             name: [
                 shown_number(value, digits, name in ("delta", "low", "high"))
@@ -156,13 +180,13 @@ class SliceComparison(TableResult):
         return pd.DataFrame(
             labels
             | {
-                "metric": rows["metric"].tolist(),
+                "metric": [in_words(name) for name in rows["metric"]],
                 "n / expected": [shown_n(*row) for row in counts],
                 "baseline": texts["baseline"],
                 "candidate": texts["candidate"],
                 "delta": texts["delta"],
                 "95 % interval": [f"[{low}, {high}]" for low, high in bounds],
-                "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]],
+                "q": [shown_p(q) for q in rows["q"]],
                 "candidate is": rows["verdict"].tolist(),
                 "detectable": [shown_detectable(*row) for row in tests],
             }
@@ -181,6 +205,8 @@ class SliceComparison(TableResult):
             )
         if (self.table["is_small"] & (self.table["n"] > 0)).any():
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
+        if any(table_kind(name) in BY_QUANTILES for name in self.table["metric"]):
+            notes.append(MEDIANS_NOTE)
         return [*notes, *self.reversals["sentence"]]
 
     def _tables(self) -> list[Table]:
@@ -200,6 +226,7 @@ def compare_slices(
     cluster: str | None = "group",
     min_n: int = MIN_N,
     seed: int = 0,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> SliceComparison:
     """Compare two runs slice by slice.
 
@@ -213,6 +240,8 @@ def compare_slices(
         `ev.slices`.
     modes
         The modes of both runs' responses, for slices by mode: see `response_modes`.
+    declared
+        What is declared of columns of your own.
 
     Raises
     ------
@@ -225,7 +254,7 @@ def compare_slices(
         golden, n_changed = shared_modes(golden, modes, (a, b))
         rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
         scores = rows[rows.index.isin(golden.queries["query_id"])]
-    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
+    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster, declared)
     if len(aligned.run_ids) < 2:
         raise DataError(
             f"{aligned.run_ids[0]!r} is both baseline and candidate",
@@ -244,7 +273,9 @@ def compare_slices(
     )
     table = table.assign(q=benjamini_hochberg(table["p"]))
     table["verdict"] = [
-        TOO_FEW if row["is_small"] else row_verdict(row | {"p_adjusted": row["q"]}).word
+        TOO_FEW
+        if row["is_small"]
+        else row_verdict(row | {"p_adjusted": row["q"]}, declared.describe(row["metric"])).word
         for row in table.to_dict("records")
     ]
     everything = np.ones(len(aligned.query_ids), dtype=bool)
@@ -265,8 +296,10 @@ def compare_slices(
             (overall, table),
             (_own_means(aligned, everything), pd.concat(own, ignore_index=True)),
             min_n,
+            aligned.declared,
         ),
         n_changed,
+        aligned.declared,
     )
 
 
@@ -277,6 +310,7 @@ def _prepare(
     metrics: list[str] | str | None,
     runs: list[str] | None,
     cluster: str | None,
+    declared: Declarations,
 ) -> tuple[AlignedScores, list[tuple[dict[str, str], Flags]], Groups | None]:
     """Return aligned scores, the slices (labels, a flag per query) and groups of queries."""
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
@@ -287,7 +321,7 @@ def _prepare(
             field="by",
             allowed="a name that no column of the result has",
         )
-    aligned = align(scores, metrics, runs)
+    aligned = align(scores, metrics, runs, declared)
     rows = slices(golden, columns)
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     members = []
@@ -306,16 +340,16 @@ def _slice_rows(
     names = aligned.metrics * len(aligned.run_ids)  # run by run
     values = aligned.values.reshape(len(aligned.query_ids), -1)
     own_groups = shared_only(None if groups is None else groups[inside])
-    low, high = intervals(values[inside], names, own_groups)
+    described = aligned.described() * len(aligned.run_ids)
+    low, high = intervals(values[inside], described, own_groups)
     (mean, n), (mean_rest, n_rest) = means(values[inside]), means(values[~inside])
-    is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
-    is_tested = (n >= min_n) & (n_rest >= min_n) & is_testable
+    is_tested = (n >= min_n) & (n_rest >= min_n) & ~are_timed(described)
     p, by_limit = np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
     # by the names of runs: draws are shared by all columns, and depend on which comes first
     by_name = np.argsort(np.repeat(aligned.run_ids, len(aligned.metrics)), kind="stable")
     tested = by_name[is_tested[by_name]]
     p[tested], by_limit[tested] = two_sample_test(
-        values[:, tested], inside, groups=groups, seed=seed
+        values[:, tested] / scales_of(described)[tested], inside, groups=groups, seed=seed
     )
     test = pd.Series(np.where(by_limit, WELCH, PERMUTATION), dtype="str").where(is_tested)
     table = pd.DataFrame(
@@ -343,21 +377,20 @@ def _deltas(
     """Compare candidate with baseline on some queries: one row per metric."""
     first, second = (aligned.frame(run_id)[inside] for run_id in aligned.run_ids)
     own_groups = shared_only(None if groups is None else groups[inside])
-    table = paired_deltas(first, second, first * np.nan, groups=own_groups, seed=seed)
-    is_timed = _are_timed(aligned)
-    for name in ("baseline", "candidate", "delta", "low", "high"):
-        table[name] = table[name].where(~is_timed, table[f"p50_{name}"])
-    signs = mcnemar_p(table["n_better"], table["n_worse"], is_exact=True)
-    table["p"] = table["p"].where(~is_timed | (table["n"] == 0), signs)
+    table = paired_deltas(
+        first, second, first * np.nan, declared=aligned.declared, groups=own_groups, seed=seed
+    )
     of_baseline, of_candidate = expected[inside].sum(axis=0)
-    return table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate)
+    return read_by_medians(table, aligned.declared).assign(
+        n_expected_baseline=of_baseline, n_expected_candidate=of_candidate
+    )
 
 
 def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
     """Return means of both runs (medians of times), each over its own queries, by metric."""
     sides = [aligned.values[inside, place] for place in (0, 1)]
     (a, n_a), (b, n_b) = map(means, sides)
-    is_timed = _are_timed(aligned)
+    is_timed = are_timed(aligned.described())
     if is_timed.any():
         medians = [pd.DataFrame(side).median().to_numpy("float64") for side in sides]
         a, b = (np.where(is_timed, p50, mean) for p50, mean in zip(medians, (a, b), strict=True))
@@ -372,10 +405,6 @@ def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
     )
 
 
-def _are_timed(aligned: AlignedScores) -> Flags:
-    return np.array([describe(name).kind in BY_QUANTILES for name in aligned.metrics], dtype=bool)
-
-
 def _reversals(
     run_ids: list[str],
     by: str,
@@ -383,6 +412,7 @@ def _reversals(
     shared: tuple[pd.DataFrame, pd.DataFrame],
     own: tuple[pd.DataFrame, pd.DataFrame],
     min_n: int,
+    declared: Declarations,
 ) -> pd.DataFrame:
     """Find metrics whose difference over all queries has the opposite sign in most slices.
 
@@ -434,20 +464,25 @@ def _sentence(
     opposite: pd.DataFrame,
     kind: str,
 ) -> str:
-    """Describe one reversal."""
-    better = describe(metric).better
-    ahead, behind = DIRECTIONS[better][:: 1 if (delta > 0) == (better != "lower") else -1]
+    """State one reversal in means; words of verdicts are left to what a test stands behind."""
+    above, below = ("higher", "lower") if delta > 0 else ("lower", "higher")
     share = "every one" if len(opposite) == n_slices else str(len(opposite))
+    changes = [delta, *opposite["delta"]]
+    texts = [
+        shown_number(change, decimals_beside(abs(change), 0.0, True, 3), True) for change in changes
+    ]
     named = ", ".join(
-        f"{name} {shown_number(change, 3, True)}"
-        for name, change in zip(opposite["slice"], opposite["delta"], strict=True)
+        f"{name} {text}" for name, text in zip(opposite["slice"], texts[1:], strict=True)
     )
     if kind == OWN_QUERIES:
-        over, why = ", each over its own queries", "they were asked different mixes of it"
+        over, why = ", each over its own queries", "the runs were asked different mixes of it"
     else:
-        over, why = " over all queries", "a few slices, or the largest, decide the mean"
+        n_sure = int((~opposite["verdict"].isin([UNSURE, TOO_FEW])).sum())
+        over, why = " over all queries", f"{n_sure} of these {len(opposite)} for sure"
+        if not n_sure:
+            why = "none of these for sure, so it may be chance"
+    average = "median" if table_kind(metric) in BY_QUANTILES else "mean"
     return (
-        f"{metric}: {run_ids[1]} is {ahead} than {run_ids[0]}{over}"
-        f" ({shown_number(delta, 3, True)}), but {behind} in {share} of {n_slices} slices of {by}"
-        f" ({named}): {why}."
+        f"{metric}: {run_ids[1]} has a {above} {average} than {run_ids[0]}{over} ({texts[0]}), but"
+        f" a {below} one in {share} of {n_slices} slices of {by} ({named}): {why}."
     )

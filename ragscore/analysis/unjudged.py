@@ -139,6 +139,9 @@ def unjudged(
     rows = scores[["run_id", "level", *(label.text for label in labels)]]
     rows = rows[scores["state"].ne("extra").to_numpy()].reset_index()
     used = [name for name in LEVELS if rows["level"].eq(name).any()]
+    if not used:
+        allowed = "scores of queries that have targets"
+        raise DataError("no query has a match level", field="scores", allowed=allowed)
     parts: dict[str, list[pd.DataFrame]] = {label.text: [] for label in labels}
     for level, is_suffix in [(name, False) for name in used] + [(name, True) for name in LEVELS]:
         own = [label for label in labels if label.level == (level if is_suffix else None)]

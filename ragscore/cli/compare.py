@@ -14,6 +14,7 @@ from ragscore.cli.options import (
     add_golden,
     add_json,
     add_metric,
+    add_options,
     add_policies,
     add_profile,
     add_runs,
@@ -45,27 +46,28 @@ def add_compare(commands: Commands) -> None:
     )
     _add_pair(parser)
     add_metric(parser, "compare", "every default metric")
-    parser.add_argument(
-        "--tie-margin",
-        action="append",
-        default=[],
-        metavar="LABEL=DIFFERENCE",
-        help="up to which difference a query counts as the same (several times; default: 0)",
-    )
-    parser.add_argument(
-        "--strict-chunker-version",
-        action="store_true",
-        help="refuse runs of different chunkers (default: match them by spans or documents)",
-    )
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help=f"list every changed query (default: the first {LISTED})",
-    )
-    parser.add_argument(
-        "--write-report",
-        action="store_true",
-        help="write report.md, with every changed query, beside the candidate (default: print)",
+    add_options(
+        parser,
+        (
+            "--tie-margin",
+            "up to which difference a query counts as the same (several times; default: 0)",
+            {"action": "append", "default": [], "metavar": "LABEL=DIFFERENCE"},
+        ),
+        (
+            "--strict-chunker-version",
+            "refuse runs of different chunkers (default: match them by spans or documents)",
+            {"action": "store_true"},
+        ),
+        (
+            "--all",
+            f"list every changed query (default: the first {LISTED})",
+            {"action": "store_true"},
+        ),
+        (
+            "--write-report",
+            "write report.md, with every changed query, beside the candidate (default: print)",
+            {"action": "store_true"},
+        ),
     )
     add_profile(parser, "its own report with --json")
     add_json(parser)
@@ -84,18 +86,22 @@ def add_gate(commands: Commands) -> None:
         "Decide if the candidate may replace the baseline: exit status 1 if a primary metric is"
         " worse, or with --max-drop if a metric loses more than allowed.",
         "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
+        "Queries that the candidate failed on, or was not asked, count at the worst value.",
     )
     _add_pair(parser)
     _add_max_drop(parser, "go by the verdicts on the primary metrics")
-    parser.add_argument(
-        "--require",
-        action="store_true",
-        help="exit status 2 if a metric can't be evaluated (default: it doesn't count)",
-    )
-    parser.add_argument(
-        "--markdown",
-        action="store_true",
-        help="print Markdown, for a pull request (default: plain text)",
+    add_options(
+        parser,
+        (
+            "--require",
+            "exit status 2 if a metric can't be evaluated (default: it doesn't count)",
+            {"action": "store_true"},
+        ),
+        (
+            "--markdown",
+            "print Markdown, for a pull request (default: plain text)",
+            {"action": "store_true"},
+        ),
     )
     add_json(parser)
     add_golden(parser)
@@ -106,28 +112,31 @@ def add_gate(commands: Commands) -> None:
 
 
 def _add_pair(parser: CommandParser) -> None:
-    parser.add_argument("baseline", help=RUN_HELP)
-    parser.add_argument(
-        "candidate",
-        nargs="?",
-        help="likewise; without it, the first argument holds both, as --run picks them",
+    add_options(
+        parser,
+        ("baseline", RUN_HELP),
+        (
+            "candidate",
+            "likewise; without it, the first argument holds both, as --run picks them",
+            {"nargs": "?"},
+        ),
     )
 
 
 def _add_max_drop(parser: CommandParser, default: str) -> None:
-    parser.add_argument(
-        "--max-drop",
-        action="append",
-        default=[],
-        metavar="LABEL=LOSS",
-        help=f"largest loss allowed, such as mrr@10=0.02 (several times; default: {default})",
-    )
-    parser.add_argument(
-        "--rule",
-        default="threshold",
-        metavar="|".join(RULES),
-        help="what may not lose more: the mean as seen (threshold, the default), or its interval"
-        " (interval: the loss allowed must be ruled out)",
+    add_options(
+        parser,
+        (
+            "--max-drop",
+            f"largest loss allowed, such as mrr@10=0.02 (several times; default: {default})",
+            {"action": "append", "default": [], "metavar": "LABEL=LOSS"},
+        ),
+        (
+            "--rule",
+            "what may not lose more: the mean as seen (threshold, the default), or its interval"
+            " (interval: the loss allowed must be ruled out)",
+            {"default": "threshold", "metavar": "|".join(RULES)},
+        ),
     )
 
 
@@ -192,32 +201,31 @@ def add_report(commands: Commands) -> None:
         "report runs/dense runs/hybrid --golden golden.yaml -o report.html",
         "Each run is compared with the one before it, or with --baseline.",
     )
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="FILE",
-        help=".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
-        " print Markdown",
-    )
-    parser.add_argument(
-        "--markdown",
-        action="store_true",
-        help="write the Markdown beside that file, too (default: that file alone)",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="RUN",
-        help="compare every run with this one (default: each with the one before it)",
-    )
-    parser.add_argument(
-        "--by",
-        action="append",
-        metavar="COLUMN",
-        help="slice by a column or tag of the golden file (several times; default: difficulty,"
-        " category and lang where they are)",
-    )
-    parser.add_argument(
-        "--title", help="the heading of the page (default: the numbers of runs and queries)"
+    add_options(
+        parser,
+        (
+            "-o --out",
+            ".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
+            " print Markdown",
+            {"metavar": "FILE"},
+        ),
+        (
+            "--markdown",
+            "write the Markdown beside that file, too (default: that file alone)",
+            {"action": "store_true"},
+        ),
+        (
+            "--baseline",
+            "compare every run with this one (default: each with the one before it)",
+            {"metavar": "RUN"},
+        ),
+        (
+            "--by",
+            "slice by a column or tag of the golden file (several times; default: difficulty,"
+            " category and lang where they are)",
+            {"action": "append", "metavar": "COLUMN"},
+        ),
+        ("--title", "the heading of the page (default: the numbers of runs and queries)"),
     )
     _add_max_drop(parser, "no gate")
     parser.add_argument(

@@ -13,6 +13,7 @@ from ragscore.cli.options import (
     Commands,
     add_command,
     add_json,
+    add_options,
     add_reading,
     add_runs,
     as_json,
@@ -21,12 +22,13 @@ from ragscore.cli.options import (
     say,
 )
 from ragscore.evaluation import evaluate
-from ragscore.frames.data import DataError, records_of
+from ragscore.frames.data import records_of
 from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
 from ragscore.io.load import GOLDEN_FORMATS
+from ragscore.io.parquet_file import open_parquet_file
 
 
 def add_validate(commands: Commands) -> None:
@@ -37,12 +39,15 @@ def add_validate(commands: Commands) -> None:
         "List the problems of a golden file; exit status 1 if there is any.",
         "validate golden.yaml",
     )
-    parser.add_argument("golden", metavar="FILE", help=GOLDEN_HELP)
-    parser.add_argument(
-        "--catalogue",
-        metavar="PARQUET",
-        help="table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
-        " ids must be in it (default: ids aren't looked up)",
+    add_options(
+        parser,
+        ("golden", GOLDEN_HELP, {"metavar": "FILE"}),
+        (
+            "--catalogue",
+            "table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
+            " ids must be in it (default: ids aren't looked up)",
+            {"metavar": "PARQUET"},
+        ),
     )
     add_json(parser)
     group = parser.add_argument_group("the golden file")
@@ -51,12 +56,8 @@ def add_validate(commands: Commands) -> None:
 
 
 def _parquet(file: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"not readable as Parquet ({error})", file=str(file), allowed="a Parquet file"
-        ) from error
+    with open_parquet_file(file) as opened:
+        return opened.read().to_pandas()
 
 
 def _validate(args: argparse.Namespace) -> int:
@@ -100,43 +101,41 @@ def add_label(commands: Commands) -> None:
         "Label by hand which hits answer which query; every change is written at once.",
         "label golden.yaml runs/dense runs/hybrid --show unlabelled",
     )
-    parser.add_argument(
-        "golden",
-        help="golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
-        " is kept",
-    )
-    parser.add_argument(
-        "--level",
-        metavar="|".join(LEVELS),
-        help="what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
-        " anchor, and with --first what the runs are matched by)",
-    )
-    parser.add_argument(
-        "--show",
-        metavar="FILTER",
-        help=f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
-    )
-    parser.add_argument(
-        "--depth", type=int, default=20, metavar="K", help="hits of each run (default: 20)"
-    )
-    parser.add_argument(
-        "--near",
-        type=int,
-        default=NEAR,
-        metavar="K",
-        help=f"the last rank that counts as a near miss (default: {NEAR})",
-    )
-    parser.add_argument(
-        "--texts",
-        metavar="PARQUET",
-        help="table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
-    )
-    parser.add_argument(
-        "--first",
-        nargs=2,
-        metavar=("BASELINE", "CANDIDATE"),
-        help="two of the runs: begin with the hits that only one of them returned and whose labels"
-        " move the comparison most (default: the order of the file)",
+    add_options(
+        parser,
+        (
+            "golden",
+            "golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
+            " is kept",
+        ),
+        (
+            "--level",
+            "what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
+            " anchor, and with --first what the runs are matched by)",
+            {"metavar": "|".join(LEVELS)},
+        ),
+        (
+            "--show",
+            f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
+            {"metavar": "FILTER"},
+        ),
+        ("--depth", "hits of each run (default: 20)", {"type": int, "default": 20, "metavar": "K"}),
+        (
+            "--near",
+            f"the last rank that counts as a near miss (default: {NEAR})",
+            {"type": int, "default": NEAR, "metavar": "K"},
+        ),
+        (
+            "--texts",
+            "table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
+            {"metavar": "PARQUET"},
+        ),
+        (
+            "--first",
+            "two of the runs: begin with the hits that only one of them returned and whose labels"
+            " move the comparison most (default: the order of the file)",
+            {"nargs": 2, "metavar": ("BASELINE", "CANDIDATE")},
+        ),
     )
     add_runs(parser)
     parser.set_defaults(work=_label)

@@ -12,6 +12,7 @@ from ragscore.cli.options import (
     add_command,
     add_golden,
     add_json,
+    add_options,
     add_runs,
     as_json,
     load,
@@ -40,165 +41,143 @@ def add_judge(commands: Commands) -> None:
         "Judgments are written as judgments.jsonl beside each per_query.jsonl, or into the store.",
     )
     add_golden(parser, is_positional=True)
-    parser.add_argument(
-        "--judge",
-        action="append",
-        metavar="NAME",
-        help=f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
-    )
-    parser.add_argument(
-        "--k",
-        type=int,
-        metavar="N",
-        help="hits that are an answer's context (default: the run's own k)",
-    )
-    parser.add_argument(
-        "--refused",
-        default="skip",
-        metavar="|".join(REFUSED),
-        help="answers that the system says are refusals: skip them (the default), or judge them",
-    )
-    parser.add_argument(
-        "--cut-text",
-        default="refuse",
-        metavar="|".join(CUT_TEXT),
-        help="hits of which only a cut text is there: refuse to judge (the default), or mark them",
-    )
-    parser.add_argument(
-        "--keep-inputs",
-        metavar="FILE",
-        help="keep what the judges were given, for rs.judging.load_inputs (default: don't)",
-    )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace judgments of the same criteria (default: refuse)",
+    add_options(
+        parser,
+        (
+            "--judge",
+            f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
+            {"action": "append", "metavar": "NAME"},
+        ),
+        (
+            "--k",
+            "hits that are an answer's context (default: the run's own k)",
+            {"type": int, "metavar": "N"},
+        ),
+        (
+            "--refused",
+            "answers that the system says are refusals: skip them (the default), or judge them",
+            {"default": "skip", "metavar": "|".join(REFUSED)},
+        ),
+        (
+            "--cut-text",
+            "hits of which only a cut text is there: refuse to judge (the default), or mark them",
+            {"default": "refuse", "metavar": "|".join(CUT_TEXT)},
+        ),
+        (
+            "--keep-inputs",
+            "keep what the judges were given, for rs.judging.load_inputs (default: don't)",
+            {"metavar": "FILE"},
+        ),
+        (
+            "--overwrite",
+            "replace judgments of the same criteria (default: refuse)",
+            {"action": "store_true"},
+        ),
     )
     add_json(parser)
-    _add_endpoint(parser)
-    _add_limits(parser)
+    add_options(
+        parser.add_argument_group("the model"),
+        (
+            "--model",
+            f"the model to ask; its key is taken from {' or '.join(KEY_VARIABLES)}",
+            {"required": True, "metavar": "NAME"},
+        ),
+        (
+            "--base-url",
+            "an OpenAI-compatible server, such as http://127.0.0.1:8080/v1 (default:"
+            " api.openai.com)",
+            {"metavar": "URL"},
+        ),
+        (
+            "--temperature",
+            "sent with every call (default: 0)",
+            {"type": float, "default": 0.0, "metavar": "T"},
+        ),
+        (
+            "--seed",
+            "sent with every call; repeat r is asked with N + r - 1 (default: 0)",
+            {"type": int, "default": 0, "metavar": "N"},
+        ),
+        (
+            "--embedding-model",
+            "the model of the same server that embeds texts, which only answer_relevance needs"
+            " (default: none)",
+            {"metavar": "NAME"},
+        ),
+        (
+            "--structured",
+            f"how the shape of replies is enforced: {', '.join(STRUCTURED)} (default:"
+            f" {STRUCTURED[0]})",
+            {"default": STRUCTURED[0], "metavar": "|".join(STRUCTURED)},
+        ),
+        (
+            "--timeout",
+            "seconds for a call (default: 120)",
+            {"type": float, "default": 120.0, "metavar": "S"},
+        ),
+        (
+            "--retries",
+            "further attempts after 429, 5xx or a lost connection (default: 5)",
+            {"type": int, "default": 5, "metavar": "N"},
+        ),
+    )
+    add_options(
+        parser.add_argument_group("how often, and at what cost"),
+        (
+            "--repeats",
+            "how often each judgment is made (default: 1)",
+            {"type": int, "default": 1, "metavar": "N"},
+        ),
+        (
+            "--workers",
+            "requests under way at a time, at most (default: 8)",
+            {"type": int, "default": 8, "metavar": "N"},
+        ),
+        (
+            "--cache",
+            f"keeps replies, so that nothing is paid for twice (default: {DEFAULT_CACHE}; none:"
+            " keep nothing)",
+            {"default": DEFAULT_CACHE, "metavar": "FILE"},
+        ),
+        (
+            "--spot-check",
+            "judge N answers again by --second-model, and keep how far both agree (default: 0)",
+            {"type": int, "metavar": "N"},
+        ),
+        ("--second-model", "the model that checks (default: the same)", {"metavar": "NAME"}),
+        (
+            "--second-base-url",
+            "where the second model is (default: --base-url)",
+            {"metavar": "URL"},
+        ),
+        (
+            "--prices",
+            'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
+            " (default: costs are unknown)",
+            {"metavar": "FILE"},
+        ),
+        (
+            "--max-cost",
+            "ask nothing more once this much is spent (default: no limit)",
+            {"type": float, "metavar": "USD"},
+        ),
+    )
     add_runs(parser, can_pick=False)
     parser.set_defaults(work=_judge)
-
-
-def _add_endpoint(command: argparse.ArgumentParser) -> None:
-    parser = command.add_argument_group("the model")
-    parser.add_argument(
-        "--model",
-        required=True,
-        metavar="NAME",
-        help=f"the model to ask; its key is taken from {' or '.join(KEY_VARIABLES)}",
-    )
-    parser.add_argument(
-        "--base-url",
-        metavar="URL",
-        help=(
-            "an OpenAI-compatible server, such as http://127.0.0.1:8080/v1 (default:"
-            " api.openai.com)"
-        ),
-    )
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=0.0,
-        metavar="T",
-        help="sent with every call (default: 0)",
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=0,
-        metavar="N",
-        help="sent with every call; repeat r is asked with N + r - 1 (default: 0)",
-    )
-    parser.add_argument(
-        "--embedding-model",
-        metavar="NAME",
-        help="the model of the same server that embeds texts, which only answer_relevance needs"
-        " (default: none)",
-    )
-    parser.add_argument(
-        "--structured",
-        default=STRUCTURED[0],
-        metavar="|".join(STRUCTURED),
-        help=f"how the shape of replies is enforced: {', '.join(STRUCTURED)} (default:"
-        f" {STRUCTURED[0]})",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=float,
-        default=120.0,
-        metavar="S",
-        help="seconds for a call (default: 120)",
-    )
-    parser.add_argument(
-        "--retries",
-        type=int,
-        default=5,
-        metavar="N",
-        help="further attempts after 429, 5xx or a lost connection (default: 5)",
-    )
-
-
-def _add_limits(command: argparse.ArgumentParser) -> None:
-    parser = command.add_argument_group("how often, and at what cost")
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        default=1,
-        metavar="N",
-        help="how often each judgment is made (default: 1)",
-    )
-    parser.add_argument(
-        "--workers",
-        type=int,
-        default=8,
-        metavar="N",
-        help="requests under way at a time, at most (default: 8)",
-    )
-    parser.add_argument(
-        "--cache",
-        default=DEFAULT_CACHE,
-        metavar="FILE",
-        help=(
-            f"keeps replies, so that nothing is paid for twice (default: {DEFAULT_CACHE}; none:"
-            " keep nothing)"
-        ),
-    )
-    parser.add_argument(
-        "--spot-check",
-        type=int,
-        metavar="N",
-        help="judge N answers again by --second-model, and keep how far both agree (default: 0)",
-    )
-    parser.add_argument(
-        "--second-model",
-        metavar="NAME",
-        help="the model that checks (default: the same)",
-    )
-    parser.add_argument(
-        "--second-base-url", metavar="URL", help="where the second model is (default: --base-url)"
-    )
-    parser.add_argument(
-        "--prices",
-        metavar="FILE",
-        help='JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
-        " (default: costs are unknown)",
-    )
-    parser.add_argument(
-        "--max-cost",
-        type=float,
-        metavar="USD",
-        help="ask nothing more once this much is spent (default: no limit)",
-    )
 
 
 def _judge(args: argparse.Namespace) -> int:
     golden, results = load(args, args.runs)
     where = _places(args, results.runs["run_id"].astype("str").tolist())
     names = args.judge or ["groundedness"]
-    if not args.overwrite:
-        _refuse_judged(results, names)
+    # Before anything is paid for.
+    if not args.overwrite and (there := _judged_before(results, names)):
+        runs, criteria = (", ".join(dict.fromkeys(part)) for part in zip(*there, strict=True))
+        raise DataError(
+            f"{runs} judged by {criteria} already",
+            field="run",
+            allowed="--overwrite, or other judges",
+        )
     endpoint = Endpoint(
         args.model, args.base_url, temperature=args.temperature, seed=args.seed,
         embedding=args.embedding_model, structured=args.structured,
@@ -277,17 +256,6 @@ def _places(args: argparse.Namespace, run_ids: list[str]) -> dict[str, RunStore 
         else:
             places[run_id] = RunStore(args.store)
     return places
-
-
-def _refuse_judged(results: Results, names: list[str]) -> None:
-    """Before anything is paid for."""
-    if there := _judged_before(results, names):
-        runs, criteria = (", ".join(dict.fromkeys(part)) for part in zip(*there, strict=True))
-        raise DataError(
-            f"{runs} judged by {criteria} already",
-            field="run",
-            allowed="--overwrite, or other judges",
-        )
 
 
 def _judged_before(results: Results, names: list[str]) -> list[tuple[str, str]]:

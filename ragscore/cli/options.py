@@ -73,6 +73,12 @@ def add_command(
     return parser
 
 
+def add_options(parser: Any, *options: tuple[Any, ...]) -> None:
+    """Add options, each a name (or several), its help, and what else `add_argument` takes."""
+    for names, text, *how in options:
+        parser.add_argument(*names.split(), help=text, **dict(*how))
+
+
 # What is read
 
 
@@ -174,28 +180,26 @@ def add_allowances(parser: argparse.ArgumentParser) -> None:
         " retrieval, answers, refusals and passed)",
     )
     group = parser.add_argument_group("differences that are accepted")
-    group.add_argument(
-        "--margin",
-        action="append",
-        default=[],
-        metavar="LABEL=LOSS",
-        help="a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be 'same'"
-        " or 'no worse' within it (several times; default: none)",
-    )
-    group.add_argument(
-        "--vary",
-        action="append",
-        metavar="KEY",
-        help="a config key that is meant to differ (several times); others that differ are then"
-        " warned of (default: no warning)",
-    )
-    group.add_argument(
-        "--allow-different",
-        action="append",
-        default=[],
-        metavar="PART",
-        help=f"a part of the provenance that may differ: all, {', '.join(COMPONENTS)} (several"
-        " times; default: none)",
+    add_options(
+        group,
+        (
+            "--margin",
+            "a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be 'same'"
+            " or 'no worse' within it (several times; default: none)",
+            {"action": "append", "default": [], "metavar": "LABEL=LOSS"},
+        ),
+        (
+            "--vary",
+            "a config key that is meant to differ (several times); others that differ are then"
+            " warned of (default: no warning)",
+            {"action": "append", "metavar": "KEY"},
+        ),
+        (
+            "--allow-different",
+            f"a part of the provenance that may differ: all, {', '.join(COMPONENTS)} (several"
+            " times; default: none)",
+            {"action": "append", "default": [], "metavar": "PART"},
+        ),
     )
 
 
@@ -331,7 +335,16 @@ def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results
         what = "a golden file, not a run"
         swapped = (_swapped(name, load_golden, what, args.usage) for name in runs)
         raise next(filter(None, swapped), error) from None
-    _require_answers(golden, results)
+    responses = results.responses
+    is_asked = responses["query_id"].isin(golden.queries["query_id"])
+    asked = set(responses.loc[is_asked, "run_id"].astype("str"))
+    strangers = [one for one in results.runs["run_id"].astype("str") if one not in asked]
+    if strangers:
+        raise DataError(
+            f"no query in common with the golden file: {name_list(strangers)}",
+            field="run",
+            allowed="runs that answer its queries, by their ids",
+        )
     return golden, results
 
 
@@ -388,19 +401,6 @@ def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
         )
     found = Results.concat(parts)
     return found.select(args.run) if getattr(args, "run", None) else found
-
-
-def _require_answers(golden: Golden, results: Results) -> None:
-    responses = results.responses
-    is_asked = responses["query_id"].isin(golden.queries["query_id"])
-    asked = set(responses.loc[is_asked, "run_id"].astype("str"))
-    strangers = [one for one in results.runs["run_id"].astype("str") if one not in asked]
-    if strangers:
-        raise DataError(
-            f"no query in common with the golden file: {name_list(strangers)}",
-            field="run",
-            allowed="runs that answer its queries, by their ids",
-        )
 
 
 def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:

@@ -12,6 +12,7 @@ from ragscore.cli.options import (
     add_golden,
     add_json,
     add_metric,
+    add_options,
     add_policies,
     add_profile,
     add_reading,
@@ -142,25 +143,25 @@ def add_trend(commands: Commands) -> None:
         "Follow one metric over the runs of a store, broken where its provenance changed.",
         "trend history --metric mrr@10",
     )
-    parser.add_argument("store", metavar="DIR", help="folder of stored runs")
-    parser.add_argument(
-        "--metric", required=True, metavar="LABEL", help="the metric, such as mrr@10"
-    )
-    parser.add_argument(
-        "--by",
-        metavar="COLUMN",
-        help="slice by a column or tag of the golden file (default: no slices)",
-    )
-    parser.add_argument(
-        "--order",
-        default="created_at",
-        metavar="COLUMN",
-        help="column of the runs to order by (default: created_at)",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="RUN",
-        help="the run around which the noise band lies (default: the last group of repeats)",
+    add_options(
+        parser,
+        ("store", "folder of stored runs", {"metavar": "DIR"}),
+        ("--metric", "the metric, such as mrr@10", {"required": True, "metavar": "LABEL"}),
+        (
+            "--by",
+            "slice by a column or tag of the golden file (default: no slices)",
+            {"metavar": "COLUMN"},
+        ),
+        (
+            "--order",
+            "column of the runs to order by (default: created_at)",
+            {"default": "created_at", "metavar": "COLUMN"},
+        ),
+        (
+            "--baseline",
+            "the run around which the noise band lies (default: the last group of repeats)",
+            {"metavar": "RUN"},
+        ),
     )
     add_json(parser)
     group = parser.add_argument_group("golden files")

@@ -1,7 +1,4 @@
-"""Collect runs: ask a system under test every golden query, and compare runs except for timing.
-
-The package itself imports nothing, so that `ragscore.collecting.secrets` stays cheap to import.
-"""
+"""Collect runs: ask a system under test every golden query, and compare runs except for timing."""
 
 import lazy_loader
 

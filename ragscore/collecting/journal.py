@@ -27,7 +27,7 @@ from ragscore.io.output import json_line, sync_folder
 
 JOURNAL_NAME = ".per_query.journal"
 LIBRARIES = (
-    "ragscore", "pandas", "numpy", "pyarrow", "httpx", "tenacity", "openai", "bm25s",
+    "ragscore", "pandas", "numpy", "pyarrow", "httpx", "openai", "bm25s",
     "onnxruntime", "torch", "transformers", "sentence-transformers",
 )  # fmt: skip
 

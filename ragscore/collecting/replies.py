@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.record import Tables, read_record
+from ragscore.io.secrets import Redactor
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 
@@ -41,15 +42,24 @@ _CITATION_NAMES = {"heading": "heading_path"}
 MAX_DEPTH = 100  # lists and objects inside each other; what writes and reads them recurses
 MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
 _TOO_LONG = 10**MAX_DIGITS
+NO_SECRETS = Redactor((), {})
 
 RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
 """A query's record, and the config that its reply reports."""
 
 
 def record_of(
-    request: Request, reply: Any, elapsed_ms: float, error: str | None = None, attempts: int = 1
+    request: Request,
+    reply: Any,
+    elapsed_ms: float,
+    error: str | None = None,
+    attempts: int = 1,
+    redactor: Redactor = NO_SECRETS,
 ) -> RecordAndConfig:
-    """Return the record of one query, and the config that the reply reports.
+    """Return the record of one query, and the config that the reply reports, without secrets.
+
+    They are hidden before anything else is done with the reply: messages quote parts of it.
+    Id and text of a query are the golden file's and stay as they are.
 
     Raises
     ------
@@ -57,13 +67,14 @@ def record_of(
         The reply holds something that no record can. The error's `reply` is the usable part.
     """
     try:
-        values = _reply_fields(plain(reply))
+        values = _reply_fields(redactor.values(plain(reply)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
     if error is not None:
         error = plain(error)
     elif values.get("error"):
         error = _text(values["error"])
+    error = None if error is None else redactor.message(error)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     record: dict[str, Any] = {
@@ -82,10 +93,10 @@ def record_of(
         },
     }
     if carried := {name: value for name, value in request.items() if name in CARRIED}:
-        record["request"] = carried
+        record["request"] = redactor.values(carried)
     if attempts > 1:
         record["attempts"] = attempts
-    config = _reported_config(values)
+    config = redactor.config(_reported_config(values))
     if (fault_text := _fault(record) or _fault_of_config(config)) is not None:
         hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
         raise AskError(

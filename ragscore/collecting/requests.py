@@ -6,6 +6,7 @@ rather than an event loop, so that a running loop (as in Jupyter) does not matte
 
 import json
 import queue
+import random
 import threading
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -14,16 +15,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ragscore.collecting.replies import RecordAndConfig, record_of
+from ragscore.collecting.replies import NO_SECRETS, RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, nearest
+from ragscore.io.retry_after import LONGEST_WAIT, too_long
+from ragscore.io.secrets import Redactor
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
 # Waits before retries are random, in seconds: up to FIRST_WAIT before the first, up to twice as
 # long before each next one, and never more than LONGEST_WAIT.
-FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
+FIRST_WAIT = 0.5
 RESERVED = frozenset(("query", "query_id", *SETTINGS, *CARRIED))
 _TAGS = {"vault": "vaults", "folder": "folders"}
 Saved = TypeVar("Saved")
@@ -227,51 +230,70 @@ def ask_all(
     requests: list[Request],
     policy: RequestPolicy,
     save: Callable[[RecordAndConfig], Saved],
+    redactor: Redactor = NO_SECRETS,
+    on_wait: Callable[[int], object] = id,
 ) -> Generator[Saved, None, None]:
     """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
-    A worker saves a record before its next request, so at most one record per worker can be lost.
-    Calls of `save` never overlap. Leaving the loop early abandons requests in flight.
+    A worker saves a record before its next request. Calls of `save` never overlap. Leaving the
+    loop early asks nothing more, and waits for the replies in flight, which are saved, too:
+    `on_wait` is told their number. A second interrupt abandons them.
     """
     stop, saving, limiter = threading.Event(), threading.Lock(), RateLimiter(policy.rate)
     # Without threads, connections that are bound to the calling thread work.
     if policy.workers == 1 and policy.timeout is None:
         for request in requests:
-            yield save(ask(system, request, policy, limiter, stop.wait))
+            if record := ask(system, request, policy, limiter, stop.wait, redactor):
+                yield save(record)
         return
     todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
     done: queue.SimpleQueue[Saved | BaseException] = queue.SimpleQueue()
     for request in requests:
         todo.put(request)
+    is_open = True
 
     def work() -> None:
+        nonlocal is_open
         try:
             while not stop.is_set():
-                record = ask(system, todo.get_nowait(), policy, limiter, stop.wait)
+                record = ask(system, todo.get_nowait(), policy, limiter, stop.wait, redactor)
                 with saving:
                     try:
-                        if not stop.is_set():
+                        if is_open and record:
                             done.put(save(record))
                     except BaseException:
-                        stop.set()  # no other may be saved: the first error is the one to tell
+                        is_open = False  # no other is saved: the first error is the one to tell
                         raise
         except queue.Empty:
             pass
         except BaseException as error:
             done.put(error)
 
+    threads = [
+        threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True)
+        for number in range(min(policy.workers, len(requests)))
+    ]
+    n_left = len(requests)
     try:
-        for number in range(min(policy.workers, len(requests))):
-            threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True).start()
-        for _ in requests:
+        for thread in threads:
+            thread.start()
+        while n_left:
             saved = done.get()
             if isinstance(saved, BaseException):
                 raise saved
+            n_left -= 1
             yield saved
     finally:
         stop.set()
-        with saving:  # the last line is written before the journal is closed
-            pass
+        try:
+            if n_left and (n_alive := sum(thread.is_alive() for thread in threads)):
+                on_wait(n_alive)
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+        finally:
+            with saving:  # the last line is written before the journal is closed
+                is_open = False
 
 
 def ask(
@@ -280,52 +302,39 @@ def ask(
     policy: RequestPolicy,
     limiter: RateLimiter,
     sleep: Callable[[float], Any],
-) -> RecordAndConfig:
-    """Ask one request, with retries, and return its record.
+    redactor: Redactor = NO_SECRETS,
+) -> RecordAndConfig | None:
+    """Ask one request, with retries, and return its record; None if `sleep` says to stop.
 
     If the last attempt fails, the record holds its error and the hits that came with it, provided
-    that a record can hold them.
+    that a record can hold them. A wait of more than `LONGEST_WAIT` is no further attempt's.
     """
-    import tenacity
-
-    attempts, started = 0, 0.0
-
-    def attempt() -> RecordAndConfig:
-        nonlocal attempts, started
-        if wait := limiter.delay():
-            sleep(wait)
+    attempts = 0
+    while True:
+        if (wait := limiter.delay()) and sleep(wait):
+            return None
         attempts, started = attempts + 1, perf_counter()
         try:
             reply = system.ask(request, policy.timeout)
-            return record_of(request, reply, 1000 * (perf_counter() - started), attempts=attempts)
-        except AskError:
-            raise
+            elapsed_ms = 1000 * (perf_counter() - started)
+            return record_of(request, reply, elapsed_ms, attempts=attempts, redactor=redactor)
+        except AskError as error:
+            failed = error
         except Exception as error:  # whatever a reply holds, it ends no more than its query
-            raise AskError(f"{type(error).__name__}: {error}") from error
-
-    def wait(state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, AskError) and error.wait is not None:
-            return min(error.wait, LONGEST_WAIT)
-        return tenacity.wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)(state)
-
-    retrying = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(1 + policy.retries),
-        wait=wait,
-        sleep=sleep,
-        reraise=True,
-        retry=tenacity.retry_if_exception(
-            lambda error: isinstance(error, AskError) and error.again
-        ),
-    )
-    try:
-        return retrying(attempt)
-    except AskError as error:
-        elapsed_ms = 1000 * (perf_counter() - started)
-        text, reply = str(error) or type(error).__name__, error.reply
-        for _ in range(2):
-            try:
-                return record_of(request, reply, elapsed_ms, text, attempts)
-            except Exception as fault:  # what of the reply a record can hold is kept
-                reply = getattr(fault, "reply", None)
-        return record_of(request, None, elapsed_ms, text, attempts)
+            failed = AskError(f"{type(error).__name__}: {error}")
+        text, reply = str(failed) or type(failed).__name__, failed.reply
+        if not failed.again or attempts > policy.retries:
+            break
+        if failed.wait is not None and failed.wait > LONGEST_WAIT:
+            text += f" ({too_long(failed.wait)})"
+            break
+        most = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(attempts - 1, 20))
+        if sleep(random.uniform(0, most) if failed.wait is None else failed.wait):
+            return None
+    elapsed_ms = 1000 * (perf_counter() - started)
+    for _ in range(2):
+        try:
+            return record_of(request, reply, elapsed_ms, text, attempts, redactor)
+        except Exception as fault:  # what of the reply a record can hold is kept
+            reply = getattr(fault, "reply", None)
+    return record_of(request, None, elapsed_ms, text, attempts, redactor)

@@ -4,11 +4,10 @@ In: a system and a golden set. Out: `per_query.jsonl` with `run.json` beside it,
 loaded from there. Records go to a journal first, so an interrupted run can be resumed.
 """
 
-import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -31,27 +30,17 @@ from ragscore.collecting.requests import (
     requests_of,
     select_requests,
 )
-from ragscore.collecting.secrets import Redactor, secrets_in
 from ragscore.collecting.systems import Given, Request, System, as_system
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
-from ragscore.frames.escaping import visible
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
+from ragscore.io.progress import progress_bar
 from ragscore.io.record import Tables, read_record
+from ragscore.io.secrets import Redactor, redacted_logs, secrets_in
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id
-
-_LOGGERS = (
-    "httpx",
-    "httpcore",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
 
 
 def collect(
@@ -89,7 +78,8 @@ def collect(
     A query that fails is recorded with its error and does not stop the run. If only the answer
     failed, the hits are kept. A reply of more than 10 MB fails, too; a mapping's `max_bytes` sets
     another limit. Redirects of an endpoint are not followed. Each record is on disk before it
-    counts: after Ctrl-C or a crash, the same call resumes the run.
+    counts: after Ctrl-C or a crash, the same call resumes the run. Ctrl-C waits for the replies in
+    flight; a second one does not.
 
     Parameters
     ----------
@@ -125,7 +115,8 @@ def collect(
     workers, timeout, retries, rate
         Number of queries in flight; seconds per attempt, from connecting to the last byte; number
         of further attempts after time-outs, lost connections, 429 and 5xx; maximal attempts per
-        second. Retries wait for a growing random time, or as long as the server asks. With
+        second. Retries wait for a growing random time, or as long as the server asks, and none
+        waits for more than 60 seconds: the query has failed then. With
         `timeout=None`, a single worker is the calling thread itself.
     name
         The system's name; by default that of the function, host or program.
@@ -196,7 +187,7 @@ def collect(
         with open_journal(folder, header, fresh) as journal:
             if described is not None:
                 journal.header["run"]["note"] = described
-            with _redacted_logs(redactor):
+            with redacted_logs(redactor):
                 _ask_missing(system, requests, policy, journal, redactor, progress)
             notes = _finish(journal, [request["query_id"] for request in requests], folder)
     finally:
@@ -247,34 +238,27 @@ def _ask_missing(
     progress: bool,
 ) -> None:
     """Ask the requests that are not in the journal yet."""
-    from tqdm.auto import tqdm
 
     def save(answer: RecordAndConfig) -> bool:
         record, config = answer
-        saved: dict[str, Any] = redactor.values(record)
-        if config:
-            saved["config"] = redactor.config(config)
-        # Id and text of a query are the golden file's and never redacted.
-        saved |= {name: record[name] for name in ("query_id", "query")}
-        saved["error"] = None if record["error"] is None else redactor.message(record["error"])
-        journal.append(saved)
-        return saved["error"] is not None
+        journal.append(record | ({"config": config} if config else {}))
+        return record["error"] is not None
+
+    def on_wait(n: int) -> None:
+        if progress:
+            replies = "1 reply" if n == 1 else f"{n} replies"
+            print(f"\nstopping: {replies} in flight; Ctrl-C again abandons them", file=sys.stderr)
 
     missing = [request for request in requests if request["query_id"] not in journal.done]
     n_failed = sum(record["error"] is not None for record in journal.done.values())
-    with tqdm(
-        total=len(journal.done) + len(missing),
-        initial=len(journal.done),
-        desc=visible(journal.header["run"]["system"]),
-        unit="query",
-        file=sys.stderr,
-        disable=not progress,
-    ) as bar:
+    n, name = len(journal.done), journal.header["run"]["system"]
+    with progress_bar(n + len(missing), name, "query", progress, initial=n) as bar:
         try:
-            with closing(ask_all(system, missing, policy, save)) as answers:
+            asked = ask_all(system, missing, policy, save, redactor, on_wait)
+            with closing(asked) as answers:
                 for is_failed in answers:
                     n_failed += is_failed
-                    bar.set_postfix(failed=n_failed, refresh=False)
+                    bar.set_postfix_str(f"failed={n_failed}", refresh=False)
                     bar.update()
         except KeyboardInterrupt as stopped:
             stopped.add_note(
@@ -305,21 +289,3 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
     if len(errors) == len(records):
         notes.append(f"every query failed, the first with: {errors[0]}")
     return notes
-
-
-@contextmanager
-def _redacted_logs(redactor: Redactor) -> Iterator[None]:
-    """Keep secrets out of the HTTP client's logs while queries are asked."""
-
-    def redact(entry: logging.LogRecord) -> bool:
-        entry.msg, entry.args = redactor.message(entry.getMessage()), ()
-        return True
-
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addFilter(redact)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(redact)

@@ -18,7 +18,7 @@ from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Chosen, Index, system_config
 from ragscore.demo.run import K, answerer_config, progress, ranked_hits
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import check_known
 
 REFUSE_BELOW = -0.0488  # tuned for the committed runs on half of the queries, all four systems
 FILTERS = ("doc_type", "doc_id", "path", "heading", "chunk_id")  # columns of the passages
@@ -37,7 +37,7 @@ def demo_system(name: str, cache: Path) -> System:
     DataError
         No system of the demo has this name.
     """
-    _check_known([name])
+    check_known(name, SYSTEMS, "system", "system")
     return systems_over(demo_index(cache), chunker_version(), [name])[name]
 
 
@@ -52,7 +52,7 @@ def systems_over(index: Index, version: str, names: Iterable[str] = SYSTEMS) -> 
     `version` is the chunker's.
     """
     chosen = list(names)
-    _check_known(chosen)
+    check_known(chosen, SYSTEMS, "system", "system")
     read = Familiarity(index)
     for name in chosen:
         # What is built on first use is built now, before the first query is timed.
@@ -66,13 +66,6 @@ def systems_over(index: Index, version: str, names: Iterable[str] = SYSTEMS) -> 
         )
         for name in chosen
     }
-
-
-def _check_known(names: Iterable[str]) -> None:
-    if unknown := [name for name in names if name not in SYSTEMS]:
-        raise DataError(
-            f"found {unknown[0]!r}", field="system", allowed=nearest(unknown[0], SYSTEMS)
-        )
 
 
 def _ask(

@@ -12,8 +12,6 @@ from time import perf_counter, process_time
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ragscore.demo.answerer import Familiarity
 from ragscore.demo.corpus import build_corpus, chunker_version
@@ -21,16 +19,10 @@ from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
 from ragscore.frames.data import Golden, Results
 from ragscore.io.load import load_golden
-from ragscore.io.output import write_text
-from ragscore.store.draft import Draft, State, put, remove
-from ragscore.store.runs import RUN_FILE, stored_runs
 from ragscore.store.store import RunStore
 
 # The refusal threshold as tuned on the four systems (data/README.md), the same for every run.
 REFUSE_BELOW = -0.0488
-COMMITTABLE = (
-    "# No texts of the manuals are in here, so the tables may be committed.\n.staging-*\n.lock\n"
-)
 
 
 @dataclass(frozen=True)
@@ -172,19 +164,18 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
 
     Vectors of the passages are stored in `out/cache`, which `ragscore demo` uses too.
     """
-    golden = _goldens(golden_file)
+    golden = goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
     chunks = {size: build_corpus(size)[1] for size in sizes}
     # The answerer always uses stemmed words, so that refusals don't depend on the retriever's
     # stemmer.
     read = {size: Familiarity(Index(chunks[size], out / "cache")) for size in sizes}
-    store, model = history_store(out / "history"), MiniLM()
+    store, model = RunStore(out / "history"), MiniLM()
     for position, one in enumerate(VARIATIONS, 1):
         start, (_, settings) = perf_counter(), settings_of(one.run_id)
         index = Index(chunks[settings.max_chars], out / "cache", settings, progress, model)
         results = make_run(one, index, golden[one.relabelled], read[settings.max_chars])
         store.save(results, golden=golden[one.relabelled], overwrite=True)
-        make_small(store, one.run_id)
         mrr = store.scores("mrr@10", runs=one.run_id)["mrr@10"].mean()
         report(
             f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f} "
@@ -194,21 +185,7 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
     return store
 
 
-def refresh_history(folder: Path, golden_file: Path) -> RunStore:
-    """Score the stored runs of a history anew, each by the labels it had.
-
-    Formulas, or what a store keeps of a scoring, have changed.
-    """
-    store = history_store(folder)
-    for relabelled, golden in _goldens(golden_file).items():
-        for name in store.refresh(
-            golden, runs=[one.run_id for one in VARIATIONS if one.relabelled is relabelled]
-        ):
-            make_small(store, name)
-    return store
-
-
-def _goldens(golden_file: Path) -> dict[bool, Golden]:
+def goldens(golden_file: Path) -> dict[bool, Golden]:
     """Return the golden sets before (False) and after the relabelling (True)."""
     today = load_golden(golden_file)
     return {False: earlier_golden(today, golden_file.with_name("golden_before.yaml")), True: today}
@@ -275,41 +252,3 @@ def described(one: Variation) -> str:
     ]
     alone = "the labels alone" if one.repeat is None else "the seed alone"
     return f"since {one.since}: {', '.join(changed) or alone}; {one.note}"
-
-
-def history_store(folder: Path) -> RunStore:
-    """Return the store, with a .gitignore that lets its tables be committed.
-
-    They hold ids, scores and the answerer's own words, and no text of the manuals.
-    """
-    write_text(folder / ".gitignore", COMMITTABLE)
-    return RunStore(folder)
-
-
-def make_small(store: RunStore, run_id: str) -> None:
-    """Write a run's files again in fewer bytes.
-
-    Tables lose their statistics and pandas' metadata; JSON becomes one line.
-    """
-    (run,) = (one for one in stored_runs(store.root) if one.run_id == run_id)
-    draft = Draft(run.root, run.folder)
-    for kind in run.entries:
-        with run.table(kind).open() as file:
-            if kind == "metrics":
-                draft.write_json(kind, json.loads(file.read()), indent=None)
-                continue
-            table = pq.read_table(file)
-        few = [name for name in table.column_names if table[name].type == pa.string()]
-        with draft.create(kind) as out:
-            pq.write_table(
-                table.replace_schema_metadata(None),
-                out,
-                compression="zstd",
-                compression_level=19,
-                write_statistics=False,
-                use_dictionary=few,
-                row_group_size=table.num_rows,
-            )
-    put(draft, RUN_FILE, run.described, State(run.digest), indent=None)
-    for entry in run.entries.values():
-        remove(run.folder / entry.name)

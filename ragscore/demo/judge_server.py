@@ -7,12 +7,9 @@ verdicts are worth nothing; requests, replies and all that follows are real.
 
 import json
 import re
-import threading
 import zlib
-from http.server import BaseHTTPRequestHandler
-from typing import Any
 
-from ragscore.demo.serve import LocalHttp, refusal
+from ragscore.demo.local import LocalServer, Object, Reply
 
 SUPPORTED_FROM = 0.75  # share of a claim's words that the source must hold
 _REFUSALS = re.compile(
@@ -21,12 +18,9 @@ _REFUSALS = re.compile(
     re.IGNORECASE,
 )
 _DIMENSIONS = 256
-LONGEST = 50_000_000  # bytes of a request
-
-Object = dict[str, Any]
 
 
-class JudgeServer:
+class JudgeServer(LocalServer):
     """Serve on a free port of 127.0.0.1 until closed, to programs of this machine.
 
     `with JudgeServer() as server: rs.judging.Endpoint("words", base_url=server.url)`.
@@ -39,39 +33,27 @@ class JudgeServer:
         The body of every request, in the order of arrival.
     """
 
+    longest = 50_000_000
+
     def __init__(self) -> None:
         self.requests: list[Object] = []
-        self.lock = threading.Lock()
-        self._http = LocalHttp(("127.0.0.1", 0), _handler(self))
-        self.port = int(self._http.server_address[1])
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-        threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        ).start()
+        super().__init__()
+        self.url += "/v1"
 
-    def __enter__(self) -> "JudgeServer":
-        return self
+    def answer(self, address: str, content: bytes) -> Reply:
+        """Return status and body of the reply to a request, or what is wrong with it."""
+        try:
+            self.requests.append(body := json.loads(content))
+            return 200, replied(address, body)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            return 400, {"error": {"message": f"no request of a judge ({type(error).__name__})"}}
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
-    def close(self) -> None:
-        """Stop serving."""
-        self._http.shutdown()
-        self._http.server_close()
-
-    def answer(
-        self, path: str, body: Object, headers: dict[str, str]
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and content for a request."""
-        with self.lock:
-            self.requests.append(body)
-        given = (
-            embedded(body)
-            if path.endswith("/embeddings")
-            else completed(body, json.dumps(judged(body), ensure_ascii=False))
-        )
-        return 200, {}, json.dumps(given).encode()
+def replied(address: str, body: Object) -> Object:
+    """Return the reply to a request for a judgment or for embeddings."""
+    if address.endswith("/embeddings"):
+        return embedded(body)
+    return completed(body, json.dumps(judged(body), ensure_ascii=False))
 
 
 def completed(body: Object, text: str, finish: str = "stop") -> Object:
@@ -192,47 +174,3 @@ def words(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text."""
     return [one.strip() for one in re.split(r"(?<=[.!?])\s+", text) if words(one)]
-
-
-def _wrong(status: int, text: str) -> tuple[int, dict[str, str], bytes]:
-    return status, {}, json.dumps({"error": {"message": text}}).encode()
-
-
-def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # headers and body go out at once, not 40 ms apart
-
-        def do_POST(self) -> None:
-            status, headers, content = self._answered()
-            if not status:  # a lost connection
-                self.close_connection = True
-                return
-            self.send_response(status)
-            for name, value in (
-                {"Content-Type": "application/json", "Content-Length": str(len(content))} | headers
-            ).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def _answered(self) -> tuple[int, dict[str, str], bytes]:
-            """Return the answer, or what is wrong with the request."""
-            if refused := refusal(self.headers, self.path, server.port):
-                self.close_connection = True
-                return _wrong(*refused)
-            length = self.headers.get("Content-Length", "")
-            if not (length.isascii() and length.isdecimal()) or int(length) > LONGEST:
-                self.close_connection = True
-                return _wrong(400, f"Content-Length is at most {LONGEST}")
-            try:
-                body = json.loads(self.rfile.read(int(length)))
-                given = {name.lower(): value for name, value in self.headers.items()}
-                return server.answer(self.path, body, given)
-            except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-                return _wrong(400, f"no request of a judge ({type(error).__name__})")
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing: notebooks and tests print their own lines."""
-
-    return Handler

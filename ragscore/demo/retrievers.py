@@ -67,10 +67,9 @@ class MiniLM:
             "token_type_ids": np.zeros_like(ids),
         }
         names = {one.name for one in self._session.get_inputs()}
-        found: Vectors = self._session.run(
+        return self._session.run(
             None, {name: value for name, value in wanted.items() if name in names}
         )[0][0]
-        return found
 
     def embed_all(self, texts: list[str]) -> Iterator[Vectors]:
         """Yield the token vectors of many texts, in order."""
@@ -82,14 +81,12 @@ class MiniLM:
 def pooled(token_vectors: Vectors) -> Vectors:
     """Return the vector of a text: the mean of its token vectors, of unit length."""
     mean = token_vectors.mean(axis=0)
-    unit: Vectors = mean / np.linalg.norm(mean)
-    return unit
+    return mean / np.linalg.norm(mean)
 
 
 def unit_rows(token_vectors: Vectors) -> Vectors:
     """Return each token vector scaled to unit length, for late interaction."""
-    scaled: Vectors = token_vectors / np.linalg.norm(token_vectors, axis=1, keepdims=True)
-    return scaled
+    return token_vectors / np.linalg.norm(token_vectors, axis=1, keepdims=True)
 
 
 def _package_file(package: str, name: str) -> Path:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from pathlib import Path
+from typing import cast
 
 from ragscore.frames.escaping import visible
 
@@ -123,6 +124,58 @@ def check_choice(value: object, known: Collection[str], field: str) -> None:
     """
     if not isinstance(value, str) or value not in known:
         raise DataError(f"found {excerpt(value)}", field=field, allowed=nearest(value, known))
+
+
+def missing_package(
+    name: object, extra: str, *, field: str | None = None, file: str | Path | None = None
+) -> DataError:
+    """Return the error of a package that an optional part needs and that isn't installed."""
+    return DataError(
+        f"the package {name} is missing", field=field, file=file, allowed=to_install(extra)
+    )
+
+
+def to_install(extra: str) -> str:
+    """Return how to install what an extra needs: by the packages' own names, or from a clone.
+
+    Never by ours: on the package index, that name is another project's. The packages are those
+    that our own metadata lists and that are not there.
+    """
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    def is_there(name: str) -> bool:
+        try:
+            return bool(version(name))
+        except PackageNotFoundError:
+            return False
+
+    try:
+        lines = requires("ragscore") or []
+    except PackageNotFoundError:
+        lines = []
+    wanted = re.compile(rf"([\w.-]+)[^;]*;\s*extra\s*==\s*['\"]{extra}['\"]")
+    names = [match[1] for line in lines if (match := wanted.fullmatch(line))]
+    names = [name for name in names if not is_there(name)] or names
+    clone = f"pip install '.[{extra}]' in a clone of ragscore"
+    return f"pip install {' '.join(names)}, or {clone}" if names else clone
+
+
+def check_known(
+    names: object, known: Iterable[object], field: str, what: str, preface: str = "one of"
+) -> None:
+    """Refuse a name, or several, of which there is no such `what`.
+
+    Raises
+    ------
+    DataError
+        It names the nearest one.
+    """
+    is_one = isinstance(names, str) or not isinstance(names, Iterable)
+    asked, there = [names] if is_one else list(cast("Iterable[object]", names)), list(known)
+    if unknown := [one for one in asked if one not in there]:
+        found = name_list(unknown) if len(unknown) > 1 else excerpt(unknown[0])
+        allowed = nearest(unknown[0], there, preface)
+        raise DataError(f"no {what} {found}", field=field, allowed=allowed)
 
 
 def warn(text: str) -> None:

@@ -56,11 +56,6 @@ def html_lines(text: str) -> str:
     return html_text(text).replace("\n", "<br>")
 
 
-def html_table(frame: "pd.DataFrame") -> str:
-    """Return a frame as an HTML table without its index; pandas escapes its texts."""
-    return visible(frame.to_html(index=False, border=0))
-
-
 def html_frame(frame: "pd.DataFrame") -> str:
     """Return a frame as a notebook shows it, with its index and cut where it is long."""
     return visible(frame._repr_html_() or "")  # type: ignore[operator]

@@ -64,6 +64,8 @@ def from_content(report: type[T], content: Any, **read: Callable[[Any], Any]) ->
             value = frame_of(value, content["dtypes"][name], name)
         if name in read:
             value = read[name](value)
+        elif hasattr(kind, "from_plain"):
+            value = kind.from_plain(value)
         elif isinstance(value, list) and str(kind).startswith("tuple"):
             value = tuple(value)
         elif value is None and kind is float:
@@ -129,6 +131,8 @@ def _plain(value: Any) -> Any:
     """Return the value of a field as JSON holds it."""
     if isinstance(value, pd.DataFrame):
         return rows_of(value)
+    if hasattr(value, "to_plain"):
+        return value.to_plain()
     if is_dataclass(value) and not isinstance(value, type):
         return content_of(value)
     if isinstance(value, (tuple, list)):
@@ -155,7 +159,9 @@ def _read_dtype(dtype: Any) -> Any:
     )
 
 
+ALPHA = 0.05  # p values below it decide
 MAX_DECIMALS = 4
+EXACT = 15  # decimals that a number needs at most
 
 
 def decimals_for(error: float) -> int:
@@ -173,10 +179,40 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
     return text if text.strip("+-0.") else text.lstrip("+-")
 
 
+def decimals_within(low: float, high: float, least: int = 2) -> int:
+    """Return the decimals of a value by its 95 % interval, and so many that a bound isn't 0.
+
+    An interval that leaves out 0 is shown as one that does: words that go by it stand beside it.
+    """
+    places = max(decimals_for((high - low) / 4), least)
+    nearest = min(abs(low), abs(high))
+    return decimals_beside(nearest, 0.0, True, places) if low * high > 0 else places
+
+
+def decimals_beside(value: float, limit: float, is_beyond: bool, decimals: int) -> int:
+    """Return how many decimals a value needs to be seen beyond a limit, or not beyond it."""
+    for places in range(decimals, EXACT):
+        if (float(f"{value:.{places}f}") > limit) == is_beyond:
+            return places
+    return EXACT
+
+
 def shown_interval(value: Any, low: Any, high: Any, decimals: int = 3, signed: bool = False) -> str:
     """Return a value with its interval, `.85 [.79, .91]`; the value alone without an interval."""
     texts = [shown_number(number, decimals, signed) for number in (value, low, high)]
     return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def shown_p(p: float) -> str:
+    """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
+    if math.isnan(p):
+        return "—"
+    if p < 0.001:
+        return "< .001"
+    places = next(
+        (n for n in range(3, EXACT) if (float(f"{p:.{n}f}") < ALPHA) == (p < ALPHA)), EXACT
+    )
+    return f"{p:.{places}f}".removeprefix("0")
 
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:

@@ -7,10 +7,8 @@ import re
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from ragscore.frames.codes import arrow_texts, is_among
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, check_type
 
 # Scripts without spaces between words: each character counts as a word.
@@ -23,22 +21,24 @@ _BATCH = 512  # queries compared with all others at a time: bounds the candidate
 def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFrame:
     """Return pairs of queries that have nearly the same words.
 
-    Near-duplicates make a golden set look larger than it is. If they expect different targets, at
-    most one of them is labelled correctly.
+    Near-duplicates make a golden set look larger than it is. Pairs that expect different targets
+    are worth a look: one label may be wrong, or the order of words makes two questions of them
+    ("string to date", "date to string").
 
     Parameters
     ----------
     similarity
         Minimum Jaccard similarity of the two sets of words (shared words / words of either),
-        above 0 and up to 1. Words are compared without case and punctuation; word order doesn't
-        count. Of queries with exactly the same words, the later ones are paired with the first
-        only, and other queries are paired with that first one.
+        above 0 and up to 1. Words are compared without case and punctuation; their order doesn't
+        count here, but see `same_order`. Of queries with exactly the same words, the later ones are
+        paired with the first only, and other queries are paired with that first one.
 
     Returns
     -------
     One row per pair, the most similar first: query_id and `other` (later in the file),
     `similarity`; `same_group`, true for paraphrases of one group, which are meant to be alike;
-    `same_targets`, true if they expect the same targets; `query`, `other_query`, their texts.
+    `same_targets`, true if they expect the same targets; `same_order`, true if the words that both
+    have come in the same order in both; `query`, `other_query`, their texts.
 
     Raises
     ------
@@ -59,9 +59,20 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     return pd.DataFrame({
         "query_id": first["query_id"], "other": second["query_id"],
         "similarity": pairs["similarity"], "same_group": same_group,
-        "same_targets": targets[0].eq(targets[1]).astype(bool), "query": first["query"],
+        "same_targets": targets[0].eq(targets[1]).astype(bool),
+        "same_order": _same_order(first["query"], second["query"]), "query": first["query"],
         "other_query": second["query"],
     }).astype({"same_group": bool})  # fmt: skip
+
+
+def _same_order(first: pd.Series, second: pd.Series) -> list[bool]:
+    """Flag pairs of texts whose shared words come in the same order, each where it first occurs."""
+    found = []
+    for texts in zip(first, second, strict=True):
+        one, other = (dict.fromkeys(_WORD.findall(text.casefold())) for text in texts)
+        shared = [[word for word in a if word in b] for a, b in ((one, other), (other, one))]
+        found.append(shared[0] == shared[1])
+    return found
 
 
 def _similar_pairs(texts: pd.Series, similarity: float) -> pd.DataFrame:
@@ -125,10 +136,4 @@ def _expected_ids(golden: Golden, query_ids: pd.Series) -> pd.Series:
     targets = targets[(targets["grade"] > 0).to_numpy() & is_among(targets["query_id"], query_ids)]
     ids = targets["level"].astype("str") + ":" + targets["target_id"].astype("str")
     names = pd.DataFrame({"query_id": targets["query_id"], "id": ids}).drop_duplicates()
-    names = names.sort_values(["query_id", "id"])
-    begins = np.flatnonzero(~names["query_id"].duplicated().to_numpy())
-    lists = pa.LargeListArray.from_arrays(
-        np.append(begins, len(names)), arrow_texts(names["id"]).combine_chunks()
-    )
-    joined = pc.binary_join(lists, pa.scalar("\n", pa.large_string()))
-    return pd.Series(joined.to_pandas(), dtype="str").set_axis(names["query_id"].iloc[begins])
+    return names.sort_values("id").groupby("query_id")["id"].agg("\n".join).astype("str")

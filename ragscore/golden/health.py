@@ -15,17 +15,24 @@ from ragscore.analysis.refusals import rows_with_queries
 from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.intervals import kind_of
+from ragscore.scoring.intervals import kind_of, shared_only
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
-from ragscore.stats import design_effect, inflation, mde_of_differences, moments, queries_needed
+from ragscore.stats import (
+    design_effect,
+    inflation,
+    mde_of_differences,
+    moments,
+    queries_needed,
+    queries_needed_rate,
+)
 
 Integers = npt.NDArray[np.int64]
 
@@ -68,9 +75,9 @@ class GoldenHealth(FramesResult, JsonResult):
         One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
         (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
         of their paraphrase groups, at least 1; `mde`, the minimum detectable difference at 80 %
-        power (infinite: none at this n); `n_needed` queries to see `difference` at 80 % power and
-        5 % error, (1.96 + 0.84)²·sd²/difference² times the design effect; `n_more`, the queries
-        to add. NaN and NA if no query differed.
+        power (infinite or NaN: none at this n); `n_needed` queries to find `difference` at 80 %
+        power and 5 % error: by McNemar's test for 0/1 metrics, else (t.975 + t.8)²·sd²/difference²
+        times the design effect; `n_more`, the queries to add. NaN and NA if no query differed.
     """
 
     metric: str
@@ -102,6 +109,7 @@ def golden_health(
     *,
     similarity: float = SIMILARITY,
     differences: tuple[float, ...] = DIFFERENCES,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> GoldenHealth:
     """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
 
@@ -111,7 +119,8 @@ def golden_health(
     if not all(difference > 0 for difference in differences):
         raise DataError(f"found {differences}", field="differences", allowed="differences above 0")
     rows = rows_with_queries(scores, golden, metrics=())
-    values = _matrix(rows, golden, metric)
+    described = declared.describe(metric)
+    values = _matrix(rows, golden, metric, described)
     queries, duplicates = _queries(values), near_duplicates(golden, similarity)
     targets, n_targets = _unreturned(results, golden) if results is not None else (_NO_TARGETS, 0)
     # sums, and the numbers of groups, in the order of ids: that of the rows doesn't matter
@@ -135,19 +144,14 @@ def golden_health(
             else pd.DataFrame(columns=list(TIE_COLUMNS))
         ),
         effective=_effective(by_id, ordered),
-        needed=_needed(by_id, ordered, metric, differences),
+        needed=_needed(by_id, ordered, described, differences),
     )
 
 
-def _matrix(rows: pd.DataFrame, golden: Golden, metric: str) -> pd.DataFrame:
+def _matrix(rows: pd.DataFrame, golden: Golden, metric: str, described: Metric) -> pd.DataFrame:
     """Return the metric with one row per golden query and one column per run."""
-    if metric not in metric_columns(rows):
-        raise DataError(
-            f"no column {excerpt(metric)}",
-            field="metric",
-            allowed=nearest(metric, metric_columns(rows), "scores has"),
-        )
-    if describe(metric).better == "lower" or not rows[metric].dropna().between(0, 1).all():
+    check_known(metric, metric_columns(rows), "metric", "column", "scores has")
+    if described.better == "lower" or not rows[metric].dropna().between(0, 1).all():
         raise DataError(
             f"{metric} doesn't range from 0 to 1, or lower is better",
             field="metric",
@@ -280,7 +284,7 @@ def _sources(golden: Golden) -> Integers:
 
 
 def _needed(
-    values: pd.DataFrame, golden: Golden, metric: str, differences: tuple[float, ...]
+    values: pd.DataFrame, golden: Golden, metric: Metric, differences: tuple[float, ...]
 ) -> pd.DataFrame:
     """Return the power of each pair of runs: differences they can show, queries needed.
 
@@ -289,11 +293,17 @@ def _needed(
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
-    effect = inflation(change, _groups(golden))
-    mde = mde_of_differences(change, kind_of(describe(metric)), design_effect=effect)
+    groups, kind = shared_only(_groups(golden)), kind_of(metric)
+    effect = inflation(change, groups)
+    mde = mde_of_differences(change, kind, groups=groups)
     difference = np.asarray(differences, dtype=np.float64)
+    is_whole = bool((np.isnan(change) | np.isin(change, (-1, 0, 1))).all())
     with np.errstate(invalid="ignore"):
-        n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
+        if kind == "binary" and is_whole and groups is None:
+            share = np.nansum(np.abs(change), axis=0) / n
+            n_needed = queries_needed_rate(difference[None, :], share[:, None])
+        else:
+            n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
         n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],
@@ -302,7 +312,7 @@ def _needed(
     })  # fmt: skip
     table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)
     table["difference"] = np.tile(difference, len(pairs))
-    table["n_needed"] = pd.array(n_needed.ravel(), dtype="Int64")
+    table["n_needed"] = pd.Series(n_needed.ravel()).astype("Int64")
     return table.assign(n_more=(table["n_needed"] - table["n"]).clip(lower=0))
 
 

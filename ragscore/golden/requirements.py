@@ -197,6 +197,7 @@ def _requirements(inputs: _Inputs) -> dict[str, Requirements]:
         "texts that an answer must or must not hold (must_contain, forbidden)",
         inputs.checks("must_contain", "forbidden"),
     )
+    expectations_or_texts = (f"{expectations[0]}; or {texts[0]}", expectations[1] + texts[1])
     key_facts = ("key facts (expected_key_facts)", inputs.checks("key_fact"))
     rules = (
         "rules for supports that disagree (recency_conflict_rule)",
@@ -223,7 +224,8 @@ def _requirements(inputs: _Inputs) -> dict[str, Requirements]:
     costs = ("costs of the responses", inputs.known("responses", "cost_usd"))
 
     by_name: dict[str, Requirements] = {
-        "passed": [expectations, responses],
+        "found": [expectations, responses],
+        "passed": [expectations_or_texts, responses],
         "recall_all": [groups, targets, hits],
         "answer_checks": [texts, answers],
         "answer_checks_all": [texts, answers],

@@ -127,7 +127,9 @@ def _part(source: Any, format: str | None, columns: dict[str, str] | None) -> _P
 
 def _table(parts: list[_Part], catalogue: pd.DataFrame | None) -> pd.DataFrame:
     parts, repeated = _without_repeats(parts)
-    golden = joined([part.golden for part in parts]) if len(parts) > 1 else parts[0].golden
+    golden = parts[0].golden
+    if len(parts) > 1:
+        golden = joined([part.golden for part in parts], [part.file for part in parts])
     part_of = {
         query_id: part for part in reversed(parts) for query_id in part.golden.queries["query_id"]
     }

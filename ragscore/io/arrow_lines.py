@@ -13,8 +13,9 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -29,7 +30,7 @@ from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
 from ragscore.io.file_content import is_line_too_long, open_bytes
-from ragscore.io.record import Tables, read_record
+from ragscore.io.record import RUN_FIELDS, Tables, read_record
 from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
 
@@ -72,9 +73,10 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
         if path.stat().st_size < FROM_BYTES:
             return None
         file_columns, parts = FileColumns(), []
-        for block in parse_blocks(path):
-            file_columns.add(block)
-            parts.append(block.columns)
+        with closing(parse_blocks(path)) as blocks:
+            for block in blocks:
+                file_columns.add(block)
+                parts.append(block.columns)
         return {
             kind: frame_of(kind, [part[kind] for part in parts], types, run_id)
             for kind, types in file_columns.types().items()
@@ -83,23 +85,27 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
         return None
 
 
-def parse_blocks(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[Block]:
+def parse_blocks(path: Path, on_progress: Callable[[int], object] = int) -> Generator[Block]:
     """Yield the blocks of a file in order.
 
-    `on_progress` is called with the number of bytes read so far.
+    `on_progress` is called with the number of bytes read so far. Close it: an error elsewhere, for
+    as long as somebody holds it, would keep its threads.
 
     Raises
     ------
     NeedsLineReader
         Or another of `FALLBACK_ERRORS`: the per-line reader must read the file.
     """
-    with open_bytes(path) as (opened, raw):
-        for block in _parse_ahead(_whole_lines(opened)):
+    with (
+        open_bytes(path) as (opened, raw),
+        closing(_parse_ahead(_whole_lines(opened))) as blocks,
+    ):
+        for block in blocks:
             on_progress(raw.tell())
             yield block
 
 
-def _parse_ahead(pieces: Iterable[bytes]) -> Iterator[Block]:
+def _parse_ahead(pieces: Iterable[bytes]) -> Generator[Block]:
     """Yield the blocks in order, with a few parsed at once: pyarrow works outside Python's lock."""
     parse, n_threads = _Parser(), min(os.cpu_count() or 1, _MAX_THREADS)
     with ThreadPoolExecutor(n_threads) as pool:
@@ -210,11 +216,19 @@ class FileColumns:
         self._types: dict[str, dict[str, set[pa.DataType]]] = {kind: {} for kind in FRAMES}
         self._inexact: set[tuple[str, str]] = set()  # whole numbers that float64 can't hold
         self._ids: list[pa.Array] = []
+        self._runs: dict[str, set[Any]] = {}
 
     def add(self, block: Block) -> None:
         """Gather from one more block."""
         self._add_order(block)
-        self._ids.append(block.columns["responses"]["query_id"])
+        responses = block.columns["responses"]
+        self._ids.append(responses["query_id"])
+        for name, column in responses.items():
+            if name.removeprefix("x_").partition(".")[0] in RUN_FIELDS:
+                runs = self._runs.setdefault(name, set())
+                runs.update(column.drop_null().unique().to_pylist())
+                if len(runs) > 1:
+                    raise NeedsLineReader
         for kind in FRAMES:
             for name, column in block.columns[kind].items():
                 self._types[kind].setdefault(name, set()).add(column.type)

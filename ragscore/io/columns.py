@@ -16,7 +16,10 @@ from ragscore.frames.errors import DataError, excerpt, name_list, nearest
 from ragscore.io.rows import is_list_text, nested, value_at
 
 Columns = dict[str, str]
-"""Role -> column; a column inside another one is called `outer.inner`."""
+"""Role -> column; a column inside another one is called `outer.inner`.
+
+What a user says may also be role -> None: no column has this role, whatever its name.
+"""
 
 # The names of a role, the surest first; letter case, "_", "-" and spaces don't matter.
 _QUERY = {
@@ -113,15 +116,24 @@ _ALLOWED = {
     "doc_id": ("id", "number", "list", "mapping", "empty"),
     "chunk_id": ("id", "number", "list", "mapping", "empty"),
     "grade": ("number", "flag", "list"), "score": ("number", "list", "fraction"),
-    "rank": ("number",),
+    "rank": ("number", "list"),
     "answerable": ("flag", "number"), "should_refuse": ("flag", "number"),
     "query": ("id", "long"), "reference_answer": ("id", "long", "list", "number"),
-    "run_id": ("id", "number"), "group": ("id", "number"),
+    "run_id": ("id", "long", "number", "flag", "fraction"),
 }  # fmt: skip
-"""Role -> the kinds of values that its column may have to be taken for it by its name alone."""
+"""Role -> the kinds of values that tell its column from another one that may have the role, too.
+
+The surest name with such values is taken. If none has them, the surest name is taken all the same:
+who reads the column refuses its values with their row, so that nothing is left out silently.
+"""
 
 
-_SURELY_IDS = frozenset("docno docid documentid corpusid chunkid passageid".split())
+_SURELY_IDS = frozenset(
+    (
+        "docno", "docid", "documentid", "corpusid", "chunkid", "passageid", "queryid", "qid",
+        "questionid", "topicid", "runid", "run", "runname", "runtag", "system", "systemname",
+    )
+)  # fmt: skip
 
 
 def plain_name(name: str) -> str:
@@ -224,7 +236,7 @@ def resolve(
     """
     given = dict(columns or {})
     check_columns(given, fields, side, where)
-    roles = dict(given)
+    roles = {role: column for role, column in given.items() if column is not None}
     fields = _with_inner(fields)
     by_name: dict[str, list[str]] = {}
     for name in fields:
@@ -236,28 +248,26 @@ def resolve(
         name in by_name for role in ID_ROLES for name in map(plain_name, _IDS[role].split())
     ):
         order = ["grade", *order]
-    for role in order:
-        if role in roles or (role == "grade" and side == "golden" and not _has_ids(roles, by_name)):
-            continue
-        taken = set(roles.values())
-        if role == "grade" and side == "golden":  # a score of 2.0 is one of a system
-            taken |= {name for name in by_name.get("score", []) if not _is_whole(fields[name])}
-        allowed = _ALLOWED.get(role)
-        candidates = [
-            name
-            for known in _KNOWN[side][role]
-            for name in by_name.get(known, [])
-            if name not in taken
-            and (
-                allowed is None
-                or kinds[name] in allowed
-                # Surely meant, but of a wrong kind: who reads the column says so.
-                or (known in _SURELY_IDS and kinds[name] in ("flag", "fraction"))
-                or (known == role and role in ("rank", "score", "grade"))
-            )
-        ]
-        if candidates:
-            roles[role] = candidates[0]
+    # A score of 2.0 is one of a system, no grade.
+    no_grade = {name for name in by_name.get("score", []) if not _is_whole(fields[name])}
+    for is_fitting in (True, False):
+        for role in order:
+            if role in roles or role in given:
+                continue
+            if role == "grade" and not _has_ids(roles, by_name):
+                continue
+            taken = set(roles.values()) | (no_grade if role == "grade" else set())
+            candidates = [
+                name
+                for known in _KNOWN[side][role]
+                for name in by_name.get(known, [])
+                if name not in taken
+                and (_fits(role, known, kinds[name]) if is_fitting else kinds[name] != "empty")
+            ]
+            if candidates:
+                if not is_fitting and role in ID_ROLES and kinds[candidates[0]] == "long":
+                    raise _no_ids(role, candidates[0], fields[candidates[0]], where)
+                roles[role] = candidates[0]
     roles |= {
         name: name
         for name in fields
@@ -273,6 +283,23 @@ def resolve(
     if not set(ID_ROLES) & given.keys():
         _refuse_other_side(roles, by_name, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
+
+
+def _fits(role: str, known: str, kind: str) -> bool:
+    """Return True if a column of this name with values of this kind is taken for the role."""
+    allowed = _ALLOWED.get(role)
+    is_sure = known == plain_name(role) or known in _SURELY_IDS
+    return allowed is None or kind in allowed or (is_sure and kind != "empty")
+
+
+def _no_ids(role: str, column: str, value: Any, where: str) -> DataError:
+    take = json.dumps({role: column}, ensure_ascii=False)
+    return DataError(
+        f"{excerpt(column)} is called as {role} is, and holds {_short(value)}",
+        file=where,
+        field="columns",
+        allowed=f"ids; columns={take} if these are ids, {{{json.dumps(role)}: None}} if not",
+    )
 
 
 def _refuse_other_side(
@@ -346,12 +373,17 @@ def _with_inner(fields: Mapping[str, Any]) -> dict[str, Any]:
 def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where: str) -> None:
     """Refuse an unknown role and a column that isn't there, with the nearest one."""
     for role, column in columns.items():
-        if not isinstance(column, str):
+        if not isinstance(column, (str, type(None))):
             raise DataError(
-                f"{role!r}: {column!r}", file=where, field="columns", allowed="role -> column"
+                f"{role!r}: {column!r}",
+                file=where,
+                field="columns",
+                allowed="role -> column, or None for no column",
             )
         if not is_role(role, side):
             raise unknown_role(role, side, where)
+        if column is None:
+            continue
         if role == "answerable" and plain_name(column) in _KNOWN["golden"]["should_refuse"]:
             raise DataError(
                 f"{column!r} says the opposite of answerable",

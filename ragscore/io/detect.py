@@ -9,11 +9,10 @@ import json
 import re
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
@@ -252,12 +251,11 @@ def _csv_columns(line: str) -> frozenset[str]:
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
-    import pyarrow.parquet as pq
+    from ragscore.io.parquet_file import open_parquet_file
 
-    try:
-        return frozenset(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError):
-        return frozenset()
+    with suppress(DataError), open_parquet_file(path) as file:
+        return frozenset(file.schema_arrow.names)
+    return frozenset()
 
 
 def _zip_names(path: Path) -> frozenset[str]:

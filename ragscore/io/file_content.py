@@ -6,10 +6,12 @@ Every reader opens its files here, so no file takes memory out of proportion to 
 
 import gzip
 import io
+import os
+import stat
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -55,6 +57,12 @@ def has_limits() -> bool:
     return _LIMIT.get() is not None
 
 
+def most_bytes(size: int, ratio: int = RATIO) -> int | None:
+    """Return what a compressed file of this size may unpack to; None within `size_limit(None)`."""
+    limit = _LIMIT.get()
+    return None if limit is None else max(limit, ratio * size)
+
+
 def is_too_long(name: str) -> bool:
     """Return True for text that no id may be as long as."""
     return len(name) > LONGEST_ID and has_limits()
@@ -69,6 +77,7 @@ def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], BinaryIO]]:
     DataError
         The file can't be read, or unpacks to more than it may.
     """
+    check_regular(path)
     try:
         with path.open("rb") as raw:
             if path.suffix != ".gz":
@@ -80,13 +89,37 @@ def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], BinaryIO]]:
         raise unreadable(path, error) from error
 
 
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is no file: a pipe would be waited for, and a device may never end.
+
+    Raises
+    ------
+    DataError
+        It says what is there instead. What isn't there at all passes.
+    """
+    with suppress(OSError):
+        kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116
+        if kind != stat.S_IFREG:
+            raise DataError(
+                f"is {_KINDS.get(kind, 'no file')}", file=path, allowed="a file, which can be read"
+            )
+
+
 class _Unpacked(io.RawIOBase):
     """The content of a compressed file, which ends in an error where there is too much of it."""
 
     def __init__(self, unpacked: gzip.GzipFile, path: Path) -> None:
         self.unpacked, self.path, self.n_bytes = unpacked, path, 0
-        size, limit = path.stat().st_size, _LIMIT.get()
-        self.most = None if limit is None else max(limit, RATIO * size)
+        self.most = most_bytes(path.stat().st_size)
 
     def readable(self) -> bool:
         return True

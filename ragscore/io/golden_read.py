@@ -20,6 +20,7 @@ from ragscore.io.values import flag, is_int, text
 
 SATISFIED_BY = "satisfied_by"
 TEXT_FIELDS = ("lang", "difficulty", "category", "group", "variant", "reference_answer")
+SLICES = TEXT_FIELDS[:-1]
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK_FIELDS = {
     "must_contain": "must_contain", "forbidden": "forbidden", "expected_key_facts": "key_fact",
@@ -61,10 +62,18 @@ def golden_of(
     _check_groups(tables, problems)
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
-    return Golden(
-        **{name: from_records(getattr(tables, name), name) for name in FRAMES},
-        problems=problems.frame(),
+    frames = {name: from_records(getattr(tables, name), name) for name in FRAMES}
+    queries = frames["queries"]
+    # A column without any value is one, too: what is asked `by` it is all in one slice.
+    empty = dict.fromkeys(
+        name if name in SLICES else f"x_{name}"
+        for row in rows
+        for name, value in row.values.items()
+        if value is None and (name in SLICES or name not in KNOWN_FIELDS)
     )
+    for name in [name for name in empty if name not in queries]:
+        queries[name] = pd.Series(pd.NA, queries.index, dtype="str")
+    return Golden(**frames | {"queries": queries}, problems=problems.frame())
 
 
 def _ids(rows: list[Row], problems: Problems) -> list[str | None]:

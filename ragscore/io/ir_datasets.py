@@ -3,6 +3,7 @@
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import missing_package
 from ragscore.io.qrels import Qrels
 from ragscore.io.source import Problems
 
@@ -20,10 +21,7 @@ def read_ir_dataset(
     try:
         import ir_datasets
     except ImportError as error:
-        raise DataError(
-            "needs the package ir_datasets", file=problems.file,
-            allowed="pip install 'ragscore[ir]'",
-        ) from error  # fmt: skip
+        raise missing_package("ir_datasets", "ir", file=problems.file) from error
     try:
         data = ir_datasets.load(name)
     except (KeyError, ValueError) as error:

@@ -183,6 +183,7 @@ def load_golden(
         query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
         should_refuse, reference_answer, lang, difficulty, category, group, variant, tags, vaults,
         folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
+        `{"grade": None}`: no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -198,8 +199,9 @@ def load_golden(
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
     max_bytes
-        What a compressed file may unpack to if that is over 100 times its size, and the longest
-        line. None lifts these limits, and those of ids (65,536 characters) and YAML aliases.
+        What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
+        times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
+        and YAML aliases.
 
     Returns
     -------
@@ -229,15 +231,14 @@ def load_golden(
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
         raise DataError("no golden file given", field="source", allowed=allowed)
     if paths := golden_files(chosen):
-        return joined(
-            [
-                load_golden(
-                    one, format, columns, strict=strict, absent_docs=absent_docs,
-                    catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
-                )
-                for one in paths
-            ]
-        )  # fmt: skip
+        parts = [
+            load_golden(
+                one, format, columns, strict=strict, absent_docs=absent_docs,
+                catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
+            )
+            for one in paths
+        ]  # fmt: skip
+        return joined(parts, paths)
     options = {"columns": columns, "topics": topics, "split": split}
     name: str | Path
     if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
@@ -308,7 +309,8 @@ def load_results(
         doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, and
         `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>` for stored values. Other
-        columns are kept as `x_<name>`.
+        columns are kept as `x_<name>`. `{"run_id": None}`: no column has this role, whatever its
+        name.
     run_id
         Names the run. By default a run is named by a column, by `run.json`, by a TREC run's tag, or
         after its file ("run" for a frame).
@@ -319,8 +321,8 @@ def load_results(
         scores, the highest first; else the order of the hits. "trec" ranks every list anew, as
         trec_eval does; see `rs.match.rank_hits`.
     max_bytes
-        What a compressed file may unpack to if that is over 100 times its size, and the longest
-        line. None lifts these limits, and that of ids (65,536 characters).
+        What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
+        times), and the longest line. None lifts these limits, and that of ids (65,536 characters).
 
     Returns
     -------
@@ -393,8 +395,24 @@ def golden_files(source: Any) -> list[Any]:
     return list(matches)
 
 
-def joined(parts: list[Golden]) -> Golden:
-    """Return one golden set of several with different queries."""
+def joined(parts: list[Golden], names: list[Any]) -> Golden:
+    """Return one golden set of several with different queries.
+
+    Raises
+    ------
+    DataError
+        Two have a query in common. `names` are their files, or golden sets as they are.
+    """
+    queries = pd.concat([part.queries["query_id"] for part in parts], keys=range(len(parts)))
+    if (twice := queries[queries.duplicated()]).any():
+        at = queries[queries == twice.iloc[0]].index.get_level_values(0)
+        first, second = (str(names[n]) for n in at[:2])
+        raise DataError(
+            f"query {twice.iloc[0]!r} is in {first}, too",
+            file=second,
+            field="query_id",
+            allowed="each query in one file",
+        )
     frames = {}
     for item in fields(Golden):
         found = [frame for part in parts if len(frame := getattr(part, item.name))]

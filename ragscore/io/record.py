@@ -79,9 +79,13 @@ KNOWN_HIT = HIT_FIELDS | {
 }  # fmt: skip
 
 
+RUN_FIELDS = ("run_id", "run_name", "run", "system")
+"""Fields that may name the run of a record. A file holds one run, so they have one value."""
+
+
 @dataclass
 class Tables:
-    """Rows of each frame while a file is read, and the line of each query."""
+    """Rows of each frame while a file is read, the line of each query, and the run's names."""
 
     responses: list[dict[str, Any]] = field(default_factory=list)
     hits: list[dict[str, Any]] = field(default_factory=list)
@@ -89,6 +93,7 @@ class Tables:
     citations: list[dict[str, Any]] = field(default_factory=list)
     hops: list[dict[str, Any]] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
 
 
 def read_record(row: Row, tables: Tables, problems: Problems) -> None:
@@ -98,6 +103,15 @@ def read_record(row: Row, tables: Tables, problems: Problems) -> None:
     query_id = _query_id(record, tables)
     if query_id is None:
         return
+    for name in RUN_FIELDS:
+        if (run := record.values.get(name)) is not None and tables.run.setdefault(name, run) != run:
+            problems.add(
+                f"found {describe(run)} after {describe(tables.run[name])}",
+                line=line,
+                field=name,
+                allowed="one run in a file; format='table' reads several",
+            )
+            return
     hits, answer = record.pop("hits_top_k"), record.pop("answer")
     if not isinstance(hits, (list, type(None))):
         record.reject(hits, "hits_top_k", "a list")

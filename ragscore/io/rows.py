@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ragscore.frames.data import DataError
 from ragscore.io.file_content import open_bytes, read_text
@@ -124,12 +123,10 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    import pyarrow.parquet as pq
+    from ragscore.io.parquet_file import open_parquet_file
 
-    try:
-        records = pq.read_table(path).to_pylist()
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise DataError(f"not readable as Parquet ({error})", file=path) from error
+    with open_parquet_file(path, as_objects=True) as file:
+        records = file.read().to_pylist()
     for number, record in enumerate(records, 1):
         yield _plain_row(record, number, path)
 

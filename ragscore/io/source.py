@@ -99,6 +99,10 @@ class Row:
         return self.lines.get(name, self.line)
 
 
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What broken files bring up where no reader looked for it."""
+
+
 @contextmanager
 def naming(file: Path | str) -> Iterator[None]:
     """Name the file in whatever goes wrong while it is read.
@@ -114,7 +118,7 @@ def naming(file: Path | str) -> Iterator[None]:
         raise DataError(
             error.found, file=file, line=error.line, field=error.field, allowed=error.allowed
         ) from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except UNFORESEEN as error:
         raise DataError(
             f"can't be read ({type(error).__name__}: {visible(str(error)[:200])})",
             file=file,
@@ -241,7 +245,7 @@ def parse_json(text: str) -> Any:
     refuse_depth(text)
     try:
         values = json.loads(
-            text, object_pairs_hook=unique_keys, parse_float=_finite, parse_constant=_constant
+            text, object_pairs_hook=unique_keys, parse_float=finite, parse_constant=_constant
         )
     except InfiniteNumber as error:
         place = _path_of_infinite(json.loads(text))
@@ -262,7 +266,8 @@ def json_fault(error: ValueError | RecursionError) -> dict[str, Any]:
     }
 
 
-def _finite(written: str) -> float:
+def finite(written: str) -> float:
+    """Return a number of JSON; one that no float can hold is an `InfiniteNumber`."""
     found = float(written)
     if math.isinf(found):
         raise InfiniteNumber(written)

@@ -8,6 +8,7 @@ few blocks, and the id of each record.
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -69,18 +70,19 @@ def stream_records(
         As `read_per_query`, which warns of typos; here they are left in `problems.typos`.
     """
     if path.stat().st_size >= arrow_lines.FROM_BYTES:
-        run = _fast(path, run_id, folder, on_progress)
+        with closing(parse_blocks(path, on_progress)) as blocks:
+            run = _fast(blocks, run_id, folder)
         if run is not None:
             return run
     return _by_line(path, run_id, problems, folder, on_progress)
 
 
-def _fast(path: Path, run_id: str, folder: Path, on_progress: Progress) -> RunOnDisk | None:
-    """Read the file by the fast reader; None where that one declines."""
+def _fast(blocks: Iterator[Block], run_id: str, folder: Path) -> RunOnDisk | None:
+    """Read a file by the fast reader's blocks; None where that one declines."""
     file_columns = FileColumns()
     spools = {kind: _ColumnSpool(folder / f"{kind}.arrows") for kind in FRAMES}
     ids: list[pa.Array] = []
-    n_failed, blocks = 0, parse_blocks(path, on_progress)
+    n_failed = 0
     while True:
         try:
             block = next(blocks, None)

@@ -32,6 +32,7 @@ from ragscore.io.columns import (
     Columns,
     kind_of,
     names_query,
+    plain_name,
     resolve,
 )
 from ragscore.io.detect import sample
@@ -205,13 +206,10 @@ def file_table(path: Path, problems: Problems, kind: str) -> Table:
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
     if kind == "parquet":
-        import pyarrow.parquet as pq
+        from ragscore.io.parquet_file import open_parquet_file
 
-        try:
-            found = arrow_table(pq.read_table(path), str(path))
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"not readable as Parquet ({error})", file=path) from error
-        return replace(found, kind="parquet")
+        with open_parquet_file(path) as file:
+            return replace(arrow_table(file.read(), str(path)), kind="parquet")
     if kind == "text":
         frame = _csv_frame(path)
         if frame is not None:
@@ -296,11 +294,9 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
         and len(value)
         for value in source.values()
     )
-    nested_runs = source.items() if has_runs else [(None, source)]
-    for run, of_run in nested_runs:
-        run_id = None if run is None else _key(run, name, "run")
-        for query, value in of_run.items():
-            query_id = _key(query, name, "query")
+    named_runs = _keyed(source, name, "run").items() if has_runs else [(None, source)]
+    for run_id, of_run in named_runs:
+        for query_id, value in _keyed(of_run, name, "query").items():
             every.append((run_id, query_id))
             found = _plain(value)
             if isinstance(found, Mapping):
@@ -316,7 +312,7 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
             elif isinstance(found, list):
                 pairs = [(one, None) if not _is_scored(one) else tuple(one) for one in found]
             else:
-                _refuse_shape(query, value, name)
+                _refuse_shape(query_id, value, name)
             for one, score in pairs:
                 if as_id(one) is None:
                     raise DataError(
@@ -346,11 +342,17 @@ def _is_scored(value: Any) -> bool:
     return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
 
 
-def _key(key: Any, name: str, what: str) -> str:
-    found = as_id(_plain(key))
-    if found is None:
-        raise DataError(f"found {describe(_plain(key))} as a {what}", file=name, allowed=ID_ALLOWED)
-    return found
+def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
+    """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
+    keyed: dict[str, Any] = {}
+    for key, value in source.items():
+        found = as_id(_plain(key))
+        if found is None or found in keyed:
+            twice = "" if found is None else ", which is there as text and as a number"
+            found = describe(_plain(key))
+            raise DataError(f"found {found} as a {what}{twice}", file=name, allowed=ID_ALLOWED)
+        keyed[found] = value
+    return keyed
 
 
 def _refuse_shape(query: Any, value: Any, name: str) -> NoReturn:
@@ -403,7 +405,7 @@ def table_of(
         if is_split or not isinstance(value, dict):
             return file_table(source, problems, kind)
         source = value
-    named = set((columns or {}).values())
+    named = set((columns or {}).values()) - {None}
     if is_columns(source) or (named and named <= source.keys()):
         lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
         if len(lengths) != 1 or -1 in lengths:
@@ -486,9 +488,23 @@ def _mapping(roles: Columns) -> pd.DataFrame:
 def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
     """Return the results of a table with one row per query."""
     used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+    keep = np.ones(len(table), dtype=bool)
+    # Whole columns, as where a row is a hit: `Cells` takes what is missing for the file's.
+    ids: dict[str, list[str | None]] = {
+        role: _ids(table, table.column(roles[role]), problems, keep, role).to_list()
+        for role in ("query_id", "run_id")
+        if role in roles
+    }
+    none = [None] * len(table)
+    query_ids, runs = ids.get("query_id", none), ids.get("run_id", none)
+    others = {role: column for role, column in roles.items() if role not in ids}
     cases = []
-    for row in table.rows(problems):
-        case = with_roles(Case(row.line), row, roles, problems)
+    for row, is_kept, query_id, run in zip(
+        table.rows(problems), keep, query_ids, runs, strict=True
+    ):
+        if not is_kept:
+            continue
+        case = with_roles(Case(row.line, query_id=query_id, run=run), row, others, problems)
         case.extra = {
             name: value
             for name, value in row.values.items()
@@ -511,20 +527,20 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     columns = {role: table.column(name) for role, name in roles.items()}
     keep = np.ones(len(table), dtype=bool)
     if "query_id" in columns:
-        queries = _ids(table, columns["query_id"], problems, keep)
+        queries = _ids(table, columns["query_id"], problems, keep, "query_id")
     else:
         queries = _hashed(_texts(table, columns["query"], "query"))
         _report(table, queries, queries.isna().to_numpy(), keep, problems, "text of the query")
     hits: dict[str, Any] = {"query_id": queries}
     given = [role for role in ID_ROLES if role in roles]
     for role in given:
-        hits[role] = _ids(table, columns[role], problems, keep, is_needed=len(given) == 1)
+        hits[role] = _ids(table, columns[role], problems, keep, role, is_needed=len(given) == 1)
     if "text" in columns:
         hits["text"] = _texts(table, columns["text"], "text")
         if not given:
             hits["chunk_id"] = _passage_ids(hits["text"])
     if "run_id" in columns:
-        runs = coded(_ids(table, columns["run_id"], problems, keep))
+        runs = coded(_ids(table, columns["run_id"], problems, keep, "run_id"))
     else:
         runs = pd.Series(categorical(np.zeros(len(table), np.int8), [run_id]))
     described: pd.DataFrame | None = None
@@ -758,9 +774,13 @@ def _ids(
     column: pd.Series,
     problems: Problems,
     keep: npt.NDArray[np.bool_],
+    role: str,
     is_needed: bool = True,
 ) -> pd.Series:
-    """Return ids as text; a missing one, a boolean, a date or a decimal number is a problem."""
+    """Return ids as text; a missing one, a boolean, a date or a decimal number is a problem.
+
+    So is 1 beside "1" for runs: these may be two. For documents and queries they are one.
+    """
     name, dtype = str(column.name), column.dtype
     if isinstance(dtype, pd.CategoricalDtype) and isinstance(
         dtype.categories.dtype, pd.StringDtype
@@ -784,8 +804,15 @@ def _ids(
         else:
             hint = ""
         allowed = f"an id: text or a whole number{hint and f' ({hint})'}"
+        if role not in ID_ROLES and plain_name(name) != plain_name(role):
+            allowed += f'; columns={{"{role}": None}} if it is no {role}'
         _report(table, column, wrong, keep, problems, allowed)
         is_needed &= not wrong.any()
+        if role == "run_id":
+            is_text = known.map(lambda one: isinstance(one, str)).astype(bool)
+            both = set(texts[is_text]) & set(texts[~is_text].dropna())
+            is_same = (is_text & texts.isin(both)).to_numpy(dtype=bool)
+            _report(table, column, is_same, keep, problems, "another name than the number's")
     if is_needed or pa.array(texts.array).null_count == len(texts):
         _report(table, texts, _is_blank(texts), keep, problems, "an id in every row")
     if has_limits() and (pc.max(_lengths(texts)).as_py() or 0) > LONGEST_ID:
@@ -918,7 +945,7 @@ def golden_of_dict(
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
     merged = _Merged(problems)
-    for number, (query, value) in enumerate(source.items(), 1):
+    for number, (query, value) in enumerate(_keyed(source, name, "query").items(), 1):
         found = _plain(value)
         if found is not None and not isinstance(found, (list, dict, str)):
             _refuse_shape(query, value, name)
@@ -928,7 +955,7 @@ def golden_of_dict(
                 file=name,
                 allowed="{query: [ids]}, {query: {id: grade}}, or a list of records",
             )
-        row = Row({"query_id": _key(query, name, "query"), "doc_id": found}, number)
+        row = Row({"query_id": query, "doc_id": found}, number)
         merged.add(row, {"query_id": "query_id", "doc_id": "doc_id"})
     return merged.golden(absent_docs, catalogue, None)
 
@@ -964,10 +991,13 @@ class _Merged:
         self._state(record, "query", query, row)
         answerable, refuse = cells.flag("answerable"), cells.flag("should_refuse")
         self._state(record, "answerable", answerable if refuse is None else not refuse, row)
-        for name in ("reference_answer", *LABEL):
+        for name in (one for one in ("reference_answer", *LABEL) if one in roles):
             value = nested(cells.take(name))
-            first = value[0] if isinstance(value, list) and value else value
-            self._state(record, name, None if isinstance(first, list) else as_text(first), row)
+            is_several = isinstance(value, list) and (name == "reference_answer" or len(value) == 1)
+            first = value[0] if is_several and value else value
+            if (text := as_text(first)) is None and value not in (None, []):
+                self.problems.reject(value, row.line, roles[name], "text (quote a yes/no)")
+            self._state(record, name, text, row)
         for name, field in _LISTS.items():
             if (texts := cells.texts(name)) is not None:
                 record[field] = list(dict.fromkeys([*record.get(field, []), *texts]))
@@ -980,14 +1010,16 @@ class _Merged:
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)
         used = {path.partition(".")[0] for path in roles.values()} | set(roles.values())
         for name, value in row.values.items():
-            if name not in used and value is not None:
-                record.setdefault(name, value)
+            if name not in used and record.get(name) is None:
+                record[name] = value
 
     def _state(self, record: dict[str, Any], name: str, value: Any, row: Row) -> None:
         """Set a value of a query; the first stays, and another one is a problem."""
-        if value is None:
+        if value is None and name not in LABEL:
             return
-        if record.setdefault(name, value) != value:
+        if record.get(name) is None:
+            record[name] = value
+        elif value is not None and record[name] != value:
             self.problems.add(
                 f"{name} {describe(value)} for query {record['id']!r}, which has another one"
                 " already",

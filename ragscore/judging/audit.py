@@ -31,6 +31,7 @@ from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups
 from ragscore.scoring.judgments import CRITERIA, FAILED, NOT_MEASURABLE
 from ragscore.scoring.limits import Limits, check_limits, good_from
+from ragscore.scoring.metrics import NOTHING_DECLARED
 from ragscore.stats import (
     interval_of_means,
     krippendorff_alpha,
@@ -122,7 +123,7 @@ def audit(
     --------
     >>> judged.audit(labels).table.query("measure == 'people_kappa'")
     """
-    results, limits = judged.results, check_limits(thresholds)
+    results, limits = judged.results, check_limits(thresholds, NOTHING_DECLARED)
     clusters = partial(clusters_of, golden=judged.golden, cluster=cluster)
     with_people, with_reversed = (
         _agreement_by_criterion(judged, other, limits, cluster, seed)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ragscore.io.secrets import hidden
 from ragscore.judging.cache import Cache, CachedReply, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import (
@@ -41,6 +42,7 @@ from ragscore.scoring.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
 from ragscore.stats import cosine
 
 _TEXTS = ("item", "verdict", "reason", "item_text", "state")
+_LONGEST_REASON = 1_000
 _QUOTED = 20_000  # characters of an unusable reply that its model is shown
 FORMAT = 1  # version of the messages, part of every cache key: other messages get other replies
 _NAMES = {
@@ -103,6 +105,7 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
 
     A failed judgment gets the value NaN, its state and its reason.
     """
+    redactor = client.connection.redactor
     try:
         verdicts = [_checked(verdict) for verdict in _verdicts(judgment, client)]
         if len({verdict["item"] for verdict in verdicts}) < len(verdicts):
@@ -114,7 +117,12 @@ def run_judgment(judgment: Judgment, client: "JudgeClient") -> None:
     # A judge's own function, an embedding or a fault of ours ends one judgment, not all of them.
     except Exception as error:
         verdicts = [_failed(f"{type(error).__name__} in judging: {error}")]
+    # A reply may escape what it echoes, and a judge's own function may quote anything.
+    verdicts = [redactor.values(verdict) for verdict in verdicts]
     states = [verdict.setdefault("state", "scored") for verdict in verdicts]
+    for verdict, one in zip(verdicts, states, strict=True):
+        if one == FAILED:
+            verdict["reason"] = redactor.excerpt(verdict.get("reason") or "", _LONGEST_REASON)
     state, reason = "scored", None
     for worst in (FAILED, NOT_MEASURABLE):  # the worst state of any verdict
         if worst in states:
@@ -149,7 +157,7 @@ def _checked(verdict: Verdict) -> Verdict:
 
 
 def _failed(reason: str) -> Verdict:
-    return {"item": "", "value": math.nan, "state": FAILED, "reason": valid_text(reason[:1000])}
+    return {"item": "", "value": math.nan, "state": FAILED, "reason": valid_text(reason)}
 
 
 def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
@@ -261,7 +269,7 @@ class JudgeClient:
             endpoint.temperature,
             endpoint.seed,
             endpoint.structured,
-            endpoint.options,
+            hidden(endpoint.options),
         ]
         key = digest([FORMAT, name, prompt.hash, settings, judgment.repeat, payload])
         shown = "\n".join(_texts(payload))

@@ -18,8 +18,8 @@ from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.judging.reliability import clusters_of, scale_of, values_of
 from ragscore.judging.run import Judged
-from ragscore.scoring.intervals import Groups, bounds_of, shared_only
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.intervals import Groups, shared_only
+from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
 from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.stats import (
     LEAST_LABELS,
@@ -186,7 +186,10 @@ def corrected_differences(
             .reindex(columns=names)
             for values in (of_all, labelled)
         )
-        rows += _rows(str(criterion), of_judge, of_people, judged.golden, by, cluster, random)
+        bounds = NOTHING_DECLARED.describe(str(criterion)).bounds
+        rows += _rows(
+            str(criterion), bounds, of_judge, of_people, judged.golden, by, cluster, random
+        )
     return _table(rows, by)
 
 
@@ -274,8 +277,9 @@ def corrected_comparison(
     for name in chosen:
         own = labels if metric else labels[(labels["criterion"] == name).to_numpy(dtype=bool)]
         of_judge = pd.DataFrame(aligned.of(name), index=aligned.query_ids, columns=names)
-        of_people = _labels_of(own, name, names)
-        rows += _rows(name, of_judge, of_people, golden, by, cluster, random)
+        bounds = cmp.declared.describe(name).bounds
+        of_people = _labels_of(own, name, bounds, names)
+        rows += _rows(name, bounds, of_judge, of_people, golden, by, cluster, random)
     return _table(rows, by)
 
 
@@ -290,7 +294,7 @@ def _pair(runs: pd.DataFrame, baseline: str, candidate: str) -> list[str]:
     return names
 
 
-def _labels_of(labels: pd.DataFrame, metric: str, names: list[str]) -> pd.DataFrame:
+def _labels_of(labels: pd.DataFrame, metric: str, bounds: Bounds, names: list[str]) -> pd.DataFrame:
     """Return people's values: one row per labelled query, a column per run."""
     types = {"query_id": "str", "run_id": "str", "value": "float64"}
     rows = labels[list(types)].astype(types).dropna()
@@ -302,7 +306,7 @@ def _labels_of(labels: pd.DataFrame, metric: str, names: list[str]) -> pd.DataFr
             field="labels.run_id",
             allowed=f"labels of {names[0]} and {names[1]}",
         )
-    low, high = bounds_of(describe(metric))
+    low, high = bounds
     if not found["value"].between(low, high).all():
         least, most = found["value"].min(), found["value"].max()
         raise DataError(
@@ -316,6 +320,7 @@ def _labels_of(labels: pd.DataFrame, metric: str, names: list[str]) -> pd.DataFr
 
 def _rows(
     metric: str,
+    bounds: Bounds,
     of_judge: pd.DataFrame,
     of_people: pd.DataFrame,
     golden: Golden | None,
@@ -331,7 +336,7 @@ def _rows(
     left_out = of_people.index[~is_usable].astype("str")
     groups = clusters_of(pd.Series(ids), golden, cluster)
     everywhere = pd.Index([*ids, *left_out])
-    low, high = bounds_of(describe(metric))
+    low, high = bounds
     rows = []
     for names, inside in _members(everywhere, golden, by):
         kept, n_out = inside[: len(ids)], int(inside[len(ids) :].sum())

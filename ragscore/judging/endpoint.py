@@ -10,15 +10,27 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import check_choice
+from ragscore.frames.errors import check_choice, missing_package
+from ragscore.io.retry_after import LONGEST_WAIT, too_long
+from ragscore.io.secrets import (
+    HIDDEN,
+    Redactor,
+    hidden,
+    hidden_url,
+    redacted_logs,
+    secrets_in,
+    secrets_of_url,
+)
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")
 STRUCTURED = ("json_schema", "json_object", "none")
+_SHOWN = 300  # characters of an endpoint's reply in a reason
 _OWN_FIELDS = ("model", "messages", "temperature", "seed", "response_format", "stream", "n")
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
 Price = float | tuple[float, float] | list[float]
@@ -54,7 +66,8 @@ class Endpoint:
         OPENAI_BASE_URL, or else api.openai.com.
     api_key
         By default RAGSCORE_JUDGE_API_KEY, or without a `base_url` also OPENAI_API_KEY. The latter
-        is never sent to a `base_url`. The key is never shown or written to a file.
+        is never sent to a `base_url`. The key is never shown, written to a file or pickled: an
+        endpoint that was unpickled takes it from these variables.
     temperature, seed
         Sent with every call; None leaves the choice to the server. Repeat r of a judgment is sent
         with seed + r - 1.
@@ -69,6 +82,7 @@ class Endpoint:
     timeout, retries
         Seconds per attempt, headers and content together, and number of retries after 429, 5xx or a
         lost connection. Retries wait with growing pauses and jitter, or as long as the server asks.
+        If it asks for more than 60 seconds, the call has failed.
 
     Raises
     ------
@@ -98,12 +112,34 @@ class Endpoint:
                 allowed="fields that Endpoint has no argument for",
             )
 
+    def __repr__(self) -> str:
+        shown = vars(self) | {
+            "base_url": None if self.base_url is None else hidden_url(self.base_url),
+            "options": hidden(self.options),
+        }
+        listed = (f"{one.name}={shown[one.name]!r}" for one in fields(self) if one.repr)
+        return f"Endpoint({', '.join(listed)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self) | {"options": hidden(self.options)}
+        if self.api_key:
+            state["api_key"] = HIDDEN
+        if self.base_url and any(secrets_of_url(self.base_url)):
+            shown = hidden_url(self.base_url)
+            has_user = "@" in urlsplit(self.base_url).netloc
+            state["base_url"] = shown.replace("://", f"://{HIDDEN}@", 1) if has_user else shown
+        return state
+
+    def __copy__(self) -> "Endpoint":
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Endpoint":
+        return replace(self, options=deepcopy(self.options, memo))
+
     @property
     def address(self) -> str:
         """The base URL without user, password, query and fragment, which may hold secrets."""
-        parts = urlsplit(
-            self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-        )
+        parts = urlsplit(self._given_url or "https://api.openai.com/v1")
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
@@ -117,12 +153,41 @@ class Endpoint:
         module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__
         return f"{module}.{kind.__qualname__}"
 
+    @property
+    def _given_url(self) -> str:
+        return self.base_url or os.environ.get("OPENAI_BASE_URL") or ""
+
     def key(self) -> str:
-        """Return the API key to send; "none" if there is none."""
-        if self.api_key:
+        """Return the API key to send; "none" if there is none.
+
+        Raises
+        ------
+        DataError
+            A pickle kept the endpoint without something secret, and no variable holds it.
+        """
+        if self.api_key and self.api_key != HIDDEN:
             return self.api_key
         names = KEY_VARIABLES if self.base_url is None else KEY_VARIABLES[:1]
-        return next((key for name in names if (key := os.environ.get(name))), "none")
+        found = next((key for name in names if (key := os.environ.get(name))), "none")
+        if found == "none" and self.api_key:
+            raise _lacking("api_key", f"{' or '.join(names)} in the environment, or another one")
+        return found
+
+    def _secrets(self) -> list[str]:
+        """Return the texts that no file, log or message may contain."""
+        found = {
+            "base_url": secrets_of_url(self._given_url),
+            "options": secrets_in(self.options),
+        }
+        for name, texts in found.items():
+            if HIDDEN in texts:
+                raise _lacking(name, "dataclasses.replace with the whole of it")
+        key = self.key()
+        return [*found["base_url"], *found["options"], *([] if key == "none" else [key])]
+
+
+def _lacking(field: str, allowed: str) -> DataError:
+    return DataError("its secret was left out of a pickle", field=field, allowed=allowed)
 
 
 @dataclass(frozen=True)
@@ -152,27 +217,45 @@ class EndpointClient:
     `chat` and `embed` raise `CallFailed` if no reply came after all retries, and `EndpointUnusable`
     if the endpoint refuses the key, the model or the address and has answered no call so far. Once
     it has answered, such a refusal is the failure of one call, as by a filter of contents.
+
+    Attributes
+    ----------
+    redactor
+        Hides the endpoint's secrets; what comes of a call went through it. While the client is
+        entered, so does all that is logged.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         from ragscore.judging.exchange import bounded_client
 
-        self.endpoint = endpoint
+        self.endpoint, self.redactor = endpoint, Redactor(endpoint._secrets())
+        self._logs = redacted_logs(self.redactor)
         self._has_answered = False
         openai = _openai()
-        self._client = openai.OpenAI(
-            api_key=endpoint.key(),
-            base_url=endpoint.base_url,
-            timeout=endpoint.timeout,
-            max_retries=endpoint.retries,
-            http_client=bounded_client(openai, endpoint.timeout),
-        )
+        try:
+            self._client = openai.OpenAI(
+                api_key=endpoint.key(),
+                base_url=endpoint.base_url,
+                timeout=endpoint.timeout,
+                max_retries=endpoint.retries,
+                http_client=bounded_client(openai, endpoint.timeout),
+            )
+        except (
+            Exception
+        ) as error:  # the HTTP library has errors of its own, which quote the address
+            raise DataError(
+                self._shown(str(error)), field="base_url", allowed="http://... or https://..."
+            ) from None
 
     def __enter__(self) -> "EndpointClient":
+        self._logs.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._client.close()
+        try:
+            self._client.close()
+        finally:
+            self._logs.__exit__(None, None, None)
 
     def chat(
         self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
@@ -206,14 +289,17 @@ class EndpointClient:
         )
 
     def _call(self, send: Callable[[], Any], read: Callable[[dict[str, Any]], Any]) -> Reply:
-        """Return what was replied; errors do not show the key."""
-        from ragscore.judging.exchange import FAULT
+        """Return what was replied, without secrets."""
+        from ragscore.judging.exchange import FAULT, asked_wait
 
         openai = _openai()
         try:
             raw = send()
         except openai.APIStatusError as error:
             reason = self._shown(str(error))
+            wait = asked_wait(error.response.headers)
+            if wait is not None and wait > LONGEST_WAIT:
+                reason += f" ({too_long(wait)})"
             if error.status_code in (401, 403, 404) and not self._has_answered:
                 raise EndpointUnusable(reason) from None
             raise CallFailed(reason, is_free=True) from None
@@ -229,13 +315,13 @@ class EndpointClient:
         if fault := response.extensions.get(FAULT):
             raise CallFailed(self._shown(fault))
         self._has_answered = True
-        return read_reply_body(response.content, read, raw.retries_taken)
+        reply = read_reply_body(response.content, read, raw.retries_taken)
+        is_text = isinstance(reply.content, str)
+        return replace(reply, content=self.redactor.text(reply.content)) if is_text else reply
 
     def _shown(self, text: str) -> str:
-        """Return a reason without the key, short and valid as text."""
-        key = self.endpoint.key()
-        shown = text if key == "none" else text.replace(key, "***")
-        return valid_text(shown[:300])
+        """Return a reason without secrets, short and valid as text."""
+        return self.redactor.excerpt(valid_text(text), _SHOWN)
 
 
 class OddReply(Exception):
@@ -311,9 +397,7 @@ def _openai() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise DataError(
-            "judges need the openai client", field="judge", allowed="pip install 'ragscore[judge]'"
-        ) from error
+        raise missing_package(error.name, "judge", field="judge") from error
     return openai
 
 

@@ -12,6 +12,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from ragscore.io.retry_after import LONGEST_WAIT, retry_after
+
 MAX_REPLY_BYTES = 10_000_000  # unpacked; a long judgment takes 0.02 of it, long embeddings 0.05
 MAX_REDIRECTS = 5
 FAULT = "ragscore.fault"  # extension of a response that can't be used, with the reason
@@ -41,6 +43,7 @@ class _Deadline:
         traceback: TracebackType | None,
     ) -> None:
         self._timer.cancel()
+        self._timer.join()  # no thread stays behind a call
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Note the socket of a connection as soon as it stands."""
@@ -116,6 +119,8 @@ def _read(http: Any, response: Any) -> Any:
     content, fault = _content(response)
     if response.status_code >= 400:  # its status is the error, whatever its content
         content, fault = content[:_SEEN], ""
+        if (wait := asked_wait(response.headers)) is not None and wait > LONGEST_WAIT:
+            response.headers["x-should-retry"] = "false"  # the openai client would ask sooner
     if fault:
         return _faulty(http, response, fault)
     unpacked = ("content-encoding", "content-length", "transfer-encoding")
@@ -123,6 +128,12 @@ def _read(http: Any, response: Any) -> Any:
     return http.Response(
         response.status_code, headers=headers, content=content, request=response.request
     )
+
+
+def asked_wait(headers: Any) -> float | None:
+    """Return the seconds that a response asks to wait for, in either of its ways; else None."""
+    milliseconds = retry_after(headers.get("retry-after-ms"))
+    return retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
 def _redirected(http: Any, response: Any) -> Any:

@@ -22,10 +22,10 @@ from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
-from ragscore.scoring.intervals import Groups, bounds_of, query_clusters, shared_only
+from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.scoring.judgments import CRITERIA, score_judgments
 from ragscore.scoring.limits import POINTS_FROM, Limits, check_limits, good_from
-from ragscore.scoring.metrics import BY_NAME
+from ragscore.scoring.metrics import BY_NAME, NOTHING_DECLARED
 from ragscore.scoring.rules import response_of
 from ragscore.stats import cohen_kappa, interval_of_means, krippendorff_alpha, weighted_kappa
 
@@ -158,7 +158,7 @@ def agreement(
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    judged, limits = set(pairs["criterion"]), check_limits(thresholds)
+    judged, limits = set(pairs["criterion"]), check_limits(thresholds, NOTHING_DECLARED)
     known = [one.golden for one in (a, b) if isinstance(one, Judged) and one.golden is not None]
     golden = known[0] if known else None
     rows = [
@@ -363,7 +363,7 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
 
 def scale_of(criterion: str) -> tuple[float, float]:
     """Return the ends of a criterion's scale."""
-    return bounds_of(BY_NAME[criterion])
+    return BY_NAME[criterion].bounds
 
 
 def clusters_of(

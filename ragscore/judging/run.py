@@ -19,6 +19,7 @@ from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Verb
 from ragscore.io.output import write_lines
+from ragscore.io.progress import progress_bar
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
@@ -337,8 +338,6 @@ def _run_all(
     judgments: list[Judgment], client: JudgeClient, workers: int, progress: bool | None
 ) -> None:
     """Run judgments in threads; an interrupt or an unusable endpoint stops the remaining ones."""
-    from tqdm import tqdm
-
     costs = client.costs
 
     def run(judgment: Judgment) -> None:
@@ -350,10 +349,9 @@ def _run_all(
             costs.stop(f"the endpoint can't be used: {error}")
             raise
 
-    hide_bar = None if progress is None else not progress  # None: hidden unless on a terminal
     with (
         ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool,
-        tqdm(total=len(judgments), desc="judging", unit="judgment", disable=hide_bar) as bar,
+        progress_bar(len(judgments), "judging", "judgment", progress) as bar,
     ):
         futures = [pool.submit(run, judgment) for judgment in judgments]
         try:

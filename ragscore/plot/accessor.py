@@ -94,6 +94,8 @@ class Gallery:
         return Plots(self.pictures, holder)
 
 
+# what columns of your own mean: part of each object that may show them
+_DECLARED: dict[str, Callable[[Any], Any]] = {"declared": lambda holder: holder.declared}
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     Picture(
@@ -102,13 +104,17 @@ EVALUATION = Gallery(
             "table": lambda ev: ev.summary(),
             "scores": lambda ev: ev.scores,
             "golden": lambda ev: ev.golden,
+            **_DECLARED,
         },
     ),
-    Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
-    Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
+    Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden, **_DECLARED}),
+    Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden, **_DECLARED}),
     Picture(metric_at_k, {"summary": lambda ev: ev.summary()}),
-    Picture(tradeoff, {"scores": lambda ev: ev.scores, "results": lambda ev: ev.results}),
-    Picture(scatter, {"scores": lambda ev: ev.scores}),
+    Picture(
+        tradeoff,
+        {"scores": lambda ev: ev.scores, "results": lambda ev: ev.results, **_DECLARED},
+    ),
+    Picture(scatter, {"scores": lambda ev: ev.scores, **_DECLARED}),
     Picture(scores_by_rank, {"table": lambda ev: ev.results}),
     Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
     Picture(risk_coverage, {"curve": lambda ev: ev.risk_coverage().curve}),
@@ -119,10 +125,10 @@ _RUNS: dict[str, Callable[[Any], Any]] = {
 }
 COMPARISON = Gallery(
     'ev.compare("dense", "hybrid").plot.ranks()',
-    Picture(forest, {"deltas": lambda cmp: cmp.deltas, **_RUNS}),
+    Picture(forest, {"deltas": lambda cmp: cmp.deltas, **_RUNS, **_DECLARED}),
     Picture(ranks, {"cmp": lambda cmp: cmp}),
     Picture(outcomes, {"counts": lambda cmp: cmp.counts, **_RUNS}),
-    Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS}),
+    Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS, **_DECLARED}),
 )
 SLICES = Gallery(
     'cmp.slices("difficulty").plot()',
@@ -139,12 +145,11 @@ LEADERBOARD = Gallery(
             ),
             "scores": lambda board: None,
             "golden": lambda board: None,
+            **_DECLARED,
         },
     ),
 )
-TREND = Gallery(
-    'store.trend("mrr@10").plot()', Picture(trend, {"table": lambda found: found.table})
-)
+TREND = Gallery('store.trend("mrr@10").plot()', Picture(trend, {"table": lambda found: found}))
 REFUSALS = Gallery(
     "ev.refusals().plot()", Picture(refusal_matrix, {"table": lambda found: found.table})
 )

@@ -7,15 +7,17 @@ import pandas as pd
 
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import check_known, nearest
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import chosen_or_leading, name_lines
+from ragscore.plot.runs import chosen_or_leading, draw_lines, name_lines
 from ragscore.plot.style import (
     MUTED,
     check_columns,
     check_scores,
     check_summary,
     error_lengths,
+    few_names,
+    n_text,
     new_axes,
     percent,
     plain_style,
@@ -29,7 +31,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import INK, NOTE_INK, scaled, sizes
-from ragscore.scoring.metrics import describe, parse_label
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, parse_label, table_kind
 from ragscore.scoring.summary import summarize
 
 if TYPE_CHECKING:
@@ -84,24 +86,9 @@ def metric_at_k(
     styles = run_styles(rows, chosen_or_leading(highlight, rows, last_k["name"].tolist()))
     first = next(run for run, style in styles.items() if not style.is_muted)
     ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
-    ends = []
-    for run, style in styles.items():
-        own = rows[rows["name"].eq(run).to_numpy()].sort_values("k")
-        (line,) = ax.plot(
-            own["k"], own["mean"], marker=style.marker, linestyle=style.line, color=style.colour,
-            linewidth=style.width, markersize=style.size, label=wrapped(run),
-        )  # fmt: skip
-        unclipped(line)
-        if run == first:
-            ax.fill_between(
-                own["k"], own["low"], own["high"], color=style.colour, alpha=0.12, linewidth=0
-            )
-        last = own.iloc[-1]
-        ends.append((float(last["k"]), float(last["mean"]), wrapped(run), style.colour))
+    ends = draw_lines(ax, rows, styles, ["k", "mean", "low", "high"], [first], 0.12)
     ax.set_xticks(sorted({k for k in labels.values() if k}))
-    n = rows["n"]
-    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
-    ax.set_xlabel(f"k (n = {told} queries)")
+    ax.set_xlabel(f"k (n = {n_text(rows['n'])} queries)")
     label = f"{name}@k{':' * bool(level)}{level}"
     ax.set_ylabel(f"mean {label}; band: 95 % interval of {first}")
     title(ax, _highest_at(rows, name, level))
@@ -209,10 +196,8 @@ def risk_coverage(
                 stable["coverage"], stable["risk_low"], stable["risk_high"], color=style.colour,
                 alpha=0.13, linewidth=0,
             )  # fmt: skip
-    n = rows["n"]
-    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
     kinds = f", by {rows['score_kind'].iloc[0]} score" if is_one_kind else ""
-    ax.set_xlabel(f"coverage: share of queries that are answered{kinds} (n = {told})")
+    ax.set_xlabel(f"coverage: share of queries that are answered{kinds} (n = {n_text(rows['n'])})")
     ax.set_ylabel(f"risk: share of answers that are wrong; band: 95 % of {first}")
     ax.set_xlim(0, 1.02)
     title(ax, _risk_at_half(rows))
@@ -266,6 +251,7 @@ def tradeoff(
     results: Results | None = None,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw two metrics against each other: one point per run, and the Pareto front.
@@ -290,6 +276,8 @@ def tradeoff(
         Runs in colour; the others are grey.
     legend
         "right", "below", "inside" or False.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
 
     Raises
     ------
@@ -301,7 +289,7 @@ def tradeoff(
         table = rows_of(scores, [metric, against])
     else:
         check_scores(scores)
-        table = summarize(scores, metrics=[metric, against])
+        table = summarize(scores, metrics=[metric, against], declared=declared)
     rows = {
         name: own.set_index(own["run_id"].astype("str"))
         for name in (metric, against)
@@ -321,7 +309,9 @@ def tradeoff(
         of_value = {value: plain_style(n) for n, value in enumerate(dict.fromkeys(values.values()))}
         styles = {run: of_value[values[run]] for run in styles}
     ax = new_axes(ax, width=6.4, height=max(4.0, 0.2 * len(styles) + 0.8))
-    front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
+    front = _front(
+        x["mean"], y["mean"], declared.describe(against).better, declared.describe(metric).better
+    )
     ax.plot(
         x["mean"][front], y["mean"][front], linestyle=":", color=NOTE_INK, linewidth=scaled(1),
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
@@ -342,14 +332,14 @@ def tradeoff(
                 wrapped(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
                 textcoords="offset points", fontsize=sizes()["note"], color=INK,
             )  # fmt: skip
-    n = pd.concat([x["n"], y["n"]])
-    told = f"{n.min()}" if n.min() == n.max() else f"{n.min()}–{n.max()}"
-    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({_better(against)})")
+    told = n_text(pd.concat([x["n"], y["n"]]))
+    better = _better(declared.describe(against).better)
+    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({better})")
     ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval (n = {told})")
     if (x["mean"] >= 0).all():
-        ax.set_xlim(left=0, right=1 if scale_of(table, against) == "0 to 1" else None)
+        ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     title(ax, _front_words(front, len(styles), metric, against))
-    unit_scale(ax, scale_of(table, metric))
+    unit_scale(ax, scale_of(table, metric, declared))
     put_legend(ax, legend)
     return ax
 
@@ -360,8 +350,7 @@ def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> st
         return f"{front[0]}: {metric} and {against}"
     if len(front) == n_runs:
         return "Every run is a fair choice: none is beaten in both"
-    shown = ", ".join(front[:3]) + (f" and {len(front) - 3} more" if len(front) > 3 else "")
-    return f"{shown}: not beaten in both {metric} and {against}"
+    return f"{few_names(front)}: not beaten in both {metric} and {against}"
 
 
 def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:
@@ -370,20 +359,18 @@ def _config_values(results: Results | None, key: str, names: list[str]) -> dict[
         raise DataError("found none", field="results", allowed="the Results of these runs, for by=")
     configs = flat_configs(results, names)
     known = dict.fromkeys(name for config in configs.values() for name in config)
-    if key not in known:
-        raise DataError(f"no config has {key!r}", field="by", allowed=nearest(key, known))
+    check_known(key, known, "by", "config key")
     return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
 
 
-def _better(metric: str) -> str:
-    better = describe(metric).better
+def _better(better: str) -> str:
     return (
         f"{better} is better" if better in ("higher", "lower") else "counted as: higher is better"
     )
 
 
 def _centre(metric: str) -> str:
-    return "median" if describe(metric).kind == "time" else "mean"
+    return "median" if table_kind(metric) == "time" else "mean"
 
 
 def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -14,7 +14,9 @@ from ragscore.plot.runs import FEW, hardest
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
+    few_names,
     in_order,
+    n_text,
     new_axes,
     numbered_runs,
     quiet,
@@ -23,7 +25,7 @@ from ragscore.plot.style import (
     wrapped,
 )
 from ragscore.plot.theme import sizes
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def heatmap(
     golden: Golden | None = None,
     limit: int = MAX_SLICES,
     order: list[str] | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one metric by slice and run: a cell per mean, and the number of queries by the slice.
@@ -63,7 +66,7 @@ def heatmap(
 
     Parameters
     ----------
-    table, metric, by, golden
+    table, metric, by, golden, declared
         As for `plot.slices`.
     limit
         At most so many slices are drawn, those with the most queries; the label says how many there
@@ -76,7 +79,7 @@ def heatmap(
     DataError
         Not a sliced summary or scores, no such metric or slice, or no slice has a value.
     """
-    rows, metric, name_of_slices = sliced_rows(table, metric, by, golden)
+    rows, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
     runs = list(numbered_runs(rows))
     rows = rows.assign(run=rows["run_id"].astype("str"))
     n_of = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
@@ -88,7 +91,14 @@ def heatmap(
     )
     is_few = (n.fillna(0) < FEW) & means.notna()
     few, many = n_of["min"].to_dict(), n_of["max"].to_dict()
-    labels = [_slice_label(name, int(few[name]), int(many[name])) for name in names]
+    labels = [
+        wrapped(
+            f"{name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + '…'}"
+            f"{'*' if few[name] < FEW else ''} ({n_text(pd.Series([few[name], many[name]]))})",
+            26,
+        )
+        for name in names
+    ]
     run_labels = [wrapped(run, 20) for run in runs]
     cut = f", the {len(names)} largest of {len(n_of)}" if len(names) < len(n_of) else ""
     told = f"{name_of_slices} (queries){cut}"
@@ -102,7 +112,8 @@ def heatmap(
         height=max(0.34, 0.16 * lines + 0.08) * len(means) + 1.6,
     )  # fmt: skip
     values = means.to_numpy("float64")
-    is_unit = describe(metric).range == "0 to 1"
+    described = declared.describe(metric)
+    is_unit = described.is_unit
     low, high = (0.0, 1.0) if is_unit else (float(np.nanmin(values)), float(np.nanmax(values)))
     opacity = np.where(is_few.to_numpy("bool"), FADED, 1.0)
     image = ax.imshow(
@@ -119,15 +130,9 @@ def heatmap(
     ax.set_xlabel(f"{told}; {notes}" if is_turned else notes)
     ax.set_ylabel("" if is_turned else told)
     drawn = rows[rows["slice"].isin(names).to_numpy()]
-    finding = hardest(drawn, metric, names)
+    finding = hardest(drawn, described, metric, names)
     title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
     return ax
-
-
-def _slice_label(name: str, low: int, high: int) -> str:
-    name = name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + "…"
-    counts = str(low) if low == high else f"{low}–{high}"
-    return wrapped(f"{name}{'*' if low < FEW else ''} ({counts})", 26)
 
 
 @lettered
@@ -229,7 +234,7 @@ def _fewest_errors(rows: pd.DataFrame, runs: list[str]) -> str:
     shares = found["n"] / found["n_total"]
     best = shares.index[(shares == shares.min()).to_numpy()].tolist()
     n, total = found.loc[best[0]].tolist()
-    named = ", ".join(best[:3]) + (f" and {len(best) - 3} more" if len(best) > 3 else "")
+    named = few_names(best)
     if len(found) == 1:
         return f"{named} errs in {n} of {total} decisions"
     return f"Fewest wrong decisions: {named} ({n} of {total})"

@@ -5,8 +5,8 @@ all that it writes within that place: titles are wrapped, and axes shrink as far
 need. Everything here is measured, since names are of any length.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -39,6 +39,20 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
     from ragscore.plot.theme import figure_size
 
     return plt.subplots(figsize=figure_size(width, height), layout="constrained")[1]
+
+
+@contextmanager
+def closing_figures() -> Iterator[None]:
+    """Close the figures that were opened meanwhile if this ends in an error."""
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    try:
+        yield
+    except BaseException:
+        for number in set(plt.get_fignums()).difference(before):
+            plt.close(number)
+        raise
 
 
 def quiet(ax: "Axes", grid: str | None = "y") -> None:

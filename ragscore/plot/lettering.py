@@ -11,7 +11,7 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from ragscore.frames.escaping import visible
-from ragscore.plot.layout import settle
+from ragscore.plot.layout import closing_figures, settle
 from ragscore.plot.theme import dress, themed
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
     """Return a function that draws the same, with each text shown as it is written."""
 
     @wraps(draw)
+    @closing_figures()
     def drawn(*args: P.args, **options: P.kwargs) -> "Axes":
         given: Any = options.get("ax")
         place: Any = given or options.get("figure")
@@ -46,7 +47,9 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
         place = place or ax.figure
         for text in _texts(place):
             if text.get_text() and before.get(text) != text.get_text():
-                _make_literal(text)
+                if (shown := literal(text.get_text())) != text.get_text():
+                    text.set_text(shown)
+                _show_as_written(text)
         for axis, formatter in _formatters(place).items():
             if formatter is not formatters.get(axis):
                 _make_labels_literal(axis)
@@ -61,12 +64,6 @@ def literal(text: str) -> str:
     """Return a text as a figure shows it, line by line."""
     lines = visible(text.removeprefix(HELD)).replace("\t", " ").split("\n")
     return "\n".join(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…" for line in lines)
-
-
-def _make_literal(text: "Text") -> None:
-    if (shown := literal(text.get_text())) != text.get_text():
-        text.set_text(shown)
-    _show_as_written(text)
 
 
 def _make_labels_literal(axis: "Axis") -> None:
@@ -114,8 +111,7 @@ def _has_last_resort() -> bool:
 
 def _axes(place: Any) -> Iterable["Axes"]:
     """Return the axes of a figure, or the axes themselves."""
-    found: Iterable[Axes] = place.axes if hasattr(place, "subplots") else [place]
-    return found
+    return place.axes if hasattr(place, "subplots") else [place]
 
 
 def _formatters(place: Any) -> dict["Axis", Any]:

@@ -24,8 +24,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import GRID, INK, scaled, sizes
-from ragscore.scoring.intervals import bounds_of
-from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
 from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
@@ -154,6 +153,7 @@ def forest(
     candidate: str = "candidate",
     *,
     legend: str | bool | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw the differences of two runs, metric by metric, with their verdicts.
@@ -174,6 +174,8 @@ def forest(
         What the runs are called.
     legend
         "right", "below", "inside" or False.
+    declared
+        What is declared of columns of your own; `cmp.plot` gives it.
 
     Raises
     ------
@@ -183,7 +185,7 @@ def forest(
     check_columns(
         deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
     )
-    rows = _drawn_deltas(deltas, metrics)
+    rows = _drawn_deltas(deltas, metrics, declared)
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
     ax.axvline(0, color="black", linewidth=0.8)
     for verdict, part in rows.groupby("verdict", sort=False):
@@ -219,13 +221,16 @@ def forest(
     usual = int(rows["n"].mode().iloc[0])
     ax.set_yticks(
         rows["place"],
-        [_delta_label(*row, usual) for row in zip(rows["metric"], rows["n"], strict=True)],
+        [
+            _delta_label(declared.describe(name), name, n, usual)
+            for name, n in zip(rows["metric"], rows["n"], strict=True)
+        ],
     )
     if "is_primary" in rows:
         for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
             text.set_fontweight("bold" if is_primary else "normal")
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    lower = any(describe(name).better == "lower" for name in rows["metric"])
+    lower = any(declared.describe(name).better == "lower" for name in rows["metric"])
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
     ax.set_xlabel(
         f"{candidate} − {baseline}, with paired 95 % interval"
@@ -273,7 +278,9 @@ def slice_deltas(
     rows = found.table[(found.table["metric"].eq(chosen) & found.table["n"].gt(0)).to_numpy()]
     if not len(rows):
         raise DataError(
-            f"no slice has a value of {chosen}", field="metric", allowed=nearest(chosen, known)
+            f"no slice has a value of {chosen} in both runs",
+            field="metric",
+            allowed=nearest(chosen, known) if chosen not in known else "a metric with n > 0",
         )
     rows = rows.assign(slice=slice_texts(rows, found.by)).set_index("slice")
     rows = rows.loc[in_order(rows.index.tolist(), order)]
@@ -305,7 +312,7 @@ def slice_deltas(
     ax.get_yticklabels()[0].set_fontweight("bold")
     ax.set_ylim(len(rows) - 0.5, -0.5)
     note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
-    lower = "; lower is better" if describe(chosen).better == "lower" else ""
+    lower = "; lower is better" if found.declared.describe(chosen).better == "lower" else ""
     ax.set_xlabel(
         f"{chosen}: {found.candidate} − {found.baseline}, with paired 95 % interval{lower}{note}"
     )
@@ -345,14 +352,15 @@ def _finding(rows: pd.DataFrame) -> str:
     return "; ".join(by_word) + "; else can't tell" * (len(told) < len(deciding))
 
 
-def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFrame:
+def _drawn_deltas(
+    deltas: pd.DataFrame, metrics: list[str] | None, declared: Declarations
+) -> pd.DataFrame:
     known = deltas.set_index("metric", drop=False)
-    usable = [
+    unit = [
         name
         for name, n in zip(deltas["metric"], deltas["n"], strict=True)
-        if n and np.isfinite(bounds_of(describe(name))).all()
+        if n and declared.describe(name).is_unit
     ]
-    unit = [name for name in usable if bounds_of(describe(name)) == (0, 1)]
     primary = set(deltas.loc[deltas["is_primary"], "metric"]) if "is_primary" in deltas else set()
     chosen = metrics or list(
         dict.fromkeys([*(name for name in unit if name in primary), *headline_of(unit)])
@@ -365,7 +373,7 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
             field="metrics",
             allowed=nearest((missing or [""])[0], deltas["metric"], "the comparison has"),
         )
-    scales = {name: describe(name).range for name in chosen}
+    scales = {name: declared.describe(name).range for name in chosen}
     if len(set(scales.values())) > 1:
         raise DataError(
             ", ".join(f"{name} ({scale})" for name, scale in scales.items()),
@@ -375,8 +383,8 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
     return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
 
 
-def _delta_label(metric: str, n: int, usual: int) -> str:
-    arrow = " ↓" if describe(metric).better == "lower" else ""
+def _delta_label(described: Metric, metric: str, n: int, usual: int) -> str:
+    arrow = " ↓" if described.better == "lower" else ""
     return wrapped(f"{metric}{arrow}{f' ({n})' if n != usual else ''}", 40)
 
 
@@ -437,6 +445,7 @@ def scatter(
     candidate: str,
     *,
     legend: str | bool | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one metric of every query in both runs; above the line the candidate is higher.
@@ -451,6 +460,8 @@ def scatter(
         Run ids.
     legend
         "right", "below", "inside" or False.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
 
     Raises
     ------
@@ -480,7 +491,8 @@ def scatter(
 
     ax = new_axes(ax, width=5.8, height=4.6)
     side = np.sign(places["candidate"] - places["baseline"])
-    side *= -1 if describe(metric).better == "lower" else 1
+    described = declared.describe(metric)
+    side *= -1 if described.better == "lower" else 1
     n_of = {}
     for value, word, colour, marker in (
         (1, "better", "#009E73", "^"),
@@ -503,7 +515,7 @@ def scatter(
         )
         unclipped(drawn)
     ends = [float(points.min().min()), float(points.max().max())]
-    ends = [0.0, 1.0] if describe(metric).range == "0 to 1" else ends
+    ends = [0.0, 1.0] if described.is_unit else ends
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
     ax.set_xlabel(f"{names[0]}: {metric} (n = {len(points)}; larger marks: more queries)")
     ax.set_ylabel(f"{names[1]}: {metric}")

@@ -23,6 +23,7 @@ from ragscore.plot.style import (
     check_scales,
     check_summary,
     error_lengths,
+    few_names,
     in_order,
     label_ends,
     n_text,
@@ -40,8 +41,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import scaled
-from ragscore.scoring.intervals import bounds_of
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def summary(
     baseline: str | None = None,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw metrics of one or several runs as dots with 95 % intervals.
@@ -84,6 +85,8 @@ def summary(
         Runs in colour; the others are grey.
     legend
         "right", "below", "inside" or False.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
 
     Raises
     ------
@@ -94,12 +97,16 @@ def summary(
     check_summary(table)
     known = table["metric"].unique().tolist()
     chosen = [metrics] if isinstance(metrics, str) else metrics
-    chosen = chosen or [name for name in known if scale_of(table, name) == "0 to 1"][:8] or known
+    chosen = (
+        chosen
+        or [name for name in known if scale_of(table, name, declared) == "0 to 1"][:8]
+        or known
+    )
     table = rows_of(table, chosen)
-    check_scales(table, chosen)
-    scale = scale_of(table, chosen[0])
+    check_scales(table, chosen, declared)
+    scale = scale_of(table, chosen[0], declared)
     styles = run_styles(table, highlight)
-    rows, first = _paired(table, chosen, scores, golden, baseline, list(styles))
+    rows, first = _paired(table, chosen, scores, golden, baseline, list(styles), declared)
     ax = new_axes(ax, width=6.4, height=max(2.2, (0.17 * len(styles) + 0.3) * len(chosen) + 1.1))
     step = 0.76 / len(styles)
     for side, (run, style) in enumerate(styles.items()):
@@ -121,7 +128,7 @@ def summary(
     unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
     told = rows if first is None else rows[rows["run_id"].astype("str") != first]
     ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
-    title(ax, _lead(rows, chosen, first))
+    title(ax, _lead(rows, chosen, first, declared))
     quiet(ax, "x")
     put_legend(ax, legend)
     return ax
@@ -129,7 +136,7 @@ def summary(
 
 def _paired(
     table: pd.DataFrame, metrics: list[str], scores: pd.DataFrame | None, golden: Golden | None,
-    baseline: str | None, runs: list[str],
+    baseline: str | None, runs: list[str], declared: Declarations,
 ) -> tuple[pd.DataFrame, str | None]:  # fmt: skip
     """Return rows whose low and high are of the difference to a baseline, and its name.
 
@@ -139,7 +146,7 @@ def _paired(
         own = table[table["delta"].isna().to_numpy() & table["n"].gt(0).to_numpy()]
         names = own["run_id"].astype("str").unique().tolist()
         first = names[0] if len(names) == 1 and len(runs) > 1 else None
-        return (_shifted(table, first), first) if first else (table, None)
+        return (_shifted(table, first, declared), first) if first else (table, None)
     if scores is None or len(runs) < 2:
         return table, None
     present = [run for run in runs if scores["run_id"].astype("str").eq(run).any()]
@@ -147,13 +154,15 @@ def _paired(
         return table, None
     (first,) = run_names(pd.DataFrame({"run_id": present}), [baseline or present[0]])
     values = [name for name in metrics if name in scores and scores[name].notna().any()]
-    board = leaderboard(scores, values, baseline=first, runs=present, golden=golden).table
+    board = leaderboard(
+        scores, values, baseline=first, runs=present, golden=golden, declared=declared
+    ).table
     if (board["n"] == 0).all():  # no query that all runs have
         return table, None
-    return _shifted(board, first), first
+    return _shifted(board, first, declared), first
 
 
-def _shifted(board: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def _shifted(board: pd.DataFrame, baseline: str, declared: Declarations) -> pd.DataFrame:
     """Return the rows of a leaderboard with intervals of differences, set at the run's mean."""
     is_first = board["run_id"].astype("str").eq(baseline)
     base = board["metric"].map(board[is_first.to_numpy()].set_index("metric")["mean"])
@@ -163,12 +172,12 @@ def _shifted(board: pd.DataFrame, baseline: str) -> pd.DataFrame:
     # times are compared by their medians: no interval of a difference of means
     timed = rows["p50"].notna() if "p50" in rows else pd.Series(False, index=rows.index)
     rows = rows.assign(low=rows["low"].mask(timed), high=rows["high"].mask(timed | is_first))
-    return _within(rows)
+    return _within(rows, declared)
 
 
-def _within(rows: pd.DataFrame) -> pd.DataFrame:
+def _within(rows: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """Return rows whose bars end where the metric's values do: beyond, no mean can be."""
-    bounds = {name: bounds_of(describe(name)) for name in rows["metric"].unique()}
+    bounds = {name: declared.describe(name).bounds for name in rows["metric"].unique()}
     least, most = (rows["metric"].map({name: one[end] for name, one in bounds.items()})
                    for end in (0, 1))  # fmt: skip
     return rows.assign(low=rows["low"].clip(lower=least), high=rows["high"].clip(upper=most))
@@ -182,13 +191,15 @@ def _interval_words(baseline: str | None, n_runs: int) -> str:
 
 def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
     """Return n once where all metrics have the same, else metric by metric."""
-    counts = {name: n_text(rows, "metric", name) for name in metrics}
+    counts = {name: n_text(rows.loc[rows["metric"].eq(name), "n"]) for name in metrics}
     ((usual, _),) = Counter(counts.values()).most_common(1)
     others = [f"{n} for {name}" for name, n in counts.items() if n != usual]
     return f"n = {usual}" + (f" ({', '.join(others)})" if others else "")
 
 
-def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
+def _lead(
+    rows: pd.DataFrame, metrics: list[str], baseline: str | None, declared: Declarations
+) -> str:
     """Return what is seen: verdicts against the baseline, else the highest means."""
     runs = rows["run_id"].astype("str")
     if runs.nunique() == 1:
@@ -207,12 +218,14 @@ def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
             if len(counts):
                 of = f" on {{}} of {len(metrics)}" if len(metrics) > 1 else ""
                 named = [f"{run}{of.format(n)}" for run, n in counts.items()]
-                parts.append(f"{word}: {_some(named)}")
+                parts.append(f"{word}: {few_names(named)}")
         n_open = int(rows["verdict"].eq("can't tell").sum())
         if not parts:
             return f"No run can be told from {baseline}"
         return f"Against {baseline}, {'; '.join(parts)}" + ("; others can't be told" * bool(n_open))
-    leads = [_best(rows[rows["metric"].eq(name).to_numpy()], name) for name in metrics]
+    leads = [
+        _best(rows[rows["metric"].eq(name).to_numpy()], declared.describe(name)) for name in metrics
+    ]
     found = Counter(lead for lead in leads if lead is not None)
     if not found:
         return "No value"
@@ -220,23 +233,17 @@ def _lead(rows: pd.DataFrame, metrics: list[str], baseline: str | None) -> str:
     if len(metrics) == 1:
         return f"{run} has the best {metrics[0]}"
     if n == 1:
-        return f"Every metric has a leader of its own: {_some(list(found))}"
+        return f"Every metric has a leader of its own: {few_names(list(found))}"
     return f"{run} has the best mean on {n} of {len(metrics)} metrics"
 
 
-def _some(names: list[str]) -> str:
-    """Return names as a list, at most three of them."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
-
-
-def _best(rows: pd.DataFrame, metric: str) -> str | None:
+def _best(rows: pd.DataFrame, metric: Metric) -> str | None:
     """Return the run with the best mean."""
     known = rows[rows["mean"].notna().to_numpy()]
     if not len(known):
         return None
     means = known["mean"].to_numpy()
-    place = means.argmin() if describe(metric).better == "lower" else means.argmax()
+    place = means.argmin() if metric.better == "lower" else means.argmax()
     return str(known["run_id"].iloc[int(place)])
 
 
@@ -266,6 +273,7 @@ def slices(
     order: list[str] | None = None,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one metric by columns or tags of the golden set: a dot per run and slice.
@@ -293,6 +301,8 @@ def slices(
         Runs in colour; the others are grey.
     legend
         "right", "below", "inside" or False.
+    declared
+        What is declared of columns of your own; `ev.plot` gives it.
 
     Raises
     ------
@@ -301,7 +311,7 @@ def slices(
         query of any slice has a value.
     """
     given = table
-    table, metric, name_of_slices = sliced_rows(table, metric, by, golden)
+    table, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
     sizes = table.groupby("slice", sort=False)["n"].max()
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
     names = in_order([name for name in sizes.index if name in kept], order)
@@ -311,7 +321,7 @@ def slices(
         (first,) = run_names(
             pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))]
         )
-        table = _paired_slices(table, given, golden, metric, by, first, list(styles))
+        table = _paired_slices(table, given, golden, metric, by, first, list(styles), declared)
     ax = new_axes(
         ax, width=6.5, height=max(2.5, max(0.28, 0.17 * len(styles) + 0.1) * len(names) + 1.2)
     )
@@ -327,16 +337,20 @@ def slices(
         _dots(ax, own, place, style, run)
     ax.set_yticks(
         np.arange(len(names)),
-        [wrapped(f"{name} ({n_text(table, 'slice', name)})", 34) for name in names],
+        [
+            wrapped(f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})", 34)
+            for name in names
+        ],
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
     words = _interval_words(first, len(styles))
     cut = f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
     ax.set_xlabel(f"{metric}, {words}")
     ax.set_ylabel(f"{name_of_slices} (queries){cut}")
-    if describe(metric).range == "0 to 1":
+    described = declared.describe(metric)
+    if described.is_unit:
         ax.set_xlim(0, 1)
-    title(ax, hardest(table[table["slice"].isin(names).to_numpy()], metric, names))
+    title(ax, hardest(table[table["slice"].isin(names).to_numpy()], described, metric, names))
     quiet(ax, "x")
     put_legend(ax, legend)
     return ax
@@ -344,7 +358,7 @@ def slices(
 
 def _paired_slices(
     table: pd.DataFrame, scores: pd.DataFrame, golden: Golden, metric: str, by: Slicing,
-    baseline: str, runs: list[str],
+    baseline: str, runs: list[str], declared: Declarations,
 ) -> pd.DataFrame:  # fmt: skip
     """Return the rows with intervals of the difference to the baseline, set at the run's mean."""
     means = table[table["run_id"].eq(baseline).to_numpy()].set_index("slice")["mean"]
@@ -354,7 +368,7 @@ def _paired_slices(
         if run == baseline:
             continue
         own = table[table["run_id"].eq(run).to_numpy()]
-        found = compare_slices(scores, golden, by, baseline, run, [metric]).table
+        found = compare_slices(scores, golden, by, baseline, run, [metric], declared=declared).table
         found = found.set_index(slice_texts(found, names).to_numpy())
         base = own["slice"].map(means)
         parts.append(
@@ -363,10 +377,10 @@ def _paired_slices(
                 high=base + own["slice"].map(found["high"]),
             )
         )
-    return _within(pd.concat(parts))
+    return _within(pd.concat(parts), declared)
 
 
-def hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
+def hardest(table: pd.DataFrame, described: Metric, metric: str, names: list[str]) -> str:
     """Return which slice is hardest for how many runs; one of few queries is no finding."""
     enough = table[(table["n"] >= FEW).to_numpy()]
     if enough["slice"].nunique() >= 2:
@@ -375,7 +389,7 @@ def hardest(table: pd.DataFrame, metric: str, names: list[str]) -> str:
     means = means.reindex(names).dropna(how="all")
     if len(means) < 2:
         return metric
-    is_lower = describe(metric).better == "lower"
+    is_lower = described.better == "lower"
     worst = means.idxmax() if is_lower else means.idxmin()
     counts = worst.value_counts(sort=False)
     name, n = counts.idxmax(), int(counts.max())
@@ -433,28 +447,51 @@ def scores_by_rank(
     names = rows["run_id"].astype("str").unique().tolist()
     styles = run_styles(rows, chosen_or_leading(highlight, rows, names))
     ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
-    ends = []
-    for run, style in styles.items():
-        own = rows[(rows["run_id"].astype("str") == run).to_numpy()].sort_values("rank")
-        (line,) = ax.plot(
-            own["rank"], own["p50"], marker=style.marker, color=style.colour, linestyle=style.line,
-            linewidth=style.width, markersize=style.size, label=wrapped(run),
-        )  # fmt: skip
-        unclipped(line)
-        if len(styles) <= MAX_BANDS and not style.is_muted:
-            ax.fill_between(
-                own["rank"], own["p25"], own["p75"], color=style.colour, alpha=0.13, linewidth=0
-            )
-        last = own.iloc[-1]
-        ends.append((float(last["rank"]), float(last["p50"]), wrapped(run), style.colour))
-    n = rows["n"].max()
+    bright = [run for run, style in styles.items() if not style.is_muted]
+    banded = bright if len(styles) <= MAX_BANDS else []
+    ends = draw_lines(ax, rows, styles, ["rank", "p50", "p25", "p75"], banded, 0.13)
     band = " and middle half" if len(styles) <= MAX_BANDS else ""
-    ax.set_xlabel(f"rank (n = {n} queries)")
+    ax.set_xlabel(f"rank (n = {rows['n'].max()} queries)")
     ax.set_ylabel(f"{kind} score: median{band}")
     title(ax, _fall(rows, kind))
     quiet(ax, "y")
     name_lines(ax, ends, legend)
     return ax
+
+
+End = tuple[float, float, str, str]
+"""x and y of the end of a line, its name and its colour."""
+
+
+def draw_lines(
+    ax: "Axes", rows: pd.DataFrame, styles: dict[str, RunStyle], columns: list[str],
+    banded: list[str], alpha: float,
+) -> list[End]:  # fmt: skip
+    """Draw a line per run, bands of some, and return the ends.
+
+    `columns` are x, y, and the lower and upper side of a band.
+    """
+    ends = []
+    for run, style in styles.items():
+        own = rows[rows["run_id"].astype("str").eq(run).to_numpy()].sort_values(columns[0])
+        x, y, low, high = (own[name] for name in columns)
+        (line,) = ax.plot(
+            x, y, marker=style.marker, color=style.colour, linestyle=style.line,
+            linewidth=style.width, markersize=style.size, label=wrapped(run),
+        )  # fmt: skip
+        unclipped(line)
+        if run in banded:
+            ax.fill_between(x, low, high, color=style.colour, alpha=alpha, linewidth=0)
+        ends.append((float(x.iloc[-1]), float(y.iloc[-1]), wrapped(run), style.colour))
+    return ends
+
+
+def name_lines(ax: "Axes", ends: list[End], legend: str | bool | None) -> None:
+    """Name lines at their ends; in a legend if one is asked for, or where they are many."""
+    if legend is None and len(ends) <= MAX_RUNS:
+        label_ends(ax, ends)
+    else:
+        put_legend(ax, legend)
 
 
 MAX_BANDS = 4  # lines whose bands can be told apart
@@ -468,16 +505,6 @@ def chosen_or_leading(
     if highlight is not None or rows["run_id"].nunique() <= MAX_RUNS:
         return highlight
     return [first, *[name for name in leading if name != first][:3]]
-
-
-def name_lines(
-    ax: "Axes", ends: list[tuple[float, float, str, str]], legend: str | bool | None
-) -> None:
-    """Name lines at their ends; in a legend if one is asked for, or where they are many."""
-    if legend is None and len(ends) <= MAX_RUNS:
-        label_ends(ax, ends)
-    else:
-        put_legend(ax, legend)
 
 
 def _fall(rows: pd.DataFrame, kind: str) -> str:
@@ -542,8 +569,7 @@ def score_distribution(
     grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
     for kind, panel in zip(sizes, grid.flat, strict=True):
         _draw_boxes(panel, *_of_kind(rows, kind), highlight)
-    first: Axes = grid[0, 0]
-    return first
+    return grid[0, 0]
 
 
 def _draw_boxes(

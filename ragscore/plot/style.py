@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import name_list, names_of, nearest
+from ragscore.frames.errors import check_known, name_list, names_of
 from ragscore.plot.layout import label_ends as label_ends
 from ragscore.plot.layout import legend as legend
 from ragscore.plot.layout import new_axes as new_axes
@@ -20,7 +20,7 @@ from ragscore.plot.layout import title as title
 from ragscore.plot.layout import unclipped as unclipped
 from ragscore.plot.lettering import HELD, LONGEST
 from ragscore.plot.theme import figure_size, scaled
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ MUTED = "#A6A6A6"  # runs that are not highlighted
 MAX_SLICES = 30
 MAX_RUNS = 8  # runs that colours alone tell apart
 JOINED = "\u00a0=\u00a0"  # "n = 12" stays on one line
-ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,7 @@ def run_styles(
     if highlight is None:
         return found
     chosen = names_of(highlight, "highlight", "run ids")
-    for run in chosen:
-        if run not in found:
-            raise DataError(f"no run {run!r}", field="highlight", allowed=nearest(run, found))
+    check_known(chosen, found, "highlight", "run")
     return {run: one if run in chosen else muted(one) for run, one in found.items()}
 
 
@@ -165,9 +162,7 @@ def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[s
     given = list(dict.fromkeys(names))
     if order is not None:
         first = names_of(order, "order", "names of slices")
-        for name in first:
-            if name not in given:
-                raise DataError(f"no slice {name!r}", field="order", allowed=nearest(name, given))
+        check_known(first, given, "order", "slice")
         return [*first, *(name for name in given if name not in first)]
     scale = next((one for one in SCALES if sum(name.lower() in one for name in given) > 1), None)
     if scale is None:
@@ -229,20 +224,20 @@ def wrapped(text: str, width: int = 28) -> str:
     return HELD + lines if lines.startswith("_") else lines
 
 
-def scale_of(summary: pd.DataFrame, metric: str) -> str:
+def scale_of(summary: pd.DataFrame, metric: str, declared: Declarations = NOTHING_DECLARED) -> str:
     """Return a metric's range; for a column of your own 0 to 1 if its values are within."""
-    declared = describe(metric).range
+    told = declared.describe(metric).range
     values = summary.loc[summary["metric"] == metric, ["min", "max"]]
     return (
         "0 to 1"
-        if declared == "any" and values["min"].min() >= 0 and values["max"].max() <= 1
-        else declared
+        if told == "any" and values["min"].min() >= 0 and values["max"].max() <= 1
+        else told
     )
 
 
-def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
+def check_scales(table: pd.DataFrame, metrics: list[str], declared: Declarations) -> None:
     """Refuse metrics of different scales, which have no common axis."""
-    scales = {name: scale_of(table, name) for name in metrics}
+    scales = {name: scale_of(table, name, declared) for name in metrics}
     usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
     other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
     if other:
@@ -299,18 +294,16 @@ def check_scores(scores: pd.DataFrame) -> None:
 
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     """Return the rows of these metrics, or refuse metrics that are missing."""
-    missing = [name for name in metrics if name not in set(summary["metric"])]
-    if missing:
-        raise DataError(
-            f"no metric {name_list(missing)} in the summary",
-            field="metrics",
-            allowed=nearest(missing[0], summary["metric"].unique(), "it has"),
-        )
+    check_known(metrics, summary["metric"].unique(), "metrics", "metric", "the summary has")
     return summary[summary["metric"].isin(metrics)]
 
 
 def sliced_rows(
-    table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None
+    table: pd.DataFrame,
+    metric: str | None,
+    by: Slicing | None,
+    golden: Golden | None,
+    declared: Declarations,
 ) -> tuple[pd.DataFrame, str, str]:
     """Return the rows to draw with a column `slice`, the metric, and what the slices are by.
 
@@ -328,7 +321,7 @@ def sliced_rows(
             raise DataError(
                 "found none", field=field, allowed="plot.slices(scores, metric, by, golden=golden)"
             )
-        table = summarize(table, golden, by=by, metrics=[metric])
+        table = summarize(table, golden, by=by, metrics=[metric], declared=declared)
     names = [str(name) for name in table.columns[1 : list(table.columns).index("metric")]]
     asked = names if by is None else list(slice_names(by))
     if not names or asked != names:
@@ -372,9 +365,12 @@ def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
     return {run: number for number, run in enumerate(order) if run in present}
 
 
-def n_text(table: pd.DataFrame, column: str, value: str) -> str:
-    """Return n of the rows where a column has this value: a number or a range."""
-    n = table.loc[table[column].astype("str") == value, "n"].dropna()
-    if not len(n):
-        return "not told"
-    return str(n.min()) if n.min() == n.max() else f"{n.min()}–{n.max()}"
+def n_text(n: pd.Series) -> str:
+    """Return how many queries: a number or a range."""
+    low, high = n.min(), n.max()
+    return "not told" if pd.isna(low) else f"{low}" if low == high else f"{low}–{high}"
+
+
+def few_names(names: Sequence[str]) -> str:
+    """Return names as a list, at most three of them."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -29,7 +29,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.theme import sizes
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
@@ -91,25 +91,30 @@ def trend(
     Raises
     ------
     DataError
-        Not the table of a trend; an `ax` for several panels; an unknown system or slice.
+        Not the table of a trend, or no run has a value; an `ax` for several panels; an unknown
+        system or slice.
     """
-    shown = table.table if isinstance(table, Trend) else table
+    shown, declared = (
+        (table.table, table.declared) if isinstance(table, Trend) else (table, NOTHING_DECLARED)
+    )
     needed = set(COLUMNS) - {"config_change"}  # reports of before have none
     check_columns(shown, needed, "table", "store.trend(metric), or its table")
     shown = _leading(shown)
+    if shown["mean"].isna().all():
+        raise DataError("no run has a value", field="table", allowed="a trend with n > 0")
     shown = shown.assign(system=shown["system"].fillna("run").astype("str"))
     shown, is_dated = _placed(shown)
     styles = run_styles(shown["system"], highlight)
     by = [str(name) for name in shown.columns if name not in (*COLUMNS, "x", "left", "right")]
     if not by:
-        return _one_panel(shown, styles, is_dated, ax)
+        return _one_panel(shown, styles, is_dated, ax, declared)
     if ax is not None:
         raise DataError(
             f"one axes for a trend by {' × '.join(by)}",
             field="ax",
             allowed="figure=, a figure or part of one",
         )
-    return _panels(shown, styles, is_dated, by, order, columns, limit, figure)
+    return _panels(shown, styles, is_dated, by, order, columns, limit, figure, declared)
 
 
 def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
@@ -141,7 +146,7 @@ def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
 
 def _leading(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table whose `mean`, `low`, `high` are what is drawn: of times, the medians."""
-    if describe(str(table["metric"].iloc[0])).kind not in BY_QUANTILES:
+    if table_kind(str(table["metric"].iloc[0])) not in BY_QUANTILES:
         return table
     medians = {name: table[source] for name, source in zip(LED_BY[0], LED_BY[1], strict=True)}
     of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
@@ -153,7 +158,7 @@ def _leading(table: pd.DataFrame) -> pd.DataFrame:
 def _drawn(table: pd.DataFrame, styles: dict[str, RunStyle]) -> str:
     """Say what is drawn."""
     metric = str(table["metric"].iloc[0])
-    name = "median" if describe(metric).kind in BY_QUANTILES else "mean"
+    name = "median" if table_kind(metric) in BY_QUANTILES else "mean"
     is_told = _banded(styles) and table["low"].notna().any()
     return f"{metric}, {name}{' with 95 % interval' if is_told else ''}"
 
@@ -171,7 +176,7 @@ def _finding(table: pd.DataFrame) -> str:
     if not len(known):
         return f"{metric}: no run has a value"
     told = known[known["n"].notna()]
-    n = f"n = {n_text(told, 'metric', metric)} queries a run" if len(told) else ""
+    n = f"n = {n_text(told['n'])} queries a run" if len(told) else ""
     n = n or "runs that only report aggregates: n isn't told"
     last = known.iloc[-1]
     own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
@@ -190,7 +195,11 @@ def _finding(table: pd.DataFrame) -> str:
 
 
 def _one_panel(
-    shown: pd.DataFrame, styles: dict[str, RunStyle], is_dated: bool, ax: "Axes | None"
+    shown: pd.DataFrame,
+    styles: dict[str, RunStyle],
+    is_dated: bool,
+    ax: "Axes | None",
+    declared: Declarations,
 ) -> "Axes":
     is_given = ax is not None
     changes = _changes(shown)[: 3 if is_given else MAX_CHANGES]
@@ -198,7 +207,7 @@ def _one_panel(
     longest = max((len(str(run)) for run in shown["run_id"]), default=0)
     below = len(changes) * 0.16 + (0.0 if is_dated else 0.07 * min(longest, 60))
     ax = new_axes(ax, width=7.6, height=max(3.4, 0.16 * len(ends) + 0.9) + below)
-    _draw(ax, shown, styles, is_named=not ends)
+    _draw(ax, shown, styles, declared, is_named=not ends)
     ax.set_xlim(shown["left"].min(), shown["right"].max())  # a run at an end may have no value
     _time_axis(ax, shown, is_dated)
     rows = _write_changes(ax, shown, changes, 0.1 if is_given else 0.035)
@@ -256,6 +265,7 @@ def _panels(
     columns: int,
     limit: int,
     figure: "FigureBase | None",
+    declared: Declarations,
 ) -> "Axes":
     slices = slice_texts(table, by)
     largest = table.groupby(slices, sort=False)["n"].max()
@@ -268,11 +278,12 @@ def _panels(
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for ax, name in zip(panels, names, strict=False):
         own = table[slices == name]
-        _draw(ax, own, styles)
+        _draw(ax, own, styles, declared)
         for place in own.loc[own["break_reason"].notna(), "left"]:
             ax.axvline(place, color=DARK, linewidth=0.8, linestyle=":")
-        n = n_text(own, "metric", own["metric"].iloc[0])
-        ax.set_title(wrapped(f"{name} (n\u00a0=\u00a0{n})", 34), fontsize=sizes()["label"])
+        ax.set_title(
+            wrapped(f"{name} (n\u00a0=\u00a0{n_text(own['n'])})", 34), fontsize=sizes()["label"]
+        )
         quiet(ax, "y")
     if panels[0].get_ylim()[1] <= 1:
         # the axes are shared: the last panel's end would cut others
@@ -302,7 +313,11 @@ def _panels(
 
 
 def _draw(
-    ax: "Axes", table: pd.DataFrame, styles: dict[str, RunStyle], is_named: bool = True
+    ax: "Axes",
+    table: pd.DataFrame,
+    styles: dict[str, RunStyle],
+    declared: Declarations,
+    is_named: bool = True,
 ) -> None:
     """Draw lines, noise band, baseline and bridges of one panel; a legend names the systems."""
     banded = _banded(styles)
@@ -325,12 +340,23 @@ def _draw(
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     _draw_reported(ax, table, styles)
     _draw_noise(ax, table)
-    _draw_baseline(ax, table)
+    marked = table[table["is_baseline"]]
+    if len(marked):
+        ax.plot(
+            marked["x"],
+            marked["mean"],
+            linestyle="none",
+            marker="o",
+            markersize=12,
+            markerfacecolor="none",
+            markeredgecolor=DARK,
+            markeredgewidth=1.4,
+            clip_on=False,
+            label="baseline",
+        )
     _draw_bridges(ax, table)
-    unit_scale(
-        ax,
-        scale_of(table.assign(min=table["low"], max=table["high"]), str(table["metric"].iloc[0])),
-    )
+    ends = table.assign(min=table["low"], max=table["high"])
+    unit_scale(ax, scale_of(ends, str(table["metric"].iloc[0]), declared))
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
 
 
@@ -392,23 +418,6 @@ def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
             ha="center",
             fontsize=8,
             arrowprops={"arrowstyle": "->", "color": DARK},
-        )
-
-
-def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
-    marked = table[table["is_baseline"]]
-    if len(marked):
-        ax.plot(
-            marked["x"],
-            marked["mean"],
-            linestyle="none",
-            marker="o",
-            markersize=12,
-            markerfacecolor="none",
-            markeredgecolor=DARK,
-            markeredgewidth=1.4,
-            clip_on=False,
-            label="baseline",
         )
 
 

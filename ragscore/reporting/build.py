@@ -29,7 +29,7 @@ from ragscore.golden.coverage import answer_counts
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
-from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.metrics import Declarations, headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
@@ -46,6 +46,7 @@ class Measured:
     scores: pd.DataFrame
     golden: Golden
     results: Results
+    declared: Declarations
     parts: dict[str, Any] = field(default_factory=dict)
     reasons: list[tuple[str, str]] = field(default_factory=list)
 
@@ -62,12 +63,12 @@ class Measured:
     @cached_property
     def refused(self) -> Refusals:
         """Refusing as a decision, of every run."""
-        return refusals(self.scores, self.golden)
+        return refusals(self.scores, self.golden, declared=self.declared)
 
     @cached_property
     def causes(self) -> Failures:
         """Why answers are wrong, of every run."""
-        return failures(self.scores, self.golden, self.results)
+        return failures(self.scores, self.golden, self.results, declared=self.declared)
 
     @property
     def left_out(self) -> pd.DataFrame:
@@ -78,17 +79,22 @@ class Measured:
 def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None,
+    reported: Results | None = None, declared: Declarations,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
-    found = Measured(scores, golden, results)
+    found = Measured(scores, golden, results, declared)
     alone = "" if len(results.runs) > 1 else "one run" if len(results.runs) else "no run with rows"
     found.add(
         "leaderboard",
         "Leaderboard",
         "" if reported is not None else alone,
         lambda: leaderboard(
-            scores, baseline=baseline, golden=golden, results=results, reported=reported
+            scores,
+            baseline=baseline,
+            golden=golden,
+            results=results,
+            reported=reported,
+            declared=declared,
         ),
     )
     if max_drop or not compared:
@@ -107,7 +113,9 @@ def measure(
     )
     found.add("decisions", "Refusing as a decision", undecided, lambda: found.refused.table)
     found.add("quality", "Quality beside coverage", undecided, lambda: found.refused.quality)
-    judged = right_by(scores.reset_index() if "query_id" not in scores else scores, None, None)
+    judged = right_by(
+        scores.reset_index() if "query_id" not in scores else scores, None, None, declared
+    )
     unjudged = undecided or (
         ""
         if judged
@@ -265,6 +273,7 @@ def report_comparison(
         gates=gates((cmp,), gate, rule),
         read_first=worst_changes(cmp),
         primary=cmp.primary,
+        declared=cmp.declared,
         explorer=explorer,
     )
     return _written(made, path)
@@ -275,7 +284,7 @@ def report_runs(
     compare: Callable[[str, str], Comparison], path: str | Path | None, *,
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None, primary: Sequence[str] = (),
+    reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
     explore: Callable[[str], Explorer],
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
@@ -295,7 +304,10 @@ def report_runs(
     compared = tuple(compare(a, b) for a, b in _pairs(results, baseline))
     names = headline_of(metric_columns(scores))
     parts = [
-        _sliced(summarize(scores, golden, by=one, metrics=names, results=results), slice_names(one))
+        _sliced(
+            summarize(scores, golden, by=one, metrics=names, results=results, declared=declared),
+            slice_names(one),
+        )
         for one in chosen
     ]
     found = measure(
@@ -308,6 +320,7 @@ def report_runs(
         rule=rule,
         history=history,
         reported=reported,
+        declared=declared,
     )
     parts_of_page: dict[str, Any] = {
         name: _plain(part) if isinstance(part, pd.DataFrame) else part
@@ -320,7 +333,7 @@ def report_runs(
         parts_of_page["explorer"], reason = _packed(lambda: explore_comparison(compared[0]))
     elif run_ids:
         newest = scores[(scores["run_id"] == run_ids[-1]).to_numpy()]
-        parts_of_page["read_first"] = worst_queries(newest, golden, _ranked(primary))
+        parts_of_page["read_first"] = worst_queries(newest, golden, _ranked(primary, declared))
         parts_of_page["explorer"], reason = _packed(lambda: explore(run_ids[-1]))
     if reason:
         found.reasons.append((EXPLORER, reason))
@@ -329,11 +342,11 @@ def report_runs(
     made = Report(
         title=title or f"{n_runs} on {len(golden.queries)} golden queries",
         runs=_runs(results, golden, reported), config=_config(results, run_ids),
-        summary=_plain(summarize(scores, golden, results=results)),
+        summary=_plain(summarize(scores, golden, results=results, declared=declared)),
         reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
-        primary=tuple(primary),
+        primary=tuple(primary), declared=declared,
         **parts_of_page,
     )  # fmt: skip
     return _written(made, path)
@@ -347,10 +360,10 @@ def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
         return "", str(error)
 
 
-def _ranked(primary: Sequence[str]) -> str | None:
+def _ranked(primary: Sequence[str], declared: Declarations) -> str | None:
     """Return the first primary metric of 0 to 1 of which higher is better."""
-    known = [(name, describe(name)) for name in primary]
-    of_one = (n for n, told in known if told.range == "0 to 1" and told.better == "higher")
+    known = [(name, declared.describe(name)) for name in primary]
+    of_one = (n for n, told in known if told.is_unit and told.better == "higher")
     return next(of_one, None)
 
 

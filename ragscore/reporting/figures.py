@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
-from ragscore.plot.layout import lay_out
+from ragscore.plot.layout import closing_figures, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,7 +75,7 @@ def _svg(draw: Callable[[], Axes]) -> str:
 
     # a backend is set up before, not within (see `plot.theme`)
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
-    with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
+    with closing_figures(), plt.style.context(["default", _STYLE]), warnings.catch_warnings():
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = cast("MatplotlibFigure", draw().figure)

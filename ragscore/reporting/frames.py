@@ -7,6 +7,7 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.leaderboard import Leaderboard
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class ReportFrames:
     curve: pd.DataFrame = field(default_factory=pd.DataFrame)
     read_first: pd.DataFrame = field(default_factory=pd.DataFrame)
     primary: tuple[str, ...] = ()
+    declared: Declarations = NOTHING_DECLARED
     explorer: str = ""
     comparisons: tuple[Comparison, ...] = ()
     left_out: pd.DataFrame = field(default_factory=pd.DataFrame)

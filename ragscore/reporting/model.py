@@ -65,6 +65,8 @@ class Report(Display, ReportFrames):
         should be refused; of a run alone its worst queries.
     primary
         The metrics that decide.
+    declared
+        Direction and range of columns of your own, as the evaluation had them declared.
     explorer
         The content of the explorer, packed: of the newest comparison, or of a run alone. Empty for
         a comparison from JSON.

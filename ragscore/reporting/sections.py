@@ -9,32 +9,25 @@ import numpy as np
 import pandas as pd
 
 from ragscore import plot
+from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import (
     shown_decision,
     shown_flips,
     shown_largest_changes,
 )
+from ragscore.analysis.failure_causes import CLASSES
+from ragscore.analysis.refusals import APART
+from ragscore.analysis.risk_coverage import RiskCoverage
+from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
-from ragscore.frames.render import decimals_for, shown_interval, shown_n
+from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import Section, by_verdict, exploratory
-from ragscore.reporting.run_sections import (
-    curve_sections,
-    decision_sections,
-    fault_sections,
-    gate_sections,
-    leaderboard_sections,
-    left_out_sections,
-    outcome_first,
-    reported_sections,
-    run_by_run,
-    trend_sections,
-)
+from ragscore.reporting.page import Section, by_verdict, each, exploratory
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import HEADLINE, describe
+from ragscore.scoring.metrics import HEADLINE, table_kind
 from ragscore.stats import WORDS
 
 ELSEWHERE = (
@@ -139,13 +132,20 @@ def _change_figures(cmp: Comparison, is_newest: bool) -> tuple[Figure, ...]:
     title = f"{cmp.candidate} against {cmp.baseline}"
     found: list[Figure] = []
     if cmp.profile is None and any(
-        n and describe(name).range == "0 to 1"
+        n and cmp.declared.describe(name).is_unit
         for name, n in zip(cmp.deltas["metric"], cmp.deltas["n"], strict=True)
     ):
         found.append(
             (
                 f"Differences of {title} with their intervals; the numbers are in the table below",
-                partial(plot.forest, cmp.deltas, None, cmp.baseline, cmp.candidate),
+                partial(
+                    plot.forest,
+                    cmp.deltas,
+                    None,
+                    cmp.baseline,
+                    cmp.candidate,
+                    declared=cmp.declared,
+                ),
             )
         )
     if found and not is_newest:
@@ -201,7 +201,7 @@ def _moved(cmp: Comparison) -> list[Section]:
         else []
     )
     if len(cmp.flips):
-        flipped = shown_flips(cmp.flips, cmp.flip_counts)
+        flipped = shown_flips(cmp.flips, cmp.flip_counts, cmp.declared)
         found.append(Section("Answers that flipped", 3, table=flipped))
     return found
 
@@ -296,7 +296,7 @@ def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataF
     Times and costs have their median and 95th percentile instead.
     """
     texts = [
-        f"{_time(row) if describe(row['metric']).kind in BY_QUANTILES else _mean(row)}"
+        f"{_time(row) if table_kind(row['metric']) in BY_QUANTILES else _mean(row)}"
         f", n = {shown_n(row['n'], row['n_expected'])}"
         for row in rows.to_dict("records")
     ]
@@ -339,7 +339,7 @@ def _slices(report: ReportFrames) -> list[Section]:
         ].rename(columns={"slice": str(by)})
         figure = (
             f"{names[0]} by {by} and run; the numbers are in the table below",
-            partial(plot.heatmap, renamed, names[0]),
+            partial(plot.heatmap, renamed, names[0], declared=report.declared),
         )
         found.append(
             Section(
@@ -382,3 +382,347 @@ def _shown_value(value: Any) -> str:
         if isinstance(value, pd.Timestamp)
         else str(value)
     )
+
+
+# Several runs, trends, refusals and failure causes
+
+RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
+# classes that are shown if some query is in them
+RARE = (*APART, "refused", "unmeasured", "unchecked answer")
+KEYS = 4  # config keys named in one cell
+
+
+def run_by_run(report: ReportFrames) -> list[Section]:
+    """One row per run: description, config changes, results, difference to its baseline."""
+    if not len(report.runs):
+        return []
+    run_ids = report.runs["run_id"].tolist()
+    of = {cmp.candidate: cmp for cmp in report.comparisons}
+    rows = []
+    for run_id, note in zip(
+        run_ids,
+        report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
+        strict=True,
+    ):
+        against = of[run_id].baseline if run_id in of else None
+        rows.append({
+            "run": run_id, "description": note if isinstance(note, str) else "—",
+            "config": _config_change(report.config, against, run_id),
+            "results": _results_of(report.summary, run_id), "against": against or "—",
+            "difference": _difference(of[run_id]) if run_id in of else "—",
+        })  # fmt: skip
+    note = (
+        "Config: the keys that differ from the run it is compared with. Results: means of n /"
+        " expected values. Difference: of what could be told apart."
+    )
+    return [Section("Run by run", table=pd.DataFrame(rows), notes=(note,))]
+
+
+def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> str:
+    if against is None or not len(config):
+        return "—"
+    a, b = (
+        config[config["run_id"] == name].set_index("key")["value"] for name in (against, run_id)
+    )
+    both = pd.DataFrame({"before": a, "after": b}).reindex(config["key"].unique()).fillna("—")
+    changed = [
+        f"{key}: {before} → {after}" for key, before, after in both.itertuples() if before != after
+    ]
+    return (
+        "; ".join(changed[:KEYS] + ([f"{len(changed) - KEYS} more"] if len(changed) > KEYS else []))
+        or "same"
+    )
+
+
+def _difference(cmp: Comparison) -> str:
+    """Return the verdict of a comparison as one word, and the aspects behind it."""
+    told = [
+        f"{verdict}: {names}"
+        for verdict, names in by_verdict(cmp).items()
+        if names and verdict != "can't tell"
+    ]
+    return f"{cmp.overall} ({'; '.join(told)})" if told else cmp.overall
+
+
+def _results_of(summary: pd.DataFrame, run_id: str) -> str:
+    rows = summary[
+        (summary["run_id"] == run_id) & summary["metric"].isin(RESULTS) & (summary["n"] > 0)
+    ]
+    return (
+        "; ".join(
+            f"{name} {shown_number(mean, 2)} ({shown_n(n, of)})"
+            for name, mean, n, of in each(rows, "metric", "mean", "n", "n_expected")
+        )
+        or "—"
+    )
+
+
+def gate_sections(gate: Gate) -> list[Section]:
+    """Return the section of a gate: its answer, the reason, and the largest losses."""
+    found = [
+        Section(
+            gate.headline(),
+            3,
+            table=gate.shown(),
+            notes=(f"By {gate.rule}.", *gate.notes()),
+        )
+    ]
+    return (
+        [*found, Section("Largest regressions", 3, table=outcome_first(gate.regressions))]
+        if len(gate.regressions)
+        else found
+    )
+
+
+def outcome_first(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of queries with the outcome before long texts, as a phone shows it."""
+    first = [name for name in ("query_id", "outcome") if name in table]
+    return table[[*first, *(name for name in table if name not in first)]]
+
+
+def leaderboard_sections(report: ReportFrames) -> list[Section]:
+    """Return the leaderboard, and each run against the baseline."""
+    board = report.leaderboard
+    if board is None:
+        return []
+    against = (
+        [Section(f"Against {board.baseline}", 3, table=_turned(board.against_baseline()))]
+        if board.baseline
+        else []
+    )
+    words = [board.sentences.get(metric, ": only reported.") for metric in board.metrics]
+    table = _turned(board.shown()).assign(
+        **{"in words": [text.partition(": ")[2] for text in words]}
+    )
+    return [
+        Section(
+            "Leaderboard",
+            table=table,
+            notes=tuple(note for note in board.notes() if note not in words),
+        ),
+        *against,
+    ]
+
+
+def reported_sections(report: ReportFrames) -> list[Section]:
+    """Return what runs without rows report: one row per metric, one column per run."""
+    rows = report.reported
+    if not len(rows):
+        return []
+    is_timed = rows["metric"].map(lambda name: table_kind(name) in BY_QUANTILES)
+    values = rows["p50"].where(is_timed, rows["mean"]).map(shown_number)
+    named = rows["metric"].where(~is_timed, rows["metric"] + " (p50)")
+    runs = rows["run_id"].unique().tolist()
+    wide = rows.assign(value=values, metric=named).pivot(
+        index="metric", columns="run_id", values="value"
+    )
+    table = wide.reindex(index=named.unique(), columns=runs).fillna("—")
+    return [
+        Section(
+            "Reported, not scored here",
+            sentences=("These runs have no rows: their aggregates are all that is known of them.",),
+            table=table.rename_axis(columns=None).reset_index(),
+            notes=("Means over the queries that the other tool counted; of times the median.",),
+        )
+    ]
+
+
+def _turned(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per metric and one column per run: pages are longer than wide."""
+    return table.set_index("run").T.rename_axis(index="metric", columns=None).reset_index()
+
+
+def trend_sections(report: ReportFrames) -> list[Section]:
+    """Return a figure per metric, and one row per run and metric."""
+    if not len(report.trends):
+        return []
+    found = [
+        Section(
+            "Trend",
+            sentences=(
+                "Each metric over the runs in order of time, broken where what measures changed.",
+            ),
+        )
+    ]
+    for metric, rows in report.trends.groupby("metric", sort=False):
+        figure: Figure = (
+            f"{metric} over {len(rows)} runs, with intervals; the numbers are in the table below",
+            partial(plot.trend, rows.reset_index(drop=True)),
+        )
+        found.append(
+            Section(
+                str(metric),
+                3,
+                figures=(figure,),
+                table=_trend_table(rows),
+                notes=tuple(f"{text}." for text in break_texts(rows)),
+            )
+        )
+    return found
+
+
+def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
+    is_timed = table_kind(str(rows["metric"].iloc[0])) in BY_QUANTILES
+    outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
+    marks = np.select(
+        [
+            rows["first_out_of_control"].to_numpy(dtype=bool),
+            rows["is_baseline"].to_numpy(dtype=bool),
+            outside,
+        ],
+        ["left the band", "baseline", "outside"],
+        "",
+    )
+    return pd.DataFrame({
+        "run": rows["run_id"], "system": rows["system"].fillna("—"),
+        "made": [f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—" for day in rows["created_at"]],
+        LED_BY[is_timed][0]: _with_interval(rows, *LED_BY[is_timed]),
+        "n / expected": [
+            "not told" if pd.isna(of[0]) else shown_n(*of) for of in each(rows, "n", "n_expected")
+        ],
+        "segment": rows["segment"].astype("str"),
+        "noise band": np.where(rows["is_reported"].astype("bool"), "reported", marks),
+    })  # fmt: skip
+
+
+def decision_sections(report: ReportFrames) -> list[Section]:
+    """Return the 2 × 2 of answerable × refused, and quality beside coverage."""
+    rows = report.decisions
+    if not len(rows):
+        return []
+    note = (
+        f"Right is an answer with {rows['right_by'].iloc[0]}."
+        if rows["right_by"].iloc[0]
+        else "Nothing says which answers are right."
+    )
+    figure = (
+        "Answerable and refused queries of every run; the numbers are in the table below",
+        partial(plot.refusal_matrix, rows),
+    )
+    found = [
+        Section(
+            "Refusing as a decision",
+            figures=(figure,),
+            table=_shares(rows, "decision"),
+            notes=(note,),
+        )
+    ]
+    quality = (
+        report.quality[report.quality["n_answered"] > 0] if len(report.quality) else report.quality
+    )
+    if not len(quality):
+        return found
+    table = pd.DataFrame({
+        "run": quality["run_id"], "metric": quality["metric"],
+        "coverage": _with_interval(quality, "coverage", "coverage_low", "coverage_high"),
+        "of answers": _with_interval(quality, "answered", "answered_low", "answered_high"),
+        "overall, refused as 0": _with_interval(quality, "overall", "overall_low", "overall_high"),
+        "n answered": quality["n_answered"].astype("str"),
+        "n refused": quality["n_refused"].astype("str"),
+        "n without a value": (quality["n_unmeasured"] + quality["n_failed"]).astype("str"),
+    })  # fmt: skip
+    return [
+        *found,
+        Section(
+            "Quality beside coverage",
+            3,
+            table=table,
+            notes=(
+                ("Of answerable queries: a system that answers only easy ones has good answers."),
+            ),
+        ),
+    ]
+
+
+def fault_sections(report: ReportFrames) -> list[Section]:
+    """Return failure causes, and how queries moved between them from run to run."""
+    rows = report.faults
+    if not len(rows):
+        return []
+    note = (
+        f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
+        " hit."
+    )
+    table = _shares(rows, "cause")
+    found = [Section("Failure causes of wrong answers", table=table, notes=(note,))]
+    for (baseline, candidate), part in (
+        report.transitions.groupby(["run_baseline", "run_candidate"], sort=False)
+        if len(report.transitions)
+        else ()
+    ):
+        wide = part.pivot(index="baseline", columns="candidate", values="n")
+        seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
+        wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
+        title = f"How failure causes changed: {baseline} to {candidate}"
+        figure: Figure = (
+            f"{title}; the numbers are in the table below",
+            partial(plot.failure_transitions, wide, str(baseline), str(candidate)),
+        )
+        found.append(
+            Section(
+                title,
+                3,
+                figures=(figure,),
+                table=wide.rename_axis(columns=None)
+                .reset_index()
+                .rename(columns={"baseline": f"{baseline} (down), {candidate} (across)"}),
+            )
+        )
+    return found
+
+
+def curve_sections(report: ReportFrames) -> list[Section]:
+    """Return risk against coverage for a threshold on the top score."""
+    rows = report.curve
+    if not len(rows):
+        return []
+    areas = RiskCoverage(rows, "").areas.drop(columns="risk")
+    loosest = rows.drop_duplicates(["run_id", "score_kind"]).merge(
+        areas, on=["run_id", "score_kind"]
+    )
+    table = pd.DataFrame({
+        "run": loosest["run_id"], "score": loosest["score_kind"],
+        "coverage": [shown_number(value, 2) for value in loosest["coverage"]],
+        "risk": _with_interval(loosest, "risk", "risk_low", "risk_high"),
+        "mean risk by score (AURC)": [shown_number(value) for value in loosest["aurc"]],
+        "best possible": [shown_number(value) for value in loosest["aurc_best"]],
+        "n / decided": [shown_n(n, n + left) for n, left in each(loosest, "n", "n_left_out")],
+    })  # fmt: skip
+    figure: Figure = (
+        "Risk against coverage of every run as a threshold on the top score refuses more and more",
+        partial(plot.risk_coverage, rows),
+    )
+    note = (
+        f"Coverage and risk without a threshold. Right: {rows['right_by'].iloc[0]}. AURC near the"
+        " risk: scores tell nothing; near the best possible: they tell all."
+    )
+    return [Section("What if a threshold refused", figures=(figure,), table=table, notes=(note,))]
+
+
+def left_out_sections(report: ReportFrames) -> list[Section]:
+    """Return the list of parts that are left out, with reasons."""
+    return [Section("Left out", table=report.left_out)] if len(report.left_out) else []
+
+
+def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return classes × runs as text: n of total, share, interval."""
+    seen = rows.groupby(name)["n"].transform("sum") > 0
+    table = rows[(rows["n_total"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
+        text=lambda t: [_share(*row) for row in each(t, "n", "n_total", "share", "low", "high")]
+    )
+    wide = table.pivot(index=name, columns="run_id", values="text").reindex(
+        index=table[name].unique(), columns=table["run_id"].unique()
+    )
+    return wide.fillna("—").reset_index().rename_axis(columns=None)
+
+
+def _share(n: int, of: int, share: float, low: float, high: float) -> str:
+    return f"{n} of {of}: {100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+def _with_interval(rows: pd.DataFrame, *names: str) -> list[str]:
+    """Return values with their intervals, rounded by the width of the interval."""
+    return [
+        shown_interval(value, low, high, max(decimals_for((high - low) / 4), 2))
+        for value, low, high in each(rows, *names)
+    ]

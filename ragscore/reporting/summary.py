@@ -9,11 +9,17 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.errors import name_list, plural
-from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.render import (
+    decimals_for,
+    decimals_within,
+    shown_interval,
+    shown_n,
+    shown_number,
+)
 from ragscore.frames.tables import SIGNS
 from ragscore.reporting.frames import ReportFrames
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import table_kind
 from ragscore.stats import UNSURE, WORDS
 
 CARDS = 4  # comparisons in the summary; the others are in the table of runs
@@ -85,10 +91,10 @@ def _primaries(cmp: Comparison) -> pd.DataFrame:
     rows = cmp.deltas[(cmp.deltas["is_primary"] & (cmp.deltas["n"] > 0)).to_numpy(dtype=bool)]
     found = []
     for row in rows.to_dict("records"):
-        timed = describe(row["metric"]).kind in BY_QUANTILES
+        timed = table_kind(row["metric"]) in BY_QUANTILES
         part = "p50_" if timed else ""
         low, high = (row[f"{part}{side}"] if timed else row[side] for side in ("low", "high"))
-        places = max(decimals_for((high - low) / 4), 1 if timed else 2)
+        places = decimals_within(low, high, 1 if timed else 2)
         values = [shown_number(row[f"{part}{side}"], places) for side in ("baseline", "candidate")]
         found.append({
             "metric": f"{row['metric']} (p50)" if timed else row["metric"],
@@ -114,7 +120,7 @@ def _measured(report: ReportFrames, run_id: str) -> pd.DataFrame:
     """One row per metric that decides, of one run: its mean with the interval, and n."""
     rows = report.summary[(report.summary["run_id"] == run_id) & (report.summary["n"] > 0)]
     rows = rows[rows["metric"].isin(report.primary)] if report.primary else rows.head(5)
-    rows = rows[[describe(name).kind not in BY_QUANTILES for name in rows["metric"]]]
+    rows = rows[[table_kind(name) not in BY_QUANTILES for name in rows["metric"]]]
     return pd.DataFrame({
         "metric": rows["metric"],
         "mean [95 %]": [

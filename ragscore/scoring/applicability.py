@@ -19,6 +19,7 @@ from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import GRADED, NEEDS_IRRELEVANT, Label, judges_irrelevant
 from ragscore.scoring.rules import LEVELS, RANKLESS, response_of, targets_at
+from ragscore.scoring.success import OF_SUCCESS, PASSED, TEXT_CHECKS, texts_only
 
 Counts = npt.NDArray[np.int64]
 
@@ -71,12 +72,18 @@ class Applicability:
             return applies & ~self.lacks_irrelevant(label)
         if label.is_ranking:
             return self._at_own_level(label.name) & ~self.lacks_irrelevant(label)
-        if label.name == "passed":
+        if label.name in OF_SUCCESS:
             checks = self.golden.checks
             rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
             has_other = self.should_refuse | _are_among(self.golden, rankless)
-            return self._at_own_level("hit") | self.by_query(has_other)
+            found = self._at_own_level("hit") | self.by_query(has_other)
+            return found | self.texts_only if label.name == PASSED else found
         return self.by_query(_applies_to_queries(self.golden, label.name, self.should_refuse))
+
+    @cached_property
+    def texts_only(self) -> Flags:
+        """Flag rows whose query expects texts in the answer, and nothing else."""
+        return self.by_query(texts_only(self.golden))
 
     def grade_of(self, name: str) -> int:
         """Return the lowest grade of a target without which a ranking metric doesn't apply."""
@@ -117,6 +124,14 @@ class Applicability:
                 applies |= is_here & self.by_query(self._with_targets(name, level))
         return applies
 
+    def only_elsewhere(self, name: str) -> Flags:
+        """Flag rows whose query has targets, though none at the row's match level.
+
+        A golden set of mixed kinds has such queries: another level would score them.
+        """
+        anywhere = np.any([self._with_targets(name, level) for level in LEVELS], axis=0)
+        return self.by_query(anywhere) & ~self._at_own_level(name)
+
     def _with_targets(self, name: str, level: str) -> Flags:
         """Flag golden queries that have what a ranking metric asks for at this level."""
         key = (name == "recall_all", level, self.grade_of(name))
@@ -151,7 +166,7 @@ def _applies_to_queries(golden: Golden, metric: str, should_refuse: Flags) -> Fl
         needed = checks.loc[checks["kind"] == CHECKS_OF[metric], "query_id"]
         return _are_among(golden, needed) & ~should_refuse
     if metric.startswith("answer_checks"):
-        needed = checks.loc[is_among(checks["kind"], ["must_contain", "forbidden"]), "query_id"]
+        needed = checks.loc[is_among(checks["kind"], TEXT_CHECKS), "query_id"]
         is_checked = _are_among(golden, needed)
         return is_checked if metric.endswith("all") else is_checked & ~should_refuse
     if metric in OF_REFERENCE:

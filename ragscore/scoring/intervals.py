@@ -4,8 +4,7 @@ In: values per query, the labels of their metrics, and which queries depend on e
 arrays, one bound per metric.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +14,13 @@ from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import Metric, describe
+from ragscore.scoring.metrics import ROUNDING, Bounds, Metric
 from ragscore.stats import interval_of_means, mean_interval, quantile_interval
 from ragscore.stats.grouped import Grouping, Statistics
 from ragscore.stats.moments import NORMAL_FROM
 
 Groups = npt.NDArray[np.int64]
-NO_RANGE = (-np.inf, np.inf)
 BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
-ROUNDING = 1e-9  # a value beyond a metric's range by less is within it
 
 
 def query_clusters(
@@ -78,21 +75,16 @@ def shared_only(codes: Groups | None) -> Groups | None:
     return np.where((codes < 0) | np.append(is_alone, True)[codes], -1, codes)
 
 
-def bounds_of(metric: Metric) -> tuple[float, float]:
-    """Return the least and largest value that a metric's range allows, infinite without a range."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)", metric.range)
-    return (float(found[1]), float(found[2])) if found else NO_RANGE
-
-
 def kind_of(metric: Metric) -> str:
     """Return the kind that intervals and tests go by; a scale with two ends is bounded."""
-    if metric.kind == "other" and np.isfinite(bounds_of(metric)).all():
-        return "bounded"
-    return metric.kind
+    return "bounded" if metric.kind == "other" and np.isfinite(metric.width) else metric.kind
 
 
 def intervals(
-    values: Values, names: list[str], groups: Groups | None = None, confidence: float = 0.95
+    values: Values,
+    metrics: Sequence[Metric],
+    groups: Groups | None = None,
+    confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Return the interval of every column's mean, by its metric (`stats.interval_of_means`).
 
@@ -102,20 +94,19 @@ def intervals(
     Parameters
     ----------
     values
-        One row per query, one column per name; NaN where a metric doesn't apply.
+        One row per query, one column per metric; NaN where it doesn't apply.
     groups
         From `query_clusters`.
     """
     if groups is None:  # each column by itself: neither sums nor draws see the order of queries
         values = np.sort(values, axis=0)
-    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
-    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
-    for place, name in enumerate(names):
-        metric = describe(name)
-        kind, (least, most) = kind_of(metric), bounds_of(metric)
-        column = values[:, place]
+    low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
+    families: dict[tuple[str, Bounds], list[int]] = {}
+    for place, metric in enumerate(metrics):
+        kind, (least, most) = kind_of(metric), metric.bounds
+        column, off = values[:, place], ROUNDING * metric.width
         if kind in ("binary", "bounded") and (
-            ((column < least - ROUNDING) | (column > most + ROUNDING)).any()
+            ((column < least - off) | (column > most + off)).any()
         ):
             kind = "other"
         bounds = (least, most) if kind == "bounded" else (0.0, 1.0)
@@ -127,16 +118,26 @@ def intervals(
     return low, high
 
 
+def are_timed(metrics: Iterable[Metric]) -> Flags:
+    """Flag times and costs, which are told by quantiles."""
+    return np.array([metric.kind in BY_QUANTILES for metric in metrics], dtype=bool)
+
+
+def scales_of(metrics: Iterable[Metric]) -> Values:
+    """Return the scale of each metric, by which its values are divided before they are tested."""
+    return np.array([metric.scale for metric in metrics], dtype=np.float64)
+
+
 def quantile_intervals(
-    values: Values, names: list[str], q: float, confidence: float = 0.95
+    values: Values, metrics: Sequence[Metric], q: float, confidence: float = 0.95
 ) -> tuple[Values, Values]:
     """Return the order-statistic interval of the q-quantile of every column of times or costs.
 
     NaN for the others, and where n is too small.
     """
-    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
-    for place, name in enumerate(names):
-        if describe(name).kind in BY_QUANTILES:
+    low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
+    for place, metric in enumerate(metrics):
+        if metric.kind in BY_QUANTILES:
             low[place], high[place] = quantile_interval(values[:, place], q, confidence)
     return low, high
 
@@ -145,7 +146,7 @@ def intervals_by_group(
     found: Statistics,
     columns: Sequence[Values],
     grouping: Grouping,
-    names: list[str],
+    metrics: Sequence[Metric],
     groups: Groups | None = None,
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:
@@ -155,7 +156,7 @@ def intervals_by_group(
     that may need a bootstrap, and groups whose queries depend on each other, read the values. With
     `groups`, the members of `grouping` come in the order of their ids.
     """
-    low, high, needs_values = _from_moments(found, names, confidence)
+    low, high, needs_values = _from_moments(found, metrics, confidence)
     alike: dict[int, list[tuple[int, int, Values]]] = {}
     for group in range(len(grouping.sizes)):
         members = grouping.members(group)
@@ -165,7 +166,7 @@ def intervals_by_group(
         if shared is not None and places:
             values = np.column_stack([columns[place][members] for place in places])
             low[group, places], high[group, places] = intervals(
-                values, [names[place] for place in places], shared, confidence
+                values, [metrics[place] for place in places], shared, confidence
             )
         elif shared is None:
             for place in places:
@@ -176,14 +177,14 @@ def intervals_by_group(
     for parts in alike.values():
         at, of = [group for group, _, _ in parts], [place for _, place, _ in parts]
         low[at, of], high[at, of] = intervals(
-            np.column_stack([held for _, _, held in parts]), [names[place] for place in of],
+            np.column_stack([held for _, _, held in parts]), [metrics[place] for place in of],
             None, confidence,
         )  # fmt: skip
     return low, high
 
 
 def _from_moments(
-    found: Statistics, names: list[str], confidence: float
+    found: Statistics, metrics: Sequence[Metric], confidence: float
 ) -> tuple[Values, Values, Flags]:
     """Return intervals for independent queries, and flags where the values themselves are needed.
 
@@ -191,15 +192,14 @@ def _from_moments(
     """
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
     is_free = np.ones(found.n.shape, dtype=bool)  # not between the two ends of a range
-    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
-    for place, name in enumerate(names):
-        metric = describe(name)
+    families: dict[tuple[str, Bounds], list[int]] = {}
+    for place, metric in enumerate(metrics):
         if (kind := kind_of(metric)) in ("binary", "bounded"):
-            families.setdefault((kind, bounds_of(metric)), []).append(place)
+            families.setdefault((kind, metric.bounds), []).append(place)
     for (kind, bounds), places in families.items():
         part = found.of(places)
         least, most = bounds if kind == "bounded" else (0.0, 1.0)
-        width = most - least
+        width, off = most - least, ROUNDING * (bounds[1] - bounds[0])
         unit_low, unit_high = mean_interval(
             (part.mean - least) / width,
             part.std / width,
@@ -208,7 +208,7 @@ def _from_moments(
             confidence,
         )
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
-        is_free[:, places] = (part.min < bounds[0] - ROUNDING) | (part.max > bounds[1] + ROUNDING)
+        is_free[:, places] = (part.min < bounds[0] - off) | (part.max > bounds[1] + off)
     is_free &= found.n > 0
     by_t = is_free & (found.n >= NORMAL_FROM)
     low[by_t], high[by_t] = mean_interval(
@@ -221,13 +221,13 @@ def quantile_intervals_by_group(
     found: Statistics,
     columns: Sequence[Values],
     grouping: Grouping,
-    names: list[str],
+    metrics: Sequence[Metric],
     q: float,
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Return `quantile_intervals` of every group: one row per group, one column per metric."""
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
-    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in names], dtype=bool)
+    is_timed = are_timed(metrics)
     for group, place in np.argwhere((found.n > 0) & is_timed).tolist():
         low[group, place], high[group, place] = quantile_interval(
             columns[place][grouping.members(group)], q, confidence

@@ -29,7 +29,8 @@ class Level:
     name
         chunk, span, doc, or per_query.
     left_out
-        Why finer levels can't be used, or how many queries they would have left out.
+        Why finer levels can't be used, or how many queries they would have left out; and how many
+        this one leaves out.
     joinable
         The levels at which golden set and runs can be joined, finest first.
     chunker_version_match
@@ -37,6 +38,8 @@ class Level:
     citation_levels
         The levels at which citations can be compared with targets, where that is known of more
         citations than those at hand.
+    warning
+        What an automatic choice leaves out, though another level has targets for it.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Level:
     joinable: tuple[str, ...]
     chunker_version_match: str
     citation_levels: tuple[str, ...] | None = None
+    warning: str = ""
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -96,11 +100,21 @@ def choose_level(
                 field="match",
                 allowed=f"levels with targets: {known}",
             )
-    finer = LEVELS[: LEVELS.index(name)] if name in LEVELS else LEVELS
-    left_out = "; ".join(notes[level] for level in finer if level in notes)
+    upto = LEVELS[: LEVELS.index(name) + 1] if name in LEVELS else LEVELS
+    left_out = "; ".join(notes[level] for level in upto if level in notes)
     by_span = name == "span" or (name == "per_query" and "span" in joinable)
     fallback = "fallback_doc_span" if by_span else "fallback_doc"
-    return Level(name, left_out, joinable or ("doc",), fallback if versions_differ else "exact")
+    warning = ""
+    if match == "auto" and joinable and 0 < with_targets[name] < n_labelled:
+        kept = np.any([n_targets[level] > 0 for level in joinable], axis=0).sum()
+        more = kept - with_targets[name]
+        warning = (
+            f"{n_labelled - with_targets[name]} of {n_labelled} queries with targets have none at"
+            f" the match level ({name}) and are in no mean of retrieval"
+            + (f"; match='per_query' keeps {more} of them" if more else f": {left_out}")
+        )
+    version_match = fallback if versions_differ else "exact"
+    return Level(name, left_out, joinable or ("doc",), version_match, warning=warning)
 
 
 def _n_targets(golden: Golden, keep_refusals: bool) -> dict[str, npt.NDArray[np.int64]]:

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt
-from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.judgments import CRITERIA
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
 BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
 # Width from which a scale is one of points. Judges give whole ones, so limits lie at whole points,
@@ -22,7 +21,7 @@ Limits = tuple[float, float]
 """A value worse than the first is bad, one at least as good as the second is good."""
 
 
-def limits_of(name: str) -> Limits | None:
+def limits_of(name: str, declared: Declarations = NOTHING_DECLARED) -> Limits | None:
     """Return (bad, good) of a metric; None where nothing says what is good.
 
     Known are 0/1 metrics, what judges measure, and columns of your own that were declared with a
@@ -34,25 +33,30 @@ def limits_of(name: str) -> Limits | None:
     and .8. Where lower is better, the same from the other end: on 0 to 5, good up to 1, bad above
     2.
     """
-    metric = describe(name)
+    metric = declared.describe(name)
     is_lower = metric.better == "lower"
     if metric.kind == "binary":
         return (0.0, 0.0) if is_lower else (1.0, 1.0)
-    least, most = bounds_of(metric)
-    is_own = metric.formula == "a column of your own" and metric.better in ("higher", "lower")
-    if not (name in CRITERIA or is_own) or not math.isfinite(most - least):
+    least, most = metric.bounds
+    is_own = declared.has(name) and metric.better in ("higher", "lower")
+    if not (name in CRITERIA or is_own) or not math.isfinite(metric.width):
         return None
     bad, good = (_at(share, least, most) for share in (BAD_BELOW, GOOD_FROM))
     if is_lower:
-        bad, good = (round(least + most - one, 9) for one in (bad, good))
+        bad, good = (_tidy(least + most - one, most - least) for one in (bad, good))
     return bad, good
 
 
 def _at(share: float, least: float, most: float) -> float:
     """Return the point at this share of a scale."""
     width = most - least
-    exact = round(least + share * width, 9)
+    exact = _tidy(least + share * width, width)
     return float(least + math.floor(exact - least)) if width >= POINTS_FROM else exact
+
+
+def _tidy(value: float, width: float) -> float:
+    """Return a value without the noise of its last bits: 9 decimals of a scale of 1, or finer."""
+    return round(value, 9 - min(math.floor(math.log10(width)), 0))
 
 
 def good_from(name: str, thresholds: Mapping[str, Limits] | None = None) -> float:
@@ -62,12 +66,14 @@ def good_from(name: str, thresholds: Mapping[str, Limits] | None = None) -> floa
     """
     if thresholds and name in thresholds:
         return float(thresholds[name][1])
-    found = limits_of(name)
+    found, criterion = limits_of(name), NOTHING_DECLARED.describe(name)
     assert found is not None  # every criterion has a range
-    return sum(bounds_of(describe(name))) / 2 if describe(name).kind == "binary" else found[1]
+    return sum(criterion.bounds) / 2 if criterion.kind == "binary" else found[1]
 
 
-def check_limits(thresholds: Mapping[str, Limits] | None) -> dict[str, Limits]:
+def check_limits(
+    thresholds: Mapping[str, Limits] | None, declared: Declarations
+) -> dict[str, Limits]:
     """Return limits as they were given, by metric.
 
     Raises
@@ -85,7 +91,7 @@ def check_limits(thresholds: Mapping[str, Limits] | None) -> dict[str, Limits]:
                 field="thresholds",
                 allowed="{metric: (bad, good)}, such as {'judge_correctness': (2, 3)}",
             ) from None
-        if not (good <= bad if describe(name).better == "lower" else bad <= good):
+        if not (good <= bad if declared.describe(name).better == "lower" else bad <= good):
             raise DataError(
                 f"found {bad:g}, {good:g} for {name}",
                 field="thresholds",

@@ -5,10 +5,11 @@ per metric. The table says of each metric what it means, when it is NaN and whic
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
+from numbers import Real
 from typing import Any, overload
 
 import numpy as np
@@ -17,13 +18,17 @@ import pandas as pd
 
 from ragscore.frames.codes import all_differ, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import excerpt, nearest, warn
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Values
 from ragscore.scoring.rules import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
 WHOLE_LIST = 2**31 - 1  # no list is longer: ranks have 32 bits
 GainFunction = Callable[[npt.NDArray[np.int64]], Values]
+Bounds = tuple[float, float]
+NO_BOUNDS = (-np.inf, np.inf)
+SMALLEST, LARGEST = 1e-150, 1e150  # width of a range whose squares a float holds
+ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,9 @@ class Metric:
     """One line of the metric table.
 
     `name` holds a `k` where the label takes a cut-off, and an `r` where it takes a recall level.
+
+    `bounds` are its least and largest value, infinite where nothing bounds it: text for readers is
+    made of them (`range`), never the other way round.
 
     `version` counts the meanings that its formula has had: stored values of different versions are
     not compared. It is written by hand: a hash of the source would change with every rename and
@@ -43,10 +51,50 @@ class Metric:
     nan_when: str
     kind: str = "bounded"  # binary, bounded, time, cost, other
     better: str = "higher"
-    range: str = "0 to 1"
+    bounds: Bounds = (0.0, 1.0)
+    unit: str = ""  # of its values
     also: str = ""  # its name in other tools
     default: bool = True
     version: int = 1
+
+    @property
+    def range(self) -> str:
+        """Its bounds as text."""
+        low, high = (f"{bound:.15g}" for bound in self.bounds)
+        has_low, has_high = np.isfinite(self.bounds)
+        text = f"{low} to {high}" if has_low and has_high else "any"
+        if has_low != has_high:
+            text = f"{low} and above" if has_low else f"{high} and below"
+        return f"{text}, {self.unit}" if self.unit else text
+
+    @property
+    def width(self) -> float:
+        """The distance of its bounds; infinite without one, or where no float holds it."""
+        return self.bounds[1] - self.bounds[0]
+
+    @property
+    def scale(self) -> float:
+        """The power of two at or below its width; 1 without bounds.
+
+        What is computed is divided by it, which loses no bit: tests and tolerances are then those
+        of a scale of about 1, whether a range ends at 1e-5 or at 1e6.
+        """
+        return float(np.exp2(np.floor(np.log2(self.width)))) if np.isfinite(self.width) else 1.0
+
+    @property
+    def rounding(self) -> float:
+        """The difference up to which two of its values or means are equal but for rounding."""
+        return ROUNDING * min(self.scale, 1.0)
+
+    def scaled(self) -> "Metric":
+        """Return the metric of values that were divided by its scale."""
+        low, high = self.bounds
+        return replace(self, bounds=(low / self.scale, high / self.scale))
+
+    @property
+    def is_unit(self) -> bool:
+        """True if it ranges from 0 to 1."""
+        return self.bounds == (0.0, 1.0)
 
 
 _NO_TARGET = "no target of grade ≥ min_grade at the match level, or the query should be refused"
@@ -78,7 +126,8 @@ TABLE = [
     Metric("rbp", "(1 − p) Σ p^(i − 1) over relevant hits of rank i, with p = 0.8; rbp(0.95) takes another p, 0 < p < 1 (Moffat & Zobel 2008, doi:10.1145/1416950.1416952)", _NO_TARGET, also="ir_measures RBP(p=0.8, rel=1), ranx rbp", default=False),
     Metric("iprec@r", "interpolated precision at recall r: the highest precision at a gaining hit by which at least ⌊r · R + 0.9⌋ of the R relevant targets are met, 0 if there is none; 0 ≤ r ≤ 1 (trec_eval's definition)", _NO_TARGET, also="trec_eval iprec_at_recall_r, ir_measures IPrec@r", default=False),
     Metric("11pt_avg", "mean of iprec at the recall levels 0, 0.1, 0.2, ..., 1", _NO_TARGET, also="trec_eval 11pt_avg", default=False),
-    Metric("passed", "1 if the query got what it asks for: a target hit within the run's k; no hit where expected_empty; no forbidden source; a refusal where one is due", "nothing to judge it by", kind="binary"),
+    Metric("found", "1 if retrieval gave what the query asks for: a target hit within the run's k; no hit where expected_empty; no forbidden source; a refusal where one is due", "nothing to find, and no refusal due", kind="binary", default=False),
+    Metric("passed", "1 if found is 1 and the answer, where there is one, is neither a false refusal nor blank, has answer_checks 1 if it has any, and isn't judged bad (judge_correctness below 3); where only texts are expected of the answer, answer_checks alone counts in the place of found", "neither found nor, where nothing is to be found, answer_checks", kind="binary", version=2),
     Metric("answer_checks", "1 if the answer holds every must_contain text and no forbidden one (case-sensitive)", f"no such checks, {_NO_ANSWER}, or the query should be refused", kind="binary"),
     Metric("answer_checks_all", "as answer_checks, should-refuse queries included", f"no such checks, {_NO_ANSWER}", kind="binary", also="kebab groundedness", default=False),
     Metric("exact_match", "1 if answer and reference answer are equal after SQuAD's normalisation: lower case, without ASCII punctuation and the words a, an, the (Rajpurkar et al. 2016, doi:10.18653/v1/D16-1264)", _NO_REFERENCE, kind="binary", also="SQuAD exact"),
@@ -97,11 +146,11 @@ TABLE = [
     Metric("faithfulness", "claims of the answer that its context supports / all of them; a stored score of the whole answer goes first", f"no claim; {_NOT_JUDGED}", also="RAGAS faithfulness", default=False),
     Metric("context_precision", "Σ over relevant chunks of (relevant chunks up to it / chunks up to it) / relevant chunks, 0 if none is, chunks by rank; a stored score goes first", f"no chunk; {_NOT_JUDGED}", also="RAGAS context_precision", default=False),
     Metric("context_recall", "claims of the reference answer that the context supports / all of them; a stored score goes first", f"no claim; {_NOT_JUDGED}", also="RAGAS context_recall", default=False),
-    Metric("answer_relevance", "mean cosine between the question and questions generated from the answer; a stored score goes first", f"no generated question; {_NOT_JUDGED}", kind="other", range="-1 to 1", also="RAGAS answer_relevancy", default=False),
+    Metric("answer_relevance", "mean cosine between the question and questions generated from the answer; a stored score goes first", f"no generated question; {_NOT_JUDGED}", kind="other", bounds=(-1.0, 1.0), also="RAGAS answer_relevancy, but for non-committal answers, which RAGAS gives 0", default=False),
     Metric("claim_precision", "claims of the answer that the reference answer supports / all of them; a stored score goes first", f"no claim; {_NOT_JUDGED}", also="RAGChecker precision", default=False),
     Metric("claim_recall", "claims of the reference answer that the answer supports / all of them; a stored score goes first", f"no claim; {_NOT_JUDGED}", also="RAGChecker recall", default=False),
-    Metric("judge_groundedness", "a judge's points for the support that the answer has in its context", _NOT_JUDGED, kind="other", range="0 to 5", default=False),
-    Metric("judge_correctness", "a judge's points for how right the answer is", _NOT_JUDGED, kind="other", range="0 to 5", default=False),
+    Metric("judge_groundedness", "a judge's points for the support that the answer has in its context", _NOT_JUDGED, kind="other", bounds=(0.0, 5.0), default=False),
+    Metric("judge_correctness", "a judge's points for how right the answer is", _NOT_JUDGED, kind="other", bounds=(0.0, 5.0), default=False),
     Metric("judge_refused", "1 if a judge reads the answer as a refusal", _NOT_JUDGED, kind="binary", default=False),
     Metric("judge_failed", "1 if a judgment of the answer failed", "no judgment, or the query failed", kind="binary", better="lower", default=False),
     Metric("refusal_correct", "1 if the system refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", also="kebab refusal_correctness"),
@@ -117,9 +166,9 @@ TABLE = [
     Metric("empty", "1 if the query got no hit", "the query failed", kind="binary", better="lower"),
     Metric("empty_all", "as empty, failed queries included", "never, for a query that was asked", kind="binary", better="lower", also="kebab empty_result_rate", default=False),
     Metric("failed", "1 if the query ended in an error", "never, for a query that was asked", kind="binary", better="lower"),
-    Metric("latency_ms", "elapsed time of search and answer", "not recorded, or the query failed", kind="time", better="lower", range="0 and above, ms"),
-    Metric("latency_ms_all", "as latency_ms, failed queries included", "not recorded", kind="time", better="lower", range="0 and above, ms", default=False),
-    Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost", better="lower", range="0 and above, US dollars", default=False),
+    Metric("latency_ms", "elapsed time of search and answer", "not recorded, or the query failed", kind="time", better="lower", bounds=(0.0, np.inf), unit="ms"),
+    Metric("latency_ms_all", "as latency_ms, failed queries included", "not recorded", kind="time", better="lower", bounds=(0.0, np.inf), unit="ms", default=False),
+    Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost", better="lower", bounds=(0.0, np.inf), unit="US dollars", default=False),
 ]  # fmt: skip
 # Metrics that `add_columns` brings to the scores: they are computed from other frames than these.
 ADDED = {
@@ -141,8 +190,6 @@ ADDED = {
         kind="binary",
     ),
 }
-# Columns of your own, by name (`declare`): the one state of the process, as small as can be.
-_DECLARED: dict[str, Metric] = {}
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = (
     "hit", "recall", "recall_all", "precision", "map", "ndcg", "ndcg_linear", "judged", "mrr",
@@ -340,69 +387,191 @@ def is_label(text: str) -> bool:
     return True
 
 
-def describe(column: str) -> Metric:
-    """Return the metric behind a column of a scores frame.
+@dataclass(frozen=True)
+class Declarations:
+    """The metrics that an evaluation has beside those of the table.
 
-    A column of your own has the range and the direction that `declare` gave it, if any.
+    They belong to it: they are handed to whatever is made of it, pickled and stored with it. What
+    a name means is nowhere state of the process, so two evaluations may mean different things by
+    it.
     """
-    try:
-        label = parse_label(column)
-        if label.text == column:  # another tool's name is that of a column of your own
-            return label.metric
-    except DataError:
-        pass
-    return _DECLARED.get(column) or ADDED.get(
-        column.partition("@")[0],
-        Metric(
-            column,
-            "a column of your own",
-            "as you computed it",
-            kind="other",
-            range="any",
-            better="not declared",
-        ),
-    )
+
+    metrics: tuple[Metric, ...] = ()
+
+    def describe(self, column: str) -> Metric:
+        """Return the metric behind a column of scores.
+
+        A column of your own has the direction and the range that were declared, if any.
+        """
+        for own in self.metrics:
+            if own.name == column:
+                return own
+        if not is_own(column):
+            return parse_label(column).metric
+        return ADDED.get(column.partition("@")[0]) or _own(column, None, None)
+
+    def has(self, column: str) -> bool:
+        """Tell if this column was declared."""
+        return any(own.name == column for own in self.metrics)
+
+    def with_own(self, name: str, better: Any, range: Any) -> "Declarations":
+        """Return these and one more: a column of your own.
+
+        Parameters
+        ----------
+        better
+            "higher", "lower", or None: neither is better.
+        range
+            (lowest, highest) value, None for no bound; or None for neither.
+
+        Raises
+        ------
+        DataError
+            Direction or range of a metric of the table; a direction other than "higher" or
+            "lower"; a range that isn't two numbers, the lower one first; a name that was declared
+            otherwise.
+        """
+        if better is None and range is None:
+            return self
+        if name.partition("@")[0] in ADDED or not is_own(name):
+            raise DataError(
+                f"{name} is a metric of the table", field="better, range", allowed="another name"
+            )
+        if better not in (None, "higher", "lower"):
+            raise DataError(
+                f"found {excerpt(better)}", field="better", allowed="'higher' or 'lower'"
+            )
+        return self.joined(Declarations((_own(name, better, checked_range(range)),)))
+
+    def joined(self, other: "Declarations") -> "Declarations":
+        """Return the declarations of both.
+
+        Raises
+        ------
+        DataError
+            They declare a name differently.
+        """
+        known = {own.name: own for own in self.metrics}
+        for metric in other.metrics:
+            if known.setdefault(metric.name, metric) != metric:
+                raise _contradiction(known[metric.name], metric)
+        return Declarations(tuple(known.values()))
+
+    def of(self, names: Collection[str]) -> "Declarations":
+        """Return the declarations of these columns alone."""
+        return Declarations(tuple(own for own in self.metrics if own.name in names))
+
+    def to_plain(self) -> dict[str, dict[str, Any]]:
+        """Return them as JSON holds them: {name: {"better": ..., "range": [lowest, highest]}}.
+
+        null for no direction and for no bound.
+        """
+        return {
+            own.name: {
+                "better": own.better if own.better in ("higher", "lower") else None,
+                "range": [bound if np.isfinite(bound) else None for bound in own.bounds],
+            }
+            for own in self.metrics
+        }
+
+    @classmethod
+    def from_plain(cls, content: Any) -> "Declarations":
+        """Return the declarations that `to_plain` wrote.
+
+        Raises
+        ------
+        DataError
+            Anything else.
+        """
+        found = cls()
+        check_type(content, Mapping, "declared", "name -> {better, range}")
+        for name, told in content.items():
+            check_type(told, Mapping, f"declared.{name}", "{better, range}")
+            found = found.with_own(str(name), told.get("better"), told.get("range"))
+        return found
 
 
-def declare(name: str, better: str | None, range: tuple[float, float] | None) -> None:
-    """Declare direction and range of a column of your own, for this process.
+NOTHING_DECLARED = Declarations()
+DECLARED = "declared"  # the field of run.json that holds them
 
-    A name has one meaning wherever it is shown, as the names of the metric table have.
+
+def declared_by(scorings: Mapping[str, Mapping[str, Any]], names: Collection[str]) -> Declarations:
+    """Return what stored runs declare of these columns, from what run.json says of their scoring.
 
     Raises
     ------
     DataError
-        A name of the metric table; a direction other than "higher" or "lower"; a range that isn't
-        two numbers, the lower one first.
-
-    Warns
-    -----
-    UserWarning
-        The name was declared otherwise before: what was made before keeps its words.
+        Two runs declare a column differently.
     """
-    if name.partition("@")[0] in ADDED or _is_label(name):
-        raise DataError(
-            f"{name} is a metric of the table", field="better, range", allowed="another name"
-        )
-    if better not in (None, "higher", "lower"):
-        raise DataError(f"found {better!r}", field="better", allowed="'higher' or 'lower'")
-    if range is not None and not (len(range) == 2 and range[0] < range[1]):
-        raise DataError(f"found {range!r}", field="range", allowed="(lowest, highest)")
+    known: dict[str, tuple[str, Metric]] = {}
+    for run_id, scoring in scorings.items():
+        for metric in Declarations.from_plain(scoring.get(DECLARED, {})).of(names).metrics:
+            other, first = known.setdefault(metric.name, (run_id, metric))
+            if first != metric:
+                raise _contradiction(first, metric, f" by {other}", f" by {run_id}")
+    return Declarations(tuple(metric for _, metric in known.values()))
+
+
+def _contradiction(first: Metric, second: Metric, by: str = "", other: str = "") -> DataError:
+    told = [f"{one.better} is better, {one.range}" for one in (first, second)]
+    return DataError(
+        f"{first.name} is declared as {told[0]!r}{by} and as {told[1]!r}{other}",
+        field="better, range",
+        allowed="one declaration of a column, or another name",
+    )
+
+
+def table_kind(name: str) -> str:
+    """Return the kind of a metric as the table has it: a declaration says nothing of time or cost.
+
+    "other" for a column of your own.
+    """
+    return NOTHING_DECLARED.describe(name).kind
+
+
+def _own(name: str, better: str | None, bounds: Bounds | None) -> Metric:
+    """Return the metric of a column of your own."""
     found = Metric(
         name,
         "a column of your own",
         "as you computed it",
-        kind="other" if range is None else "bounded",
-        range="any" if range is None else f"{range[0]:g} to {range[1]:g}",
+        kind="other",
+        bounds=bounds or NO_BOUNDS,
         better=better or "not declared",
     )
-    before = _DECLARED.get(name, found)
-    if before != found:
-        warn(
-            f"{name} is declared anew: {found.better} is better (was {before.better}), range"
-            f" {found.range} (was {before.range})"
+    return replace(found, kind="bounded") if np.isfinite(found.width) else found
+
+
+def checked_range(given: Any) -> Bounds | None:
+    """Return (lowest, highest) as numbers, infinite for no bound; None for no range.
+
+    Raises
+    ------
+    DataError
+        Anything but two numbers, the lower one first, or None in the place of one.
+    """
+    if given is None:
+        return None
+    allowed = "(lowest, highest): two numbers, the lower one first; None for no bound"
+    pair = list(given) if isinstance(given, (tuple, list, np.ndarray)) else []
+    is_number = [
+        one is None or (isinstance(one, Real) and not isinstance(one, (bool, np.bool_)))
+        for one in pair
+    ]
+    if len(pair) != 2 or not all(is_number):
+        raise DataError(f"found {excerpt(given)}", field="range", allowed=allowed)
+    try:
+        low, high = (
+            end if one is None else float(one) for one, end in zip(pair, NO_BOUNDS, strict=True)
         )
-    _DECLARED[name] = found
+    except OverflowError:
+        low = high = np.nan
+    if not low < high:  # NaN neither
+        raise DataError(f"found {excerpt(given)}", field="range", allowed=allowed)
+    if np.isfinite((low, high)).all() and not SMALLEST <= high - low <= LARGEST:
+        allowed = f"a width from {SMALLEST:g} to {LARGEST:g}, or None for no bound"
+        raise DataError(f"found {excerpt(given)}", field="range", allowed=allowed)
+    return low, high
 
 
 def headline_of(columns: Iterable[str]) -> list[str]:
@@ -412,15 +581,16 @@ def headline_of(columns: Iterable[str]) -> list[str]:
     """
     known = [str(name) for name in columns]
     headline = [name for name in HEADLINE if name in known]
-    own = [name for name in known if not _is_label(name)]
+    own = [name for name in known if is_own(name)]
     return [*headline, *own] if headline else known
 
 
-def _is_label(name: str) -> bool:
+def is_own(column: str) -> bool:
+    """Tell if a column of scores is one of your own: the table has no metric of just this name."""
     try:
-        return parse_label(name).text == name
+        return parse_label(column).text != column  # another tool's name is a column of your own
     except DataError:
-        return False
+        return True
 
 
 class Card(str):
@@ -453,7 +623,18 @@ def metrics(label: str | None = None) -> pd.DataFrame | Card:
         An unknown metric; the nearest are named.
     """
     if label is None:
-        return pd.DataFrame([asdict(metric) for metric in TABLE])
+        shown = [
+            "name",
+            "formula",
+            "nan_when",
+            "kind",
+            "better",
+            "range",
+            "also",
+            "default",
+            "version",
+        ]
+        return pd.DataFrame([[getattr(m, name) for name in shown] for m in TABLE], columns=shown)
     parsed = parse_label(label)
     m = parsed.metric
     lines = [
@@ -466,15 +647,14 @@ def metrics(label: str | None = None) -> pd.DataFrame | Card:
     return Card("\n".join(lines + ([f"  also      {m.also}"] if m.also else [])))
 
 
-def is_better(label: str, delta: float) -> bool | None:
+def is_better(metric: Metric, delta: float) -> bool | None:
     """Tell if a change of this metric is an improvement.
 
-    None for no change or NaN, and for a column of your own.
+    None for no change or NaN, and for a column of your own without a direction.
     """
-    direction = describe(label).better
-    if not delta or np.isnan(delta) or direction not in ("higher", "lower"):
+    if not delta or np.isnan(delta) or metric.better not in ("higher", "lower"):
         return None
-    return (delta > 0) == (direction == "higher")
+    return (delta > 0) == (metric.better == "higher")
 
 
 @dataclass

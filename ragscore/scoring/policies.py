@@ -1,8 +1,7 @@
 """Policies: what a scoring does with failures, missing rows and queries without a relevant target.
 
 In: policies by name as given, a profile's own, and the columns of a scoring. Out: each policy as it
-holds; score columns with the policies applied; and the column `passed`, one 0/1 value across all
-kinds of queries.
+holds; score columns with the policies applied.
 """
 
 from collections.abc import Mapping
@@ -12,15 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, has_pair, is_among
+from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.id_changes import find_join
-from ragscore.scoring.metrics import GRADED, WHOLE_LIST, Label, parse_label
+from ragscore.scoring.metrics import GRADED, Label, parse_label
 from ragscore.scoring.profiles import Profile
-from ragscore.scoring.rules import LEVELS, RANKLESS, targets_at
+from ragscore.scoring.rules import LEVELS
+from ragscore.scoring.success import OF_SUCCESS
 
 STATES = ("scored", "failed", "missing", "extra")
 
@@ -64,9 +64,9 @@ class Policies:
         The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
         ranks (see `rs.match.rank_hits`).
     min_grade
-        The lowest grade that is relevant in ranking metrics and `passed` (trec_eval's -l). Metrics
-        of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor do
-        metrics of citations; recall_all asks for every target of a group.
+        The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
+        Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
+        do metrics of citations; recall_all asks for every target of a group.
     judged_only
         Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
         (trec_eval's -J).
@@ -205,7 +205,7 @@ def with_policies(
     for label, column in zip(map(parse_label, columns), table, strict=True):
         if errors == "exclude" and label.name not in OF_FAILED_ROWS:
             column[failed] = np.nan
-        if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
+        if missing == "exclude" or not (label.is_ranking or label.name in OF_SUCCESS):
             column[absent] = np.nan
         if extra.any() and label.name not in EXTRA_METRICS:
             column[extra] = np.nan
@@ -234,8 +234,9 @@ def warn_of_missing(scores: pd.DataFrame) -> None:
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
         listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
         warn(
-            f"golden queries without a row are left out of the means ({listed}); missing='zero'"
-            " counts them as failures"
+            f"golden queries without a row are left out of the means ({listed}), as never asked:"
+            " runs that list hits alone, such as TREC's, don't tell these from queries without any"
+            " hit; missing='zero' counts them as failures"
         )
 
 
@@ -253,93 +254,3 @@ def _unjoined(run_id: str, ids: pd.Index, golden: pd.Index) -> str:
             ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
         )
     return text
-
-
-def hit_at_run_k(results: Results) -> pd.Series:
-    """Return per run (index run_id) the label of the hit metric at the run's own k.
-
-    A run without a k has no limit.
-    """
-    ks = results.runs["k"].tolist() if "k" in results.runs else [pd.NA] * len(results.runs)
-    labels = [f"hit@{WHOLE_LIST if pd.isna(k) else int(k)}" for k in ks]
-    return pd.Series(labels, index=results.runs["run_id"].cat.categories, dtype="str")
-
-
-def success_values(
-    results: Results,
-    golden: Golden,
-    rows: pd.DataFrame,
-    ranking: dict[str, Values],
-    refusal_correct: Values,
-    keep_refusals: bool,
-    min_grade: int,
-) -> Values:
-    """Return the column `passed`: 1 if a query got what its kind asks for.
-
-    No hit where none is expected, no forbidden source, a refusal where one is due; for all others a
-    relevant hit within the run's k.
-    """
-    run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories.astype("str")
-    labels = hit_at_run_k(results).reindex(run_ids).tolist()
-    success = np.full(len(rows), np.nan)
-    for label in dict.fromkeys(labels):
-        is_here = np.array([one == label for one in labels])[run]
-        success = np.where(is_here, ranking[label], success)
-    checks = golden.checks
-    expects_none, forbids = (
-        is_among(rows["query_id"], checks.loc[is_among(checks["kind"], [kind]), "query_id"])
-        if len(checks)
-        else np.zeros(len(rows), dtype=bool)
-        for kind in RANKLESS
-    )
-    success = np.select(
-        [expects_none, forbids, ~np.isnan(refusal_correct)],
-        [
-            rows["n_hits"].to_numpy() == 0,
-            ~_has_forbidden_source(results, golden, rows),
-            refusal_correct,
-        ],
-        success,
-    )
-    is_missing = codes_of(rows["state"]) == rows["state"].cat.categories.get_loc("missing")
-    is_lost = rows["failed"].to_numpy() | is_missing
-    if not is_lost.any():
-        return success
-    # A failed query has not passed, also where its hits can't be judged.
-    is_lost &= ~np.isnan(success) | _has_targets(golden, rows, keep_refusals, min_grade)
-    return np.where(is_lost, 0.0, success)
-
-
-def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool, min_grade: int) -> Flags:
-    """Flag rows whose query has a relevant target at the level that it is matched at."""
-    found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
-    for code in np.unique(level[level >= 0]).tolist():
-        targets = targets_at(golden, rows["level"].cat.categories[code], keep_refusals).targets
-        relevant = targets["query_id"][targets["grade"].to_numpy() >= min_grade]
-        found |= (level == code) & is_among(rows["query_id"], relevant)
-    return found
-
-
-def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) -> Flags:
-    """Flag rows with a hit, within the run's k, whose source key holds a forbidden token.
-
-    Tokens are substrings, whatever the case.
-    """
-    checks, hits, runs = golden.checks, results.hits, results.runs
-    if "source_key" not in hits or not len(checks):
-        return np.zeros(len(rows), dtype=bool)
-    tokens = checks.loc[checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
-    if not len(tokens):
-        return np.zeros(len(rows), dtype=bool)
-    k = runs["k"].to_numpy("float64", na_value=np.inf) if "k" in runs else np.inf
-    run_k = pd.Series(k, index=runs["run_id"].astype("str"))
-    columns = ["run_id", "query_id", "rank", "source_key"]
-    hits = hits.loc[is_among(hits["query_id"], tokens["query_id"]), columns].dropna()
-    k_of_hit = run_k.reindex(hits["run_id"].astype("str")).to_numpy()
-    pairs = hits[hits["rank"].to_numpy() <= k_of_hit].merge(tokens, on="query_id")
-    # Substring search has no column form in pandas where both sides vary by row.
-    holds = [
-        token.lower() in key.lower()
-        for key, token in zip(pairs["source_key"], pairs["text"], strict=True)
-    ]
-    return has_pair(rows, pairs.loc[holds], ("run_id", "query_id"))

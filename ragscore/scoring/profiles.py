@@ -155,8 +155,8 @@ PROFILES = {
     "seed-mcp": Profile(
         name="seed-mcp",
         aggregate={
-            "passed": "sum(passed)", "recall_known": "passed", "precision_top1": "hit@1:predicate",
-            # `passed` looks at the run's own k, or at whole lists where it states none
+            "passed": "sum(found)", "recall_known": "found", "precision_top1": "hit@1:predicate",
+            # `found` looks at the run's own k, or at whole lists where it states none
             "mrr": "mrr@{run_k}:predicate", "avg_latency_ms": "latency_ms",
         },
         default_k=None,

@@ -19,21 +19,25 @@ from ragscore.frames.golden_versions import golden_digest, query_parts, short_ha
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED, judged_metrics
-from ragscore.scoring.metrics import BY_NAME, default_metrics, describe
+from ragscore.scoring.metrics import BY_NAME, NOTHING_DECLARED, default_metrics
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import scoring
+from ragscore.scoring.success import OF_SUCCESS, PASSED, VERDICT
 from ragscore.scoring.value_states import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
 
 Parts = dict[str, Any]
 
 COMPONENTS = ("golden", "rule", "policies", "judge_fingerprint", "metric_versions", "fields")
 _RANKING = "(ranking)"
+# Result fields that only some systems have, and `passed` looks at where they are there. Scores of
+# runs with and without them stand side by side, with a warning.
+OF_ANSWERS = ("responses.answer", f"judgments.{VERDICT}")
 # Result field -> metrics that are measured otherwise without it. A field whose absence only leaves
 # them NaN is not here: that shows.
 FIELDS = {
-    "responses.refused": (*OF_REFUSAL, *OF_GIVEN_ANSWER, "passed", "empty_response"),
+    "responses.refused": (*OF_REFUSAL, *OF_GIVEN_ANSWER, *OF_SUCCESS, "empty_response"),
     "responses.grounded": ("citation_coverage", "citation_coverage_weak"),
     "responses.scope": ("citation_out_of_scope",),
     "chunks": ("citation_coverage", "citation_out_of_scope"),
@@ -42,7 +46,8 @@ FIELDS = {
         "citation_coverage", "citation_fabricated", "citation_precision", "citation_recall",
         "retrieved_cited",
     ),
-    "hits.text": (_RANKING, "passed", "scope_miss_proxy"),
+    "hits.text": (_RANKING, *OF_SUCCESS, "scope_miss_proxy"),
+    **dict.fromkeys(OF_ANSWERS, (PASSED,)),
 }  # fmt: skip
 REPORTED = "x_judge_fingerprint"  # column of the runs: another tool's own fingerprint of its judges
 PARTS = (
@@ -113,7 +118,7 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
 
 def metric_versions(columns: Iterable[str]) -> dict[str, int]:
     """Return the formula's version of each of our metrics, by its name in the table."""
-    described = [describe(name) for name in columns]
+    described = [NOTHING_DECLARED.describe(name) for name in columns]
     return {metric.name: metric.version for metric in described if metric.name in BY_NAME}
 
 
@@ -122,11 +127,9 @@ def fields_of(results: Results, level: str) -> pd.DataFrame:
 
     None where a run has nothing that could carry a field.
     """
-    frames = {
-        "responses": results.responses[has_value(results.responses, "answer")],
-        "hits": results.hits,
-        "citations": results.citations,
-    }
+    responses, judgments = results.responses, results.judgments
+    answers = responses[has_value(responses, "answer")]
+    frames = {"responses": answers, "hits": results.hits, "citations": results.citations}
     found: dict[str, list[bool | None]] = {}
     for field in FIELDS:
         name, _, column = field.partition(".")
@@ -135,6 +138,12 @@ def fields_of(results: Results, level: str) -> pd.DataFrame:
             continue
         if field == "chunks":
             carriers, carried = results.citations, results.chunks
+        elif field == "responses.answer":
+            carriers, carried = responses[~has_value(responses, "error")], answers
+        elif name == "judgments":
+            carriers, carried = answers, None
+            if judgments is not None:
+                carried = judgments[judgments["criterion"].eq(column).to_numpy(dtype=bool)]
         else:
             carriers = frames[name]
             carried = carriers[has_value(carriers, column)]
@@ -202,7 +211,9 @@ def check_provenance(
         text = f"{first} was measured by {by_first}, {second} by {by_second}"
         if details and component == "golden":
             text += f" ({details})"
-        if component not in ignored:
+        if is_of_answers := by_first.partition(" = ")[0] in OF_ANSWERS:
+            text += "; found looks at hits alone, passed at answers, too"
+        if component not in ignored and not is_of_answers:
             raise DataError(
                 text,
                 field=component,
@@ -233,8 +244,9 @@ def _first_difference(
 ) -> tuple[str, str, str, str, str] | None:
     """Return the first two runs whose contents of a component contradict each other.
 
-    An unknown content contradicts nothing.
+    An unknown content contradicts nothing. Fields of answers come last.
     """
+    of_answers = None
     known: dict[str, tuple[str, Any]] = {}
     for run_id, of_run in parts.items():
         content = content_of(of_run, component, columns)
@@ -247,8 +259,11 @@ def _first_difference(
             if not is_same:
                 named = f"{key} = " if key else ""
                 a, b = (f"{named}{_shown(one)}" for one in (other, value))
-                return component, other_id, run_id, a, b
-    return None
+                found = component, other_id, run_id, a, b
+                if key not in OF_ANSWERS:
+                    return found
+                of_answers = of_answers or found
+    return of_answers
 
 
 def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
@@ -264,6 +279,7 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
     if component == "policies":  # the level that `match` led to is the rule's
         return {key: value for key, value in content.items() if key != "match"}
     if component == "judge_fingerprint":
+        names |= {VERDICT} if PASSED in names else set()
         wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
         return {name: content[name] for name in wanted if name in content}
     if component == "metric_versions":

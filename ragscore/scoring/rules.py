@@ -210,7 +210,7 @@ def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golde
     by retrieval (`keep_refusals` keeps them, as some older tools do). "span" takes every target
     that has a span. "predicate" takes expected source keys or, for queries that name none, expected
     metadata and texts; not those of queries that expect no hit at all, or only none of certain
-    sources: those have no rank (see `passed`).
+    sources: those have no rank (see `found`).
 
     Parameters
     ----------

@@ -55,12 +55,10 @@ from ragscore.scoring.policies import (
     STATES,
     Policies,
     fill_empty_gold,
-    hit_at_run_k,
     in_order,
     policies_of,
     read_refusals,
     resolve_policies,
-    success_values,
     warn_of_missing,
     with_hits_kept,
     with_policies,
@@ -79,6 +77,7 @@ from ragscore.scoring.rules import (
     targets_at,
     with_coded_queries,
 )
+from ragscore.scoring.success import OF_SUCCESS, hit_at_run_k, success_values
 
 # (label or level whose rule met the hits, text) -> the number of hits that the text is about.
 # Scoring returns notes and never warns: it also runs in threads and on workers, and parts share one
@@ -128,11 +127,12 @@ def score(
     Warns
     -----
     UserWarning
-        Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked
-        for in `metrics` is above a run's own k; no query of a run has a value of any ranking
-        metric, though there are targets; no query of the golden set is labelled; the ids of a run
-        are not the expected ones (`id_overlap`), with the change that would join them; `metrics`
-        names ndcg and not ndcg_linear, other tools' nDCG, and there are grades above 1.
+        Golden queries without a row are left out; queries with targets have none at the match level
+        that was chosen; hits can't be judged on cut text; a cut-off asked for in `metrics` is above
+        a run's own k; no query of a run has a value of any ranking metric, though there are
+        targets; no query of the golden set is labelled; the ids of a run are not the expected ones
+        (`id_overlap`), with the change that would join them; `metrics` names ndcg and not
+        ndcg_linear, other tools' nDCG, and there are grades above 1.
     """
     return score_and_settings(
         results, golden, metrics, rule, profile, policies_of(policies, fields)
@@ -157,10 +157,10 @@ def score_and_settings(
     expected = expected_by(read, chosen)
     warn_of_joins(scored.evidence(expected), expected)
     warn_of_unlabelled(read, labels)
+    warn_of_level(level, labels)
     warn_of_notes(scored.notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
-    if chosen is None:
-        warn_of_gains(metrics, golden)
+    warn_of_gains(metrics, golden, chosen)
     warn_of_judged_only(golden, holding)
     if holding.missing == "exclude":
         warn_of_missing(scored.scores)
@@ -292,15 +292,13 @@ def scores_at(
             for name, values in by_response.items()
             if name in BY_NAME
         }
-    columns: dict[str, Values] = {}
-    for label in labels:
-        if label.name == "passed":
-            columns[label.text] = success_values(
-                results, golden, rows, ranking, answers["refusal_correct"], keep_refusals,
-                policies.min_grade,
-            )  # fmt: skip
-        else:
-            columns[label.text] = (ranking if label.is_ranking else answers)[label.text]
+    if any(label.name in OF_SUCCESS for label in labels):
+        answers |= success_values(
+            results, golden, rows, ranking, answers, keep_refusals, policies.min_grade
+        )
+    columns = {
+        label.text: (ranking if label.is_ranking else answers)[label.text] for label in labels
+    }
     if policies.empty_gold != "nan":
         empty_value = EMPTY_VALUE[policies.empty_gold]
         fill_empty_gold(
@@ -417,6 +415,12 @@ def warn_of_unlabelled(golden: Golden, labels: list[Label]) -> None:
         )
 
 
+def warn_of_level(level: Level, labels: list[Label]) -> None:
+    """Warn of queries whose targets are all at another level than the one that was chosen."""
+    if level.warning and any(label.is_ranking and label.level is None for label in labels):
+        warn(level.warning)
+
+
 def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool) -> None:
     """Warn of cut-offs asked for that are above the k which a run states as its own."""
     if "k" not in results.runs or not are_asked_for:
@@ -444,11 +448,17 @@ def warn_of_judged_only(golden: Golden, policies: Policies) -> None:
         )
 
 
-def warn_of_gains(metrics: list[str] | str | None, golden: Golden) -> None:
-    """Warn who asks for ndcg by name, on grades where another tool's is another number."""
+def warn_of_gains(metrics: list[str] | str | None, golden: Golden, profile: Profile | None) -> None:
+    """Warn who asks for ndcg by name, on grades where another tool's is another number.
+
+    A label means the same under every profile. So the profile of trec_eval is no reason to be
+    silent; one of a tool whose own nDCG is `ndcg` is.
+    """
     asked = [metrics] if isinstance(metrics, str) else metrics or []
     named = {re.split("[@:]", text)[0] for text in asked}
     knows = any(parse_label(text).name == "ndcg_linear" for text in asked)
+    if profile is not None:
+        knows |= any(parse_label(text).name == "ndcg" for text in profile.labels())
     if "ndcg" in named and not knows and (golden.targets["grade"] > 1).any():
         warn(
             "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
@@ -567,7 +577,7 @@ def _ranking_scores(
     Notes are returned beside them, and the number of graded hits by level and run.
     """
     own = [label.text for label in labels if label.is_ranking and label.level is None]
-    if any(label.name == "passed" for label in labels):
+    if any(label.name in OF_SUCCESS for label in labels):
         own += hit_at_run_k(results).unique().tolist()
     own = list(dict.fromkeys(own))
     by_level: dict[str, dict[str, str]] = {}  # level -> label without the level -> label

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list, names_of, nearest
-from ragscore.frames.typing import Codes, Values
+from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.intervals import (
-    BY_QUANTILES,
     Groups,
+    are_timed,
     intervals_by_group,
     quantile_intervals_by_group,
     query_clusters,
 )
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, is_own
 from ragscore.scoring.modes import is_by_mode, with_modes
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
@@ -50,6 +50,7 @@ def summarize(
     bounds: bool = False,
     cluster: str | None = "group",
     min_grade: int = 1,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
     """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
 
@@ -65,6 +66,8 @@ def summarize(
         and leaves out metrics that the run records nowhere.
     min_grade
         The lowest grade that is relevant in the scores.
+    declared
+        What is declared of columns of your own.
 
     Raises
     ------
@@ -81,6 +84,7 @@ def summarize(
             summarize(
                 rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
                 results=results, bounds=bounds, cluster=cluster, min_grade=min_grade,
+                declared=declared,
             )
             for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
         ]  # fmt: skip
@@ -94,7 +98,10 @@ def summarize(
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     states = ValueStates(rows, golden, results, min_grade)
-    parts = _measured(rows, chosen, grouping, clusters) | _counted(rows, chosen, grouping, states)
+    metrics_of = [declared.describe(name) for name in chosen]
+    parts = _measured(rows, metrics_of, chosen, grouping, clusters) | _counted(
+        rows, chosen, grouping, states
+    )
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
     table = table.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
@@ -105,11 +112,18 @@ def summarize(
     table[counts] = table[counts].astype("Int64").where(is_clustered)
     name = pd.Series(cluster, index=table.index, dtype="str").where(is_clustered)
     table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
-    return _with_bounds(table) if bounds else table
+    if not bounds:
+        return table
+    is_unit = [metric.is_unit for metric in metrics_of] * len(groups)
+    return _with_bounds(table, np.array(is_unit, dtype=bool))
 
 
 def _measured(
-    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, clusters: Groups | None
+    rows: pd.DataFrame,
+    metrics: list[Metric],
+    chosen: list[str],
+    grouping: Grouping,
+    clusters: Groups | None,
 ) -> dict[str, Values]:
     """Return statistics and their intervals, each with a row per group and a column per metric."""
     columns = [rows[name].to_numpy() for name in chosen]
@@ -118,14 +132,13 @@ def _measured(
     by_id = grouping
     if clusters is not None:
         by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
-    parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, chosen, clusters)
-    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in chosen], dtype=bool)
+    parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, metrics, clusters)
     carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
-    parts["caution"] = carried & is_timed
+    parts["caution"] = carried & are_timed(metrics)
     parts["n_clusters"], parts["n_clustered"] = _clusters(columns, grouping, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
-            found, columns, grouping, chosen, share
+            found, columns, grouping, metrics, share
         )
     return parts
 
@@ -188,12 +201,9 @@ def _keys(
     return keys[["run_id", *names, "row"]]
 
 
-def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """Add the lowest and highest mean that the missing values leave possible."""
-    is_bounded = {
-        name: describe(name).kind in ("binary", "bounded") for name in table["metric"].unique()
-    }
-    applies = table["metric"].map(is_bounded).to_numpy(dtype=bool) & (table["n_expected"] > 0)
+def _with_bounds(table: pd.DataFrame, is_unit: Flags) -> pd.DataFrame:
+    """Add the lowest and highest mean that missing values from 0 to 1 leave possible."""
+    applies = is_unit & (table["n_expected"] > 0)
     total, n_expected = table["sum"].fillna(0.0), table["n_expected"].where(applies)
     return table.assign(
         lower_bound_missing=total / n_expected,
@@ -319,19 +329,22 @@ def add_columns(
         Columns to add; by default all whose name holds a dot or an @, as the names of metrics from
         elsewhere do.
     partial
-        Let answered queries be absent from the table; they become NaN.
+        Queries may be absent from the table: no warning.
 
     Returns
     -------
-    A new frame: the scores, then one float64 column per name; NaN for queries that the run has no
-    answer to. A column of your own has no better direction: comparisons call it "higher" or
-    "lower", not "better" or "worse".
+    A new frame: the scores, then one float64 column per name; NaN for queries without a row.
 
     Raises
     ------
     DataError
         The table knows other queries than the scores, or one of them twice; a column is absent, or
         there already.
+
+    Warns
+    -----
+    UserWarning
+        Queries with an answer have no row.
     """
     chosen = columns
     if chosen is None:
@@ -354,13 +367,40 @@ def add_columns(
     )
     keys = [table["run_id"].astype("str"), table["query_id"].astype("str")]
     keyed = table.set_index(keys)[chosen].astype("float64")
-    _refuse_others(keyed.index, cells, scores, partial)
+    _check_rows(keyed.index, cells, scores, chosen, partial)
     found = keyed.reindex(cells)
     return scores.assign(**{name: found[name].to_numpy() for name in chosen})
 
 
-def _refuse_others(keys: pd.Index, cells: pd.Index, scores: pd.DataFrame, partial: bool) -> None:
-    """Refuse a table whose runs and queries are not those of the scores, each once."""
+def own_columns(scores: pd.DataFrame) -> pd.DataFrame | None:
+    """Return run_id, query_id and the columns of your own; None without any."""
+    own = [name for name in metric_columns(scores) if is_own(name)]
+    keyed = scores.reset_index()[["run_id", "query_id", *own]]
+    return keyed.astype({"run_id": "str"}) if own else None
+
+
+def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
+    """Return scores with columns of your own that were saved before: NaN where none was.
+
+    Values of queries that the golden set doesn't have, as after one was dropped, are left out with
+    a warning.
+    """
+    columns = [str(name) for name in own if name not in ("run_id", "query_id", *scores.columns)]
+    if not columns:
+        return scores
+    asked = scores[scores["state"].ne("extra").to_numpy()]
+    is_asked = pd.MultiIndex.from_frame(own[["run_id", "query_id"]].astype("str")).isin(
+        pd.MultiIndex.from_arrays([asked["run_id"].astype("str"), asked.index.astype("str")])
+    )
+    if n := int(own.loc[~is_asked, columns].notna().any(axis=1).sum()):
+        warn(f"left out: {n} rows of {name_list(columns)}, of queries that the golden set lacks")
+    return add_columns(scores, own[is_asked], columns, partial=True)
+
+
+def _check_rows(
+    keys: pd.Index, cells: pd.Index, scores: pd.DataFrame, names: list[str], partial: bool
+) -> None:
+    """Refuse runs and queries that the scores don't have, or twice; warn of those that lack."""
 
     def first(some: pd.Index) -> str:
         return " / ".join(map(str, some[0]))
@@ -381,8 +421,8 @@ def _refuse_others(keys: pd.Index, cells: pd.Index, scores: pd.DataFrame, partia
     answered = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
     absent = answered.difference(keys)
     if len(absent) and not partial:
-        raise DataError(
-            f"{len(absent)} answered queries have no row, first {first(absent)}",
-            field="table",
-            allowed="the queries of the scores, or partial=True",
+        warn(
+            f"{len(absent)} of {len(answered)} answered queries have no row of"
+            f" {name_list(names)}, first {first(absent)}: they are NaN, and in no mean"
+            " (partial=True if that is meant)"
         )

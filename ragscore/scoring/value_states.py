@@ -19,10 +19,12 @@ from ragscore.scoring.applicability import (
     OF_LABELLED_CITATIONS,
     OF_REFERENCE,
     Applicability,
+    Availability,
     RowFacts,
 )
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
+from ragscore.scoring.metrics import BY_NAME, NOTHING_DECLARED, Label, is_own, parse_label
+from ragscore.scoring.success import OF_SUCCESS, PASSED
 
 STATES = (
     "scored", "not_applicable", "refused", "system_error", "judge_failed", "undecided", "missing",
@@ -49,7 +51,8 @@ NEEDED = {
     "refusal_correct": "label that says to refuse it",
     "answered_unanswerable": "label that says to refuse it", "attribution_hit": "anchor",
     "scope_miss_proxy": "anchor", "scope_miss": "folder or anchor",
-    "answer_checks": "text check", "answer_checks_all": "text check", "passed": "expectation",
+    "answer_checks": "text check", "answer_checks_all": "text check",
+    "found": "expectation of what is found", "passed": "expectation",
     **dict.fromkeys(OF_REFERENCE, "reference answer"),
     **{metric: kind.replace("_", " ") for metric, kind in CHECKS_OF.items()},
 }  # fmt: skip
@@ -63,6 +66,7 @@ UNMEASURABLE = {
 }  # fmt: skip
 """Metric -> why an answer has no value of it where no other cause holds."""
 
+ELSEWHERE = "the query has targets, but none at this match level; match='per_query' may use them"
 NONE_IRRELEVANT = "the golden set judges no document as not relevant; it would be recall"
 
 Reasons = npt.NDArray[np.object_]
@@ -180,26 +184,26 @@ class ValueStates:
             target = f"target of grade {grade} or more at this match level"
         is_excused = self.should_refuse & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
         lacks = off & self.applicability.lacks_irrelevant(label)
+        elsewhere = np.zeros(len(off), dtype=bool)
+        if off.any() and (label.name == "passed" or (label.is_ranking and label.level is None)):
+            ranking = "hit" if label.name == "passed" else label.name
+            elsewhere = off & self.applicability.only_elsewhere(ranking)
         return [
             (extra, "not_applicable", "no golden query"),
             (lacks & ~is_excused, "not_applicable", NONE_IRRELEVANT),
             (off & is_excused, "not_applicable", "the query should be refused"),
+            (elsewhere, "undecided", ELSEWHERE),
             (off, "not_applicable", f"the query has no {NEEDED.get(label.name, target)}"),
         ]
 
     def _run_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
         """List what the run or the system did, in the order in which it prevents a value."""
         facts, name = self.facts, label.name
-        if name in (*CRITERIA, FAILED):
-            recorded = facts.has_judgment(name)
-        elif name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
-            recorded = facts.has_answer
-        else:
-            recorded = facts.has_column(name)  # None: read from hits
-        causes: list[Cause] = []
-        if recorded is not None:
-            never = f"the run records no {recorded.what}"
-            causes.append((is_nan & ~recorded.in_run, "not_applicable", never))
+        recorded = self._recorded(name)
+        causes: list[Cause] = [
+            (is_nan & reads & ~one.in_run, "not_applicable", f"the run records no {one.what}")
+            for reads, one in recorded
+        ]
         causes.append((facts.missing, "missing", "no response"))
         if name in IF_FINISHED:
             text = "the query failed, and finished ones are measured"
@@ -214,9 +218,26 @@ class ValueStates:
             causes.append((refused & ~self.should_refuse, "refused", "the system refused"))
         if name in (*CRITERIA, FAILED):
             causes += _judge_causes(facts, name, is_nan)
-        if recorded is not None:
-            causes.append((is_nan & ~recorded.here, "missing", f"no {recorded.what} recorded"))
+        causes += [
+            (is_nan & reads & ~one.here, "missing", f"no {one.what} recorded")
+            for reads, one in recorded
+        ]
         return causes + _hit_causes(facts, label, is_nan)
+
+    def _recorded(self, name: str) -> list[tuple[Flags, Availability]]:
+        """List what a run must record so that these rows have a value; nothing but hits: none."""
+        facts, everywhere = self.facts, np.ones(len(self.rows), dtype=bool)
+        if name in OF_SUCCESS:
+            needed = [(self.should_refuse, facts.has_column("refusal_correct"))]
+            if name == PASSED and self.applicability is not None:
+                needed.append((self.applicability.texts_only, facts.has_answer))
+        elif name in (*CRITERIA, FAILED):
+            needed = [(everywhere, facts.has_judgment(name))]
+        elif name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
+            needed = [(everywhere, facts.has_answer)]
+        else:
+            needed = [(everywhere, facts.has_column(name))]
+        return [(reads, one) for reads, one in needed if one is not None]
 
     def _last_causes(self, label: Label) -> list[Cause]:
         """List what NaN means where no cause is known.
@@ -225,7 +246,7 @@ class ValueStates:
         """
         everywhere = np.ones(len(self.rows), dtype=bool)
         if label.name not in BY_NAME and label.k is None and not label.is_ranking:
-            return [(everywhere, "not_applicable", describe(label.text).nan_when)]
+            return [(everywhere, "not_applicable", NOTHING_DECLARED.describe(label.text).nan_when)]
         knows_golden_only = self.applicability is not None and self.facts.results is None
         if label.is_ranking and label.name != "judged" and knows_golden_only:
             return [(everywhere, "undecided", "hits can't be judged on cut text")]
@@ -267,7 +288,7 @@ def _hit_causes(facts: RowFacts, label: Label, is_nan: Flags) -> list[Cause]:
         causes.append((is_nan & facts.ungrounded, "not_applicable", "the answer is not grounded"))
     if name in OF_CITED:
         causes.append((is_nan & (facts.n_cited == 0), "not_applicable", "nothing cited"))
-    if label.is_ranking or name in ("passed", "scope_miss_proxy"):
+    if label.is_ranking or name in (*OF_SUCCESS, "scope_miss_proxy"):
         causes.append((is_nan & (facts.n_cut > 0), "undecided", cut_texts))
     if name in UNMEASURABLE:
         causes.append((is_nan, "not_applicable", UNMEASURABLE[name]))
@@ -276,7 +297,7 @@ def _hit_causes(facts: RowFacts, label: Label, is_nan: Flags) -> list[Cause]:
 
 def label_of(column: str) -> Label:
     """Return the label behind a column of a scores frame; a column of your own is its own name."""
-    return parse_label(column) if describe(column).name in BY_NAME else Label(column, column)
+    return Label(column, column) if is_own(column) else parse_label(column)
 
 
 def metric_columns(scores: pd.DataFrame) -> list[str]:

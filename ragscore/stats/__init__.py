@@ -59,8 +59,8 @@ from ragscore.stats.power import (
     mde_of_differences,
     minimum_detectable,
     minimum_detectable_rate,
-    moves_by_noise,
     queries_needed,
+    queries_needed_rate,
     rate_power,
 )
 from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_difference, ppi_mean
@@ -94,9 +94,10 @@ __all__ = [
     "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
     "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
     "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
-    "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "overall_word",
+    "minimum_detectable", "minimum_detectable_rate", "moments", "overall_word",
     "paired_p", "pooled_sd", "ppi_difference", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "rank_correlation", "rate_power", "repeat_means",
+    "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
+    "repeat_means",
     "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
     "tied_sets", "two_sample_p", "two_sample_test", "variance_components", "verdict",
     "weighted_kappa", "wilson_interval",

@@ -309,7 +309,8 @@ def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:
         )
     known = columns[~np.isnan(columns)]
     least, largest = known.min(initial=bounds[0]), known.max(initial=bounds[1])
-    if least < bounds[0] - 1e-9 or largest > bounds[1] + 1e-9:
+    off = 1e-9 * (bounds[1] - bounds[0])
+    if least < bounds[0] - off or largest > bounds[1] + off:
         raise DataError(
             f"found values from {least:g} to {largest:g}",
             field="values",

@@ -1,21 +1,28 @@
 """Many tests at once: corrections of p values, all metrics or all pairs of runs, tied runs."""
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.frames.typing import Values
-from ragscore.stats.bootstrap import AT_ONCE, BLOCK
+from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.stats.bootstrap import BLOCK
 from ragscore.stats.moments import NORMAL_FROM, as_columns, group_sums
-from ragscore.stats.paired import EXACT_UP_TO, ROUNDING, is_by_limit, sign_flip_p
+from ragscore.stats.paired import (
+    EQUAL_SIZES,
+    EXACT_UP_TO,
+    ROUNDING,
+    is_by_limit,
+    sign_flip_p,
+)
+from ragscore.stats.power import EXACT_BELOW
 
 ALPHA = 0.05
 # Of the 5 %, what the primary metrics have for themselves; all others share the rest. So nearly
 # nothing is taken from what decides, and a clear change elsewhere can still be named.
 PRIMARY_SHARE = 0.8
+LEAST_CHANGED = 6  # 0/1 values: of 5 that changed, all one way, the exact p is .0625
 SLACK = 1e-9  # standardised sums that differ by less are equal
 
 
@@ -107,12 +114,11 @@ def joint_test(
     sums = np.where(sizes <= ROUNDING * sizes.max(axis=0, initial=0.0), 0.0, sums)
     sums = sums[(sums != 0).any(axis=1)]
     root = np.sqrt((sums**2).sum(axis=0))
-    units = sums / np.where(root > 0, root, 1.0)
+    # rounded, so that the order in which a group was summed changes no draw
+    units = np.round(sums / np.where(root > 0, root, 1.0), 12)
     found = np.abs(units.sum(axis=0))
     is_normal = len(units) >= NORMAL_FROM
-    draws = (
-        _normal_limit(units, iterations, seed) if is_normal else _signed(units, iterations, seed)
-    )
+    draws = np.abs((_normal_limit if is_normal else _signed)(units, iterations, seed))
     is_exact = len(units) <= EXACT_UP_TO
     is_tested = ~np.isnan(columns).all(axis=0)
     p, level = np.full(len(first), np.nan), np.full(len(first), np.nan)
@@ -125,7 +131,7 @@ def joint_test(
     own[few] = sign_flip_p(sums[:, few], iterations=iterations, seed=seed)
     for members, share in zip(families, shares, strict=True):
         if len(members):
-            alone = _step_down(found[members], draws[:, members], is_exact)
+            alone = _step_down(found[members], [draws[:, members]], is_exact)
             alone = np.maximum(alone, np.minimum(own[members] * len(members), 1.0))
             p[members] = np.minimum(alone / share, 1.0)
             level[members] = _level_alone(draws[:, members], ALPHA * share)
@@ -136,42 +142,51 @@ def joint_test(
     return Together(p, level, is_normal)
 
 
-def _signed(units: Values, iterations: int, seed: int) -> Values:
-    """Return |sums| under random signs: one row per sign pattern, all of them if they are few."""
+def _signed(units: Values, iterations: int, seed: int, *, is_drawn: bool = False) -> Values:
+    """Return sums under random signs: one row per sign pattern, all of them if they are few."""
     # A query and its mirror image are the same under random signs. So neither the order of
     # queries nor that of the runs matters.
     lead = np.take_along_axis(units, (units != 0).argmax(axis=1)[:, None], axis=1)
     units = units * np.where(lead < 0, -1.0, 1.0)
     units = units[np.lexsort(units.T)]
     n = len(units)
-    if n <= EXACT_UP_TO:  # by symmetry the first sign stays +
+    if n <= EXACT_UP_TO and not is_drawn:  # by symmetry the first sign stays +
         bits = (np.arange(2 ** max(n - 1, 0))[:, None] >> np.arange(n)) & 1
-        return np.abs((1.0 - 2.0 * bits) @ units)
+        return np.asarray((1.0 - 2.0 * bits) @ units)
     rng, sums = np.random.default_rng(seed), np.zeros((iterations, units.shape[1]))
-    step = max(BLOCK // iterations, 1)
+    # The generator draws bytes by fours: a multiple of 4 rows loses none between two blocks.
+    step = max(BLOCK // iterations // 4, 1) * 4
     for start in range(0, n, step):
         part = units[start : start + step]
         drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)
         kept = np.unpackbits(drawn, axis=1, count=iterations).T.astype(np.float64)
         sums += 2 * (kept @ part) - part.sum(axis=0)
-    return np.abs(sums)
+    return sums
 
 
 def _normal_limit(units: Values, iterations: int, seed: int) -> Values:
-    """Return |draws| of the normal distribution that sums under random signs come close to."""
+    """Return draws of the normal distribution that sums under random signs come close to."""
     # Rounded, so that the order of queries changes no draw; a little is added to the diagonal,
-    # because metrics may be copies of each other.
-    correlations = np.round(units.T @ units, 9) + 1e-6 * np.eye(units.shape[1])
-    draws = np.random.default_rng(seed).standard_normal((iterations, units.shape[1]))
-    return np.abs(draws @ np.linalg.cholesky(correlations).T)
+    # because columns may be copies of each other.
+    covariance = units.T @ units
+    size = float(covariance.diagonal().max(initial=0.0)) or 1.0
+    covariance = np.round(covariance / size, 12) + 1e-9 * np.eye(len(covariance))
+    draws = np.random.default_rng(seed).standard_normal((iterations, len(covariance)))
+    return np.asarray(draws @ np.linalg.cholesky(size * covariance).T)
 
 
-def _step_down(found: Values, draws: Values, is_exact: bool) -> Values:
-    """Return adjusted p: each metric against the largest of those that are not ahead of it."""
+def _step_down(found: Values, blocks: Iterable[Values], is_exact: bool) -> Values:
+    """Return adjusted p: each column against the largest of those that are not ahead of it.
+
+    `blocks` hold the draws, some rows at a time.
+    """
     order = np.argsort(found, kind="stable")
-    largest = np.maximum.accumulate(draws[:, order], axis=1)
-    reached = (largest >= found[order] - SLACK).sum(axis=0)
-    p = reached / len(draws) if is_exact else (1 + reached) / (1 + len(draws))
+    reached, n = np.zeros(len(found)), 0
+    for draws in blocks:
+        largest = np.maximum.accumulate(draws[:, order], axis=1)
+        reached += (largest >= found[order] - SLACK).sum(axis=0)
+        n += len(draws)
+    p = reached / n if is_exact else (1 + reached) / (1 + n)
     adjusted = np.empty(len(found))
     adjusted[order] = np.maximum.accumulate(p[::-1])[::-1]
     return adjusted
@@ -184,6 +199,20 @@ def _level_alone(draws: Values, alpha: float) -> float:
     if not len(draws):
         return alpha
     return float(np.clip(2 * ndtr(-np.quantile(draws.max(axis=1), 1 - alpha)), 1e-6, alpha))
+
+
+def exact_below(level: float, p: float) -> float:
+    """Return `exact_below` of `mde_of_differences` for a metric tested at this level.
+
+    `p` and `level` are those of `joint_test`; p is NaN where there was none. Where other metrics
+    lower the level, the statistic must reach the largest of theirs, which few changed queries with
+    a small exact p do. Else p is that of the metric's own sign flips, which for 0/1 values is
+    McNemar's exact p.
+    """
+    if np.isnan(p):
+        return EXACT_BELOW
+    own = ALPHA * np.array([1.0, PRIMARY_SHARE, 1 - PRIMARY_SHARE])
+    return np.inf if np.isclose(level, own).any() else LEAST_CHANGED
 
 
 def _adjusted(p: npt.ArrayLike, step: Callable[[Values], Values]) -> Values:
@@ -205,13 +234,11 @@ def max_t_p(
 ) -> Values:
     """Return the adjusted p of every pair of runs, in one metric or in several at once.
 
-    Randomised Tukey HSD (Carterette 2012, doi:10.1145/2094072.2094076). If the runs don't differ,
-    their labels can be exchanged within each query, for all metrics alike. p of a pair is the share
-    of relabellings whose largest difference of any two means, of any metric, is at least that of
-    the pair; differences are measured by the spread of their metric. So the chance of any false
-    claim among all pairs and metrics stays below the level. All relabellings where there are at
-    most `iterations`, else (1 + number of random ones) / (iterations + 1); beyond 1,000 queries
-    that vary, draws of the normal distribution that relabelled means come close to.
+    Step-down max-T over sign flips, as `joint_test`, of the differences of all pairs. If two runs
+    don't differ, a query's difference could as well have had the other sign; all differences of a
+    query change sign together. The statistic of a pair is the size of its sum of differences / root
+    of the sum of their squares: its own spread counts, however much other runs vary. So the chance
+    of any false claim among all pairs and metrics stays below the level.
 
     Parameters
     ----------
@@ -219,119 +246,95 @@ def max_t_p(
         One row per query, one column per run; of several metrics, along a third axis. A query
         without a value in every run is left out of the metric.
     groups
-        Whole number of every query's group, -1: none. Members of a group are relabelled together.
+        Whole number of every query's group, -1: none. Members of a group change sign together.
 
     Returns
     -------
     Symmetric matrix, runs × runs, 1 on its diagonal, of several metrics one along a third axis; NaN
-    for a metric without a query that all runs have. The order of queries and of runs doesn't
-    matter.
+    for a metric without a query that all runs have. All sign patterns are counted where at most 16
+    queries (or groups) vary, else p is (1 + number of random ones) / (iterations + 1); from 1,000
+    the normal limit with the same correlations is drawn from, but for pairs of which few queries
+    differ. The order of queries doesn't matter.
     """
     is_single = np.ndim(scores) != 3
     values = as_columns(scores)[:, :, None] if is_single else np.asarray(scores, np.float64)
     n, runs, metrics = values.shape
     complete = np.logical_not(np.asarray(np.isnan(values).any(axis=1)))  # queries × metrics
-    filled = np.where(complete[:, None, :], values, 0.0)
-    sums = group_sums(filled.reshape(n, -1), groups).reshape(-1, runs, metrics)
-    totals = sums.sum(axis=0)
-    size = np.abs(sums).max(axis=(0, 1), initial=0.0)
-    spread = sums - sums.min(axis=1, keepdims=True, initial=np.inf)
-    varies = np.greater(spread.max(axis=1, initial=0.0), ROUNDING * size)  # queries × metrics
-    spread = spread[np.any(varies, axis=1)]
-    variance = ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=(0, 1))
-    scale = np.where(variance > 0, np.sqrt(variance), 1.0)
-    units = _canonical(spread / scale)
-    n_all = (
-        math.factorial(runs) ** max(len(units) - 1, 0)
-        if len(units) * math.log(runs + 1) < 60
-        else math.inf
+    # Differences from one run hold those of all pairs, and whole numbers stay whole.
+    units = np.where(complete[:, None, :], values - values[:, :1], 0.0).reshape(n, -1)
+    units = group_sums(units, groups)
+    # Scaled by powers of two, which keeps whole numbers exact, and rounded: neither the order of a
+    # sum nor rounding tells two differences apart.
+    largest = np.abs(units).reshape(-1, runs, metrics).max(axis=(0, 1), initial=0.0)
+    units = np.round(np.ldexp(units, -np.tile(np.frexp(largest)[1], runs)), 12)
+    units = units[(units != 0).any(axis=1)]
+    first, second = np.triu_indices(runs, 1)
+    pairs = [(side[:, None] * metrics + np.arange(metrics)).ravel() for side in (first, second)]
+    squares, is_few = _spread_of_pairs(units, pairs[0], pairs[1])
+    known = np.flatnonzero(squares > 0)
+    one, other, root = pairs[0][known], pairs[1][known], np.sqrt(squares[known])
+    sums = units.sum(axis=0)
+    alone = np.ones(len(squares))
+    alone[known] = _step_down(
+        np.abs(sums[one] - sums[other]) / root,
+        _draws_of_pairs(units, one, other, root, is_few[known], iterations, seed),
+        len(units) <= EXACT_UP_TO,
     )
-    if n_all <= iterations:
-        ranges = _all_ranges(units)
-    elif len(units) > NORMAL_FROM:
-        ranges = _normal_ranges(units, iterations, seed)
-    else:
-        ranges = _random_ranges(units, iterations, seed)
-    ranges.sort()
-    least = np.abs(totals[:, None] - totals[None, :]) / scale
-    slack = ROUNDING * np.abs(sums).sum(axis=(0, 1)) / scale
-    beyond = len(ranges) - np.searchsorted(ranges, least - slack, "left")
-    p = beyond / len(ranges) if n_all <= iterations else (1 + beyond) / (iterations + 1)
-    p = np.where(np.eye(runs, dtype=bool)[:, :, None], 1.0, p)
+    p = np.ones((runs, runs, metrics))
+    p[first, second] = p[second, first] = alone.reshape(len(first), metrics)
     p = np.where(complete.any(axis=0), p, np.nan)
     return p[:, :, 0] if is_single else p
 
 
-def _canonical(units: Values) -> Values:
-    """Sort runs within each query, and queries: labels are exchanged within a query anyhow.
+def _spread_of_pairs(units: Values, one: Codes, other: Codes) -> tuple[Values, Flags]:
+    """Return sums of squared differences of pairs of columns, and which have no normal limit."""
+    squares, fourth, moved = np.zeros((3, len(one)))
+    step = max(BLOCK // max(len(one), 1), 1)
+    for start in range(0, len(units), step):
+        part = units[start : start + step]
+        apart = part[:, one] - part[:, other]
+        moved += np.count_nonzero(apart, axis=0)
+        np.square(apart, out=apart)
+        squares += apart.sum(axis=0)
+        fourth += np.einsum("qp,qp->p", apart, apart)
+    return squares, (moved < NORMAL_FROM) | (squares**2 < EQUAL_SIZES * fourth)
 
-    So p doesn't depend on their order. Values that only rounding tells apart count as equal, or
-    the order of a sum would decide which query gets which draw.
+
+def _draws_of_pairs(
+    units: Values, one: Codes, other: Codes, root: Values, is_few: Flags, iterations: int, seed: int
+) -> Iterator[Values]:
+    """Yield the statistics of all pairs under random signs, some draws at a time.
+
+    Of many queries, pairs in which few differ are drawn apart from the normal limit of the others:
+    draws that know nothing of each other have the larger maximum, if anything (Royen 2014).
     """
-    n, runs, metrics = units.shape
-    if runs < 2 or not n:
-        return units
-    units = np.round(units, 12)
-    columns = [units[:, :, metric].ravel() for metric in range(metrics)]
-    order = np.lexsort([*columns[::-1], np.repeat(np.arange(n), runs)])
-    units = units.reshape(-1, metrics)[order].reshape(n, runs, metrics)
-    return units[np.lexsort(units.reshape(n, -1).T)]
-
-
-def _all_ranges(units: Values) -> Values:
-    """Return the largest difference of two runs' sums in any metric, in every relabelling.
-
-    The first query keeps its labels: renaming all runs changes no range.
-    """
-    if not len(units):
-        return np.zeros(1)
-    sums = units[:1]
-    for rows in units[1:]:  # few: (number of runs)! to their power is at most `iterations`
-        sums = (sums[:, None] + _orders(rows)[None]).reshape(-1, *units.shape[1:])
-    return _largest(sums)
-
-
-def _orders(rows: Values) -> Values:
-    from itertools import permutations
-
-    return rows[np.array(list(permutations(range(len(rows)))))]
-
-
-def _random_ranges(units: Values, iterations: int, seed: int) -> Values:
-    rng = np.random.default_rng(seed)
-    n, runs, metrics = units.shape
-    ranges, query = np.empty(iterations), np.arange(n)[None, :, None]
-    step = max(AT_ONCE // units.size, 1)
-    for first in range(0, iterations, step):
-        rows = min(step, iterations - first)
-        order = rng.permuted(np.broadcast_to(np.arange(runs), (rows, n, runs)), axis=2)
-        by_metric = [units[:, :, one][query, order].sum(axis=1) for one in range(metrics)]
-        ranges[first : first + rows] = _largest(np.stack(by_metric, axis=2))
-    return ranges
-
-
-def _normal_ranges(units: Values, iterations: int, seed: int) -> Values:
-    """Return ranges of the normal limit: runs exchangeable, metrics correlated as they are."""
-    _, runs, metrics = units.shape
-    centred = units - units.mean(axis=1, keepdims=True)
-    covariance = np.einsum("urm,urk->mk", centred, centred) / (runs - 1)
-    # rounded, so that the order of queries changes no draw; metrics may be copies of each other
-    covariance = np.round(covariance, 12) + 1e-9 * np.eye(metrics)
-    draws = np.random.default_rng(seed).standard_normal((iterations, runs, metrics))
-    return _largest(draws @ np.linalg.cholesky(covariance).T)
-
-
-def _largest(sums: Values) -> Values:
-    """Return the largest range over the runs (second axis) of any metric (third)."""
-    largest: Values = np.ptp(sums, axis=1).max(axis=1)
-    return largest
+    if len(units) < NORMAL_FROM:
+        sources = [(np.arange(len(one)), _signed(units, iterations, seed))]
+    else:
+        sources = [(np.flatnonzero(~is_few), _normal_limit(units, iterations, seed))]
+        if is_few.any():
+            differs = np.zeros(len(units), dtype=bool)
+            for a, b in zip(one[is_few], other[is_few], strict=True):
+                differs |= units[:, a] != units[:, b]
+            drawn = _signed(units[differs], iterations, seed + 1, is_drawn=True)
+            sources.append((np.flatnonzero(is_few), drawn))
+    step = max(BLOCK // max(len(one), 1), 1)
+    for start in range(0, len(sources[0][1]), step):
+        here = slice(start, start + step)
+        found = np.empty((len(sources[0][1][here]), len(one)))
+        for places, sums in sources:
+            part = sums[here]
+            apart = part[:, one[places]] - part[:, other[places]]
+            found[:, places] = np.abs(apart) / root[places]
+        yield found
 
 
 def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list[int]]:
-    """Return the largest sets of runs of which no two differ, as positions in `means`.
+    """Return sets of runs, such that two runs share a set if and only if they don't differ.
 
-    Runs are ordered best first, and so are the sets. A run may be in several sets. Runs without a
-    mean are in none.
+    Positions in `means`, the best run first, and so are the sets. A run may be in several sets; one
+    that differs from all others is alone in its own. Runs without a mean are in none. No set can be
+    made larger (the compact letter display of Piepho 2004, doi:10.1198/1061860043515).
 
     Parameters
     ----------
@@ -344,14 +347,18 @@ def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list
     order = np.argsort(-found, kind="stable")
     order = order[~np.isnan(found[order])]
     tied = np.asarray(p)[np.ix_(order, order)] > alpha
-    # p falls with the difference of means. So a set consists of neighbours in the ordered runs:
-    # from a run to the first one that differs from it.
-    ends = [
-        first + int(np.argmin([*tied[first, first:].tolist(), False]))
-        for first in range(len(order))
-    ]
-    return [
-        order[first:end].tolist()
-        for first, end in enumerate(ends)
-        if first == 0 or end > ends[first - 1]
-    ]
+    # Every run has a spread of its own: of three runs the middle one may differ from both others,
+    # which are tied. So a set isn't always a stretch of the ordered runs.
+    is_open = tied.copy()
+    sets = list[list[int]]()
+    for first in range(len(order)):
+        while is_open[first, first:].any():
+            second = first + int(is_open[first, first:].argmax())
+            members, shared = sorted({first, second}), tied[first] & tied[second]
+            for place in range(len(order)):
+                if shared[place] and place not in members:
+                    members.append(place)
+                    shared = shared & tied[place]
+            sets.append(sorted(members))
+            is_open[np.ix_(members, members)] = False
+    return [order[members].tolist() for members in sorted(sets)]

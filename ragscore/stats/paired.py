@@ -1,8 +1,9 @@
 """Tests of a mean difference: two runs on the same queries, or a slice against the rest.
 
 McNemar's test and Tango's interval are for paired 0/1 values, sign flips for other paired
-differences, and a permutation test for means of different queries. From `NORMAL_FROM` units on,
-sign flips go by their normal limit, and means of different queries by Welch's test.
+differences, and a permutation of Welch's statistic for means of different queries. From
+`NORMAL_FROM` units on sign flips go by their normal limit; from `WELCH_FROM` a side, means of
+different queries by Welch's test.
 """
 
 import numpy as np
@@ -26,10 +27,9 @@ EQUAL_SIZES = 100
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 # Differences below this share of the largest are rounding; sums that differ by less are equal.
 ROUNDING = 1e-12
-# Squared skewness, and kurtosis, of the sum of a random slice up to which Edgeworth's terms give p
-# to a few per cent.
-SLIGHT = 0.1
-WHOLE = 1e-6  # multiples of a step, but for rounding
+# Units a side from which a slice is tested by Welch's test alone, unless values are too skewed.
+WELCH_FROM = 100
+EQUAL = 1e-9  # statistics that differ by less, relatively, are equal but for rounding
 
 
 def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values, Values, Values]:
@@ -269,16 +269,17 @@ def two_sample_test(
 ) -> tuple[Values, Flags]:
     """Test the difference between a slice's mean and the rest's.
 
-    By permutation (Fisher 1935; Pitman 1937). If it doesn't matter whether a query is in the slice,
-    it could as well have been another one: p is (1 + number of random slices of the same size whose
-    mean is at least as far from the rest's) / (iterations + 1).
+    By permutation of Welch's statistic (Janssen 1997, doi:10.1016/S0167-7152(97)00043-6): the
+    difference over its standard error, in which each side has its own spread. p is twice the share
+    of random slices of the same size whose statistic is as low or lower, or as high or higher. The
+    larger of it and of Welch's own p counts. So a slice that merely varies more, or less, than the
+    rest is rarely called different.
 
-    Of 2,000 queries or more in all, which stand alone, p is that of all such slices: counted for
-    0/1 values, else by the limit of their means with Edgeworth's terms, where these are small.
+    0/1 values of queries that stand alone have no spread of their own beside their mean. Of these
+    all slices of the same size are counted (Fisher's exact test, by distance).
 
-    From 1,000 queries (groups) a side (`NORMAL_FROM`) Welch's test instead, with sums by group; it
-    allows for a different spread of both sides, too. Skewed values need 25·skewness² a side
-    (Cochran), so that rare failures are still tested by permutation.
+    From 100 units a side (`WELCH_FROM`) p is Welch's alone, with sums by group. Skewed values need
+    25·skewness² a side (Cochran), so that rare failures are still tested by permutation.
 
     Parameters
     ----------
@@ -310,11 +311,22 @@ def two_sample_test(
         if not side.any() or side.all():
             continue
         part, own = columns[np.ix_(rows, here)], None if codes is None else codes[rows]
+        if own is None:  # sorted, so that the order of queries changes no bit of a sum
+            part = np.concatenate([np.sort(part[side], axis=0), np.sort(part[~side], axis=0)])
+            side = np.sort(side)[::-1]
         by_limit[here] = is_large = _is_welch(part, side, own)
-        if is_large.any():
-            p[here[is_large]] = _welch_p(part[:, is_large], side, own)
-        if not is_large.all():
-            p[here[~is_large]] = _shuffled(part[:, ~is_large], side, own, iterations, seed)
+        p[here] = _welch_p(part, side, own)
+        if is_large.all():
+            continue
+        small = np.flatnonzero(~is_large)
+        rest, found = part[:, small], np.empty(len(small))
+        is_exact = (rest == rest.min(axis=0)) | (rest == rest.max(axis=0))
+        is_exact = is_exact.all(axis=0) & (own is None)
+        found[is_exact] = [_of_two_values(column, side) for column in rest.T[is_exact]]
+        if not is_exact.all():
+            drawn = _shuffled(rest[:, ~is_exact], side, own, iterations, seed)
+            found[~is_exact] = np.fmax(p[here[small[~is_exact]]], drawn)
+        p[here[small]] = found
     return p, by_limit
 
 
@@ -325,7 +337,7 @@ def _n_units(codes: Codes | None, side: Flags) -> int:
 def _is_welch(values: Values, inside: Flags, codes: Codes | None) -> Flags:
     """Flag the columns with enough units on both sides for a normal limit."""
     fewest = min(_n_units(codes, inside), _n_units(codes, ~inside))
-    if fewest < NORMAL_FROM:
+    if fewest < WELCH_FROM:
         return np.zeros(values.shape[1], dtype=bool)
     skew = skewness(group_sums(values - values.mean(axis=0), codes))
     return np.asarray(fewest >= COCHRAN * skew**2, dtype=bool)
@@ -340,70 +352,32 @@ def _welch_p(values: Values, inside: Flags, codes: Codes | None) -> Values:
     from scipy.special import stdtr
 
     terms, freedom, delta = np.empty_like(values), np.zeros(values.shape[1]), 0.0
-    for sign, side in ((1.0, inside), (-1.0, ~inside)):
-        part, units = values[side], _n_units(codes, side)
+    n_units = [_n_units(codes, side) for side in (inside, ~inside)]
+    for sign, side, units in ((1.0, inside, n_units[0]), (-1.0, ~inside, n_units[1])):
+        part, one_less = values[side], max(units - 1, 1)
         mean = part.mean(axis=0)
         delta = delta + sign * mean
-        own = sign * (part - mean) / len(part) * np.sqrt(units / (units - 1))
-        # With groups on both sides the variance is not the sum of two: the sides' own would be
-        # far too large for Welch's degrees of freedom, and so many units need none.
-        freedom += (own**2).sum(axis=0) ** 2 / (units - 1) if codes is None else 0.0
-        terms[side] = own
+        terms[side] = own = sign * (part - mean) / len(part) * np.sqrt(units / one_less)
+        variance = (group_sums(own, None if codes is None else codes[side]) ** 2).sum(axis=0)
+        freedom += variance**2 / one_less
     variance = (group_sums(terms, codes) ** 2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        degrees = np.where(freedom > 0, variance**2 / freedom, 2 * NORMAL_FROM - 2)
+        degrees = variance**2 / freedom
+        if codes is not None and sum(n_units) > (n_groups := len(np.unique(codes))):
+            # With groups on both sides the variance is not the sum of two.
+            degrees = np.full(len(degrees), max(n_groups - 1.0, 1.0))
         p = 2 * stdtr(degrees, -np.abs(delta) / np.sqrt(variance))
-    return np.where(variance > 0, p, np.where(delta == 0, 1.0, 0.0))
+    # rounded to 36 bits: the order of queries and groups only changes later ones
+    part, power = np.frexp(np.where(variance > 0, p, np.where(delta == 0, 1.0, 0.0)))
+    return np.asarray(np.ldexp(np.round(np.ldexp(part, 36)), power - 36))
 
 
-def _shuffled(
-    values: Values, inside: Flags, codes: Codes | None, iterations: int, seed: int
-) -> Values:
-    is_large = len(values) >= 2 * NORMAL_FROM
-    if codes is None and is_large:
-        return _exchanged(values, inside, iterations, seed)
-    codes = np.arange(len(values)) if codes is None else codes
-    sums, sizes, label, block = _units(values, inside, codes)
-    if is_large and not block.any():
-        return _shuffled_sides(sums, sizes, label, iterations, seed)
-    total, n = sums.sum(axis=0), sizes.sum()
-    least = np.abs(_difference(label[None, :].astype(np.float64), sums, sizes, total, n))[0]
-    least -= ROUNDING * np.abs(sums).sum(axis=0)
-    rng, beyond = np.random.default_rng(seed), np.zeros(values.shape[1])
-    step = max(AT_ONCE // max(len(label), values.shape[1]), 1)
-    for first in range(0, iterations, step):
-        drawn = _relabelled(label, block, min(step, iterations - first), rng)
-        beyond += (
-            np.abs(_difference(drawn.astype(np.float64), sums, sizes, total, n)) >= least
-        ).sum(axis=0)
-    return (1 + beyond) / (iterations + 1)
-
-
-def _exchanged(values: Values, inside: Flags, iterations: int, seed: int) -> Values:
-    """Return what `_shuffled` does, of many queries that stand alone, drawing only where it must.
-
-    Of 0/1 metrics all slices of this size are counted. Others go by their limit, where this is
-    close enough.
-    """
-    small = inside if 2 * inside.sum() <= len(inside) else ~inside
-    # sorted, so that the order of queries changes no bit of a sum
-    every, chosen = np.sort(values, axis=0), np.sort(values[small], axis=0)
-    step, n_levels = _levels(every)
-    p, is_close = _exchange_limit(every, chosen, step)
-    for place in np.flatnonzero(n_levels <= 2):
-        p[place], is_close[place] = _of_two_values(every[:, place], chosen[:, place]), True
-    drawn = np.flatnonzero(~is_close)
-    if len(drawn):
-        alone = np.ones(len(values))
-        p[drawn] = _shuffled_sides(values[:, drawn], alone, small, iterations, seed)
-    return p
-
-
-def _of_two_values(every: Values, chosen: Values) -> float:
+def _of_two_values(values: Values, inside: Flags) -> float:
     """Return the share of all slices of this size that are as far from the rest: hypergeometric."""
     from scipy.special import gammaln
 
-    n, m, high = len(every), len(chosen), int((every == every[-1]).sum())
+    is_high = values == values.max()
+    n, m, high = len(values), int(inside.sum()), int(is_high.sum())
     count = np.arange(max(0, m - (n - high)), min(m, high) + 1)
 
     def ways(of: int, chosen: Codes | int) -> Values:
@@ -412,61 +386,86 @@ def _of_two_values(every: Values, chosen: Values) -> float:
 
     chance = np.exp(ways(high, count) + ways(n - high, m - count) - ways(n, m))
     distance = np.abs(n * count - m * high)
-    observed = abs(n * int((chosen == every[-1]).sum()) - m * high)
+    observed = abs(n * int(is_high[inside].sum()) - m * high)
     return float(min(chance[distance >= observed].sum(), 1.0))
 
 
-def _exchange_limit(every: Values, chosen: Values, step: Values) -> tuple[Values, Flags]:
-    """Return p by the limit of all slices of this size, and where that is close.
+def _shuffled(
+    values: Values, inside: Flags, codes: Codes | None, iterations: int, seed: int
+) -> Values:
+    """Return p by permutation of Welch's statistic, of every column."""
+    own = np.arange(len(values)) if codes is None else codes
+    sums, sizes, label, block = _units(values - values.mean(axis=0), inside, own)
+    if len(label) >= 2 * NORMAL_FROM and not block.any():
+        return _shuffled_sides(sums, sizes, label, iterations, seed)
+    rng, tails = np.random.default_rng(seed), np.zeros((2, values.shape[1]))
+    observed = _statistics(label[None, :], sums, sizes, block)[0]
+    step = max(AT_ONCE // max(len(label), values.shape[1]), 1)
+    for start in range(0, iterations, step):
+        drawn = _relabelled(label, block, min(step, iterations - start), rng)
+        tails += _beyond(_statistics(drawn, sums, sizes, block), observed)
+    return _two_tails(tails, iterations)
 
-    The sum of a random slice is nearly normal. Edgeworth's terms correct for its skewness and
-    kurtosis, which follow from those of all values. Sums that are steps apart stand for half a
-    step to either side.
+
+def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Values:
+    """Return Welch's statistic of relabellings (rows) by column."""
+    whole, inside = block == 0, label.astype(np.float64)
+    own, n_own = sums[whole], sizes[whole]
+    means, weights = list[Values](), list[Values]()
+    variance = np.zeros((len(label), sums.shape[1]))
+    for side in (inside, 1 - inside):
+        n = (side @ sizes)[:, None]
+        mean, side = side @ sums / n, side[:, whole]
+        parts = side @ own**2, side @ (own * n_own[:, None]), (side @ n_own**2)[:, None]
+        variance += _variance(*parts, mean, n, side.sum(axis=1)[:, None])
+        means.append(mean)
+        weights.append(n)
+    if not whole.all():
+        first = np.flatnonzero(np.diff(block[~whole], prepend=0))  # of every group's members
+        n_in = np.add.reduceat(inside[:, ~whole], first, axis=1)[:, :, None]
+        found = np.add.reduceat(inside[:, ~whole, None] * sums[~whole], first, axis=1)
+        n_out = np.diff(first, append=int((~whole).sum()))[:, None] - n_in
+        rest = np.add.reduceat(sums[~whole], first, axis=0) - found
+        # a group adds to both means at once
+        apart = (found - n_in * means[0][:, None]) / weights[0][:, None]
+        apart -= (rest - n_out * means[1][:, None]) / weights[1][:, None]
+        variance += (apart**2).sum(axis=1)
+    return _over_error(means[0] - means[1], variance, (sums**2).sum(axis=0) / sizes.sum() ** 2)
+
+
+def _variance(
+    squares: Values, products: Values, n_squares: Values, mean: Values, n: Values,
+    units: Values | int,
+) -> Values:  # fmt: skip
+    """Return the variance of a side's mean, of sums over its units.
+
+    `squares` of their values, `products` of values and sizes, `n_squares` of their sizes.
     """
-    n, m, mean = len(every), len(chosen), every.mean(axis=0)
-    spread = every - mean
-    squares = spread * spread
-    second, third, fourth = (
-        part.mean(axis=0) for part in (squares, squares * spread, squares * squares)
-    )
-    both = m * (n - m)
-    variance = both / (n - 1) * second
-    skewed = both * (n - 2 * m) / ((n - 1) * (n - 2)) * third
-    heavy = (n * (n + 1) - 6 * both) * fourth + 3 * n * (m - 1) * (n - m - 1) * second**2
-    heavy = heavy * both / ((n - 1) * (n - 2) * (n - 3)) - 3 * variance**2
-    found = (chosen - mean).sum(axis=0)
+    spread = squares - 2 * mean * products + mean**2 * n_squares
+    return np.asarray(np.maximum(spread, 0) / n**2 * units / np.maximum(np.subtract(units, 1), 1))
+
+
+def _over_error(delta: Values, variance: Values, least: Values) -> Values:
+    """Return differences over their standard errors; without a spread, beyond all others.
+
+    `least` is a variance of the size that there would be if the mean were of one value.
+    """
+    is_spread = variance > ROUNDING * least
     with np.errstate(invalid="ignore", divide="ignore"):
-        error = np.sqrt(variance)
-        skew, kurtosis = np.where(found < 0, -1, 1) * skewed / error**3, heavy / variance**2
-        # the nearest sum on the other side that is as far away
-        other = step * np.ceil(2 * np.abs(found) / step - WHOLE) - np.abs(found)
-        other = np.where(step > 0, other, np.abs(found))
-        p = _tail((np.abs(found) - step / 2) / error, skew, kurtosis)
-        p += _tail((other - step / 2) / error, -skew, kurtosis)
-    return np.clip(p, 0.0, 1.0), (skew**2 <= SLIGHT) & (np.abs(kurtosis) <= SLIGHT)
+        endless = np.where(delta**2 > ROUNDING * least, np.sign(delta) * np.inf, 0.0)
+        return np.where(is_spread, delta / np.sqrt(np.where(is_spread, variance, 1.0)), endless)
 
 
-def _tail(z: Values, skew: Values, kurtosis: Values) -> Values:
-    """Return the chance of more than z standard errors, by Edgeworth's expansion."""
-    from scipy.special import ndtr
+def _beyond(drawn: Values, observed: Values) -> Values:
+    """Count the statistics that are as low or lower, and as high or higher."""
+    slack = np.where(np.isfinite(observed), EQUAL * (1 + np.abs(observed)), 0.0)
+    return np.array(
+        [(drawn <= observed + slack).sum(axis=0), (drawn >= observed - slack).sum(axis=0)]
+    )
 
-    terms = skew / 6 * (z**2 - 1) + kurtosis / 24 * (z**3 - 3 * z)
-    terms += skew**2 / 72 * (z**5 - 10 * z**3 + 15 * z)
-    return np.asarray(ndtr(-z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * terms)
 
-
-def _levels(every: Values) -> tuple[Values, Codes]:
-    """Return the step that values of a sorted column are multiples of apart, and their number.
-
-    The step is 0 where there is none; equal values count once.
-    """
-    above = every - every[0]
-    apart = np.diff(above, axis=0)
-    is_new = apart > ROUNDING * above[-1]
-    step = np.where(is_new, apart, np.inf).min(axis=0)
-    whole = above / np.where(np.isfinite(step), step, 1.0)
-    is_whole = np.isfinite(step) & (np.abs(whole - np.round(whole)) <= WHOLE).all(axis=0)
-    return np.where(is_whole, step, 0.0), 1 + is_new.sum(axis=0)
+def _two_tails(tails: Values, iterations: int) -> Values:
+    return np.asarray(np.minimum(2 * (1 + tails.min(axis=0)) / (iterations + 1), 1.0))
 
 
 def _shuffled_sides(
@@ -479,55 +478,50 @@ def _shuffled_sides(
     of the others a slice has is hypergeometric.
     """
     small = label if 2 * label.sum() <= len(label) else ~label
-    n, m = len(label), int(small.sum())
+    n, m, is_even = len(label), int(small.sum()), bool((sizes == sizes[0]).all())
     p = np.empty(sums.shape[1])
     for place, column in enumerate(sums.T):
         rng = np.random.default_rng(seed)
-        if (sizes == sizes[0]).all():
+        if is_even:
             levels, times = np.unique(column, return_counts=True)
             column = column - levels[times.argmax()]
-            drawn = np.sort(column[column != 0])  # p doesn't depend on the order of queries
-            weights, lengths = None, rng.hypergeometric(len(drawn), n - len(drawn), m, iterations)
+            others = np.flatnonzero(column)
+            lengths = rng.hypergeometric(len(others), n - len(others), m, iterations)
         else:
-            drawn, weights, lengths = column, sizes, np.full(iterations, m)
-        total, weight = column.sum(), sizes.sum()
-        inside, weight_in = _sums_of_drawn(drawn, weights, lengths, rng)
-        if weights is None:
-            weight_in = np.full(iterations, m * sizes[0])
+            others, lengths = np.arange(n), np.full(iterations, m)
+        terms = np.stack([column, column**2, column * sizes, sizes, sizes**2])
+        drawn = _sums_of_drawn(terms[: 2 if is_even else 5, others], lengths, rng)
+        if is_even:
+            same = np.full(iterations, m * sizes[0])
+            drawn = np.stack([*drawn, drawn[0] * sizes[0], same, same * sizes[0]])
         # the observed slice first: one formula for both, so that equal slices are equal
-        inside, weight_in = (
-            np.append(observed, found)
-            for observed, found in (
-                (column[small].sum(), inside), (sizes[small].sum(), weight_in)
-            )
-        )  # fmt: skip
-        distance = np.abs(inside / weight_in - (total - inside) / (weight - weight_in))
-        tolerance = ROUNDING * np.abs(column).sum() / min(weight_in[0], weight - weight_in[0])
-        p[place] = (1 + (distance[1:] >= distance[0] - tolerance).sum()) / (iterations + 1)
+        inside = np.column_stack([terms[:, small].sum(axis=1), drawn])
+        rest = terms.sum(axis=1)[:, None] - inside
+        mean, mean_rest = inside[0] / inside[3], rest[0] / rest[3]
+        variance = _variance(inside[1], inside[2], inside[4], mean, inside[3], m)
+        variance += _variance(rest[1], rest[2], rest[4], mean_rest, rest[3], n - m)
+        least = np.asarray(terms[1].sum() / sizes.sum() ** 2)
+        found = _over_error(mean - mean_rest, variance, least)[:, None]
+        p[place] = _two_tails(_beyond(found[1:], found[0]), iterations)[0]
     return p
 
 
-def _sums_of_drawn(
-    values: Values, weights: Values | None, lengths: Codes, rng: np.random.Generator
-) -> tuple[Values, Values]:
-    """Return sums of so many values (and weights) drawn without replacement, for each length."""
-    longest = max(int(lengths.max(initial=0)), 1)
-    of_order = max(len(values) // longest, 1)  # draws that one random order holds
-    found = np.zeros((2, len(lengths)))
-    pairs = values if weights is None else values + 1j * weights  # one order for both
-    n_orders = -(-len(lengths) // of_order)
-    step = max(BLOCK // max(len(values), 1), 1)
-    for first in range(0, n_orders, step):
-        rows = min(step, n_orders - first)
-        ordered = rng.permuted(np.broadcast_to(pairs, (rows, len(pairs))), axis=1)
-        running = np.zeros((rows, len(pairs) + 1), dtype=pairs.dtype)
-        np.cumsum(ordered, axis=1, out=running[:, 1:])
-        here = slice(first * of_order, min((first + rows) * of_order, len(lengths)))
+def _sums_of_drawn(terms: Values, lengths: Codes, rng: np.random.Generator) -> Values:
+    """Return sums of so many columns drawn without replacement: one row per term."""
+    n, longest = terms.shape[1], max(int(lengths.max(initial=0)), 1)
+    of_order = max(n // longest, 1)  # draws that one random order holds
+    found = np.zeros((len(terms), len(lengths)))
+    step = max(BLOCK // max(n, 1), 1)
+    for first in range(0, -(-len(lengths) // of_order), step):
+        here = slice(first * of_order, min((first + step) * of_order, len(lengths)))
         draw = np.arange(here.stop - here.start)
         row, begin = draw // of_order, draw % of_order * longest
-        sums = running[row, begin + lengths[here]] - running[row, begin]
-        found[:, here] = sums.real, sums.imag
-    return found[0], found[1]
+        ordered = rng.permuted(np.tile(np.arange(n), (int(row.max()) + 1, 1)), axis=1)
+        running = np.zeros((len(ordered), n + 1))
+        for place, term in enumerate(terms):
+            np.cumsum(term[ordered], axis=1, out=running[:, 1:])
+            found[place, here] = running[row, begin + lengths[here]] - running[row, begin]
+    return found
 
 
 def _units(
@@ -577,9 +571,3 @@ def _relabelled(
         axis=1,
     )
     return drawn
-
-
-def _difference(drawn: Values, sums: Values, sizes: Values, total: Values, n: float) -> Values:
-    """Return the mean of the drawn units minus that of the others: relabellings × columns."""
-    n_in, inside = (drawn @ sizes)[:, None], drawn @ sums
-    return np.asarray(inside / n_in - (total - inside) / (n - n_in))

@@ -1,16 +1,24 @@
-"""Power: minimum detectable differences, needed numbers of queries, moves by noise, cautions."""
+"""Power: minimum detectable differences, needed numbers of queries, cautions."""
 
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.frames.typing import Values
-from ragscore.stats.moments import COCHRAN, as_columns, moments, skewness
-from ragscore.stats.paired import count_moves, mcnemar_p
+from ragscore.frames.typing import Codes, Values
+from ragscore.stats.moments import (
+    COCHRAN,
+    as_columns,
+    group_sums,
+    moments,
+    skewness,
+    standard_error,
+)
+from ragscore.stats.paired import count_moves
 
 POWER = 0.8
-EXACT_RATES_UP_TO = 500  # queries: beyond, the approximation is within .01 of the power
+# Changed queries: below, a verdict on rates needs the exact p of McNemar's test beside mid-p.
+EXACT_BELOW = 25
 # Beyond this skewness of differences a test of their mean is too eager below 100 queries.
 SKEWED = 2.0
 RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
@@ -23,76 +31,101 @@ def minimum_detectable(
 
     (t_{1−α/2} + t_power)·s_d/√n, with s_d the standard deviation of differences and n − 1 degrees
     of freedom. Normal quantiles would promise a power of .80 and give .74 with 20 queries. NaN
-    below two queries, and where nothing differed, since no spread says what would be detectable.
+    where no test can reject, the least p of n signs, 2·2⁻ⁿ, being above α; and where nothing
+    differed, since no spread says what would be detectable.
     """
     spread, size = (np.asarray(one, dtype=np.float64) for one in (std, n))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(
-            (size > 1) & (spread > 0),
-            _effect(power, confidence, size - 1) * spread / np.sqrt(size),
-            np.nan,
-        )
+        return _detectable(spread / np.sqrt(size), size, size, power, confidence)
+
+
+def _detectable(
+    error: Values, units: Values, moved: Values, power: float, confidence: float
+) -> Values:
+    """Return the minimum detectable difference of a mean with this standard error."""
+    can_reject = _can_reject(moved, confidence) & (units > 1) & (error > 0)
+    return np.where(can_reject, _effect(power, confidence, units - 1) * error, np.nan)
+
+
+def _can_reject(units: Values, confidence: float) -> npt.NDArray[np.bool_]:
+    """Flag the numbers of signs whose least p, all being alike, is small enough."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(2 * 2.0**-units <= (1 - confidence) * (1 + 1e-9), dtype=bool)
 
 
 def minimum_detectable_rate(
-    discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
+    discordance: npt.ArrayLike,
+    n: npt.ArrayLike,
+    power: float = POWER,
+    confidence: float = 0.95,
+    *,
+    exact_below: float = EXACT_BELOW,
 ) -> Values:
     """Return the minimum detectable difference of two paired rates.
 
-    `discordance` is the share of queries that only one run passes. Up to 500 queries it is exact:
-    the difference at which McNemar's mid-p is below 1 − confidence and Tango's interval leaves out
-    0 with just this probability, over all numbers of moved queries and wins. Beyond, the solution
-    of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance: δ = z·√(ψ/(n + z²)).
-    Infinite where even the whole discordance, every moved query moving one way, would be found less
-    often ("not detectable at this n"). NaN without a query. A part of a query, as design effects
-    leave it, is none.
+    `discordance` is the share of queries that only one run passes. It is exact: the difference at
+    which McNemar's test finds it with just this probability, over all numbers of changed queries
+    and wins (`rate_power`). Infinite where even the whole discordance, every changed query changing
+    one way, would be found less often: no difference is detectable at this n. NaN without a query.
     """
     share, size = np.broadcast_arrays(
         *(np.asarray(one, dtype=np.float64) for one in (discordance, n))
     )
     found = [
-        _least_rate(float(one), float(many), power, confidence)
+        _least_rate(float(one), float(many), power, confidence, exact_below)
         for one, many in zip(share.ravel(), size.ravel(), strict=True)
     ]
     return np.array(found, dtype=np.float64).reshape(share.shape)
 
 
-def _least_rate(share: float, n: float, power: float, confidence: float) -> float:
+def _least_rate(
+    share: float, n: float, power: float, confidence: float, exact_below: float
+) -> float:
     if not n > 0 or np.isnan(share):
         return np.nan
-    if n > EXACT_RATES_UP_TO:
-        z = float(_effect(power, confidence))
-        found = z * np.sqrt(share / (n + z * z))
-        return float(found) if found < share else np.inf
     low, high = 0.0, share
-    if rate_power(high, share, n, confidence) < power:
+    if rate_power(high, share, n, confidence, exact_below=exact_below) < power:
         return np.inf
     for _ in range(40):  # halvings; power rises with the difference
         middle = (low + high) / 2
-        low, high = (
-            (low, middle) if rate_power(middle, share, n, confidence) >= power else (middle, high)
-        )
+        is_found = rate_power(middle, share, n, confidence, exact_below=exact_below) >= power
+        low, high = (low, middle) if is_found else (middle, high)
     return high
 
 
-def rate_power(difference: float, discordance: float, n: float, confidence: float = 0.95) -> float:
+def rate_power(
+    difference: float,
+    discordance: float,
+    n: float,
+    confidence: float = 0.95,
+    *,
+    exact_below: float = EXACT_BELOW,
+) -> float:
     """Return the probability that n queries show a difference of two paired rates.
 
-    It is exact, by enumeration: the verdict says better (or worse), and it is right.
+    It is exact, by enumeration: the verdict says better (or worse), and it is right. Mid-p of
+    McNemar's test is then below 1 − confidence and Tango's interval leaves out 0.
 
     Parameters
     ----------
     difference, discordance
         True difference, at most the discordance; share of queries that only one run passes.
+    exact_below
+        Changed queries below which the exact p is asked for as well; infinite: always.
     """
     from scipy.special import bdtr, xlog1py, xlogy
     from scipy.special import gammaln as lgamma
 
     size = int(n)
-    moved = np.arange(size + 1)
-    most = _most_losses(max(size, EXACT_RATES_UP_TO), confidence)[: size + 1]
     if not 0 < discordance <= 1 or not size:
         return 0.0
+    # so many standard deviations around the expected number that the rest has no weight; in steps,
+    # so that similar discordances share a table
+    reach = 9 * np.sqrt(size * discordance) + 50
+    first, last = (int((size * discordance + way * reach) // 100 * 100) for way in (-1, 1))
+    most = _most_losses(max(first, 0), last + 100, confidence, exact_below)
+    moved = np.arange(max(first, 0), min(last + 100, size) + 1)
+    most = most[: len(moved)]
     chance = np.exp(
         lgamma(size + 1)
         - lgamma(moved + 1)
@@ -104,46 +137,60 @@ def rate_power(difference: float, discordance: float, n: float, confidence: floa
     return float((chance * np.where(most >= 0, shown, 0.0)).sum())
 
 
-@lru_cache(maxsize=8)
-def _most_losses(size: int, confidence: float) -> Values:
-    """Return the most losses among m = 0, 1, ..., `size` moved queries that still show a gain.
+@lru_cache(maxsize=64)
+def _most_losses(first: int, last: int, confidence: float, exact_below: float) -> Values:
+    """Return the most losses among m = first, ..., last changed queries that still show a gain.
 
     -1 where no number of losses does.
     """
-    from scipy.special import ndtri
+    from scipy.special import bdtr, ndtri
+    from scipy.stats import binom
 
-    moved, losses = np.arange(size + 1.0), np.full(size + 1, -1.0)
-    # The rules of `mcnemar_p`, and of `tango_interval` for 0: (wins − losses)² > z²·moved.
-    for lost in range(size // 2 + 1):
-        won = moved - lost
-        shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + confidence) / 2) ** 2 * moved)
-        shows[shows] = mcnemar_p(won[shows], np.full(shows.sum(), float(lost))) < 1 - confidence
-        losses[shows] = lost
-    return losses
+    moved, level = np.arange(first, last + 1), 1 - confidence
+    # the most of which the exact p is below the level; one more may be enough for mid-p
+    exact = np.asarray(binom.ppf(level / 2, moved, 0.5), dtype=np.float64) - 1
+    exact[2 * bdtr(np.maximum(exact, 0), moved, 0.5) >= level] = -1
+    more = np.minimum(exact + 1, moved)
+    below = np.where(more > 0, bdtr(np.maximum(more - 1, 0), moved, 0.5), 0.0)
+    by_mid_p = np.where(below + bdtr(more, moved, 0.5) < level, more, exact)
+    # Tango's interval leaves out 0 where (wins − losses)² > z²·moved
+    by_tango = np.ceil((moved - ndtri(1 - level / 2) * np.sqrt(moved)) / 2) - 1
+    return np.where(moved < exact_below, exact, np.minimum(by_mid_p, by_tango))
 
 
 def mde_of_differences(
     differences: npt.ArrayLike,
     kind: str,
     *,
-    design_effect: npt.ArrayLike = 1.0,
+    groups: Codes | None = None,
     power: float = POWER,
     confidence: float = 0.95,
+    exact_below: float = EXACT_BELOW,
 ) -> Values:
     """Minimum detectable difference of every column as it is printed beside "no difference".
 
-    By discordance for 0/1 metrics with whole differences (infinite: not detectable at this n, or
-    nothing moved), else by the standard deviation of differences (NaN where nothing moved). n is
-    divided by the design effect.
+    By discordance for 0/1 metrics with whole differences (infinite: none at this n), else by the
+    standard error of the mean difference (NaN where nothing changed, or too few to reject).
+
+    Parameters
+    ----------
+    groups
+        Whole number of every query's group, -1: none. They are the units: the standard error and
+        its degrees of freedom follow from them, and so does whether any test can reject.
     """
     columns = as_columns(differences)
     _, std, n = moments(columns)
-    effective = n / np.asarray(design_effect, dtype=np.float64)
-    if kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
+    is_whole = bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
+    if kind == "binary" and is_whole and groups is None:
         wins, losses, _ = count_moves(columns)
         with np.errstate(invalid="ignore"):
-            return minimum_detectable_rate((wins + losses) / n, effective, power, confidence)
-    return minimum_detectable(std, effective, power, confidence)
+            share = (wins + losses) / n
+        return minimum_detectable_rate(share, n, power, confidence, exact_below=exact_below)
+    error, units = standard_error(columns, groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.fmax(error, std / np.sqrt(n))  # groups never make a mean more certain here
+    moved = np.count_nonzero(group_sums(columns, groups), axis=0).astype(np.float64)
+    return _detectable(error, units, moved, power, confidence)
 
 
 def queries_needed(
@@ -172,6 +219,40 @@ def queries_needed(
     return np.where(np.isnan(delta) | ~(spread > 0), np.nan, np.where(delta == 0, np.inf, high))
 
 
+def queries_needed_rate(
+    difference: npt.ArrayLike,
+    discordance: npt.ArrayLike,
+    power: float = POWER,
+    confidence: float = 0.95,
+) -> Values:
+    """Return the number of queries needed to find a difference of two paired rates.
+
+    By the exact power (`rate_power`) at this discordance, or at the difference where that is
+    larger: fewer queries can't change. Infinite for a difference of 0, NaN where nothing differed.
+    """
+    delta, share = np.broadcast_arrays(
+        *(np.abs(np.asarray(one, dtype=np.float64)) for one in (difference, discordance))
+    )
+    found = [
+        _rates_needed(float(one), float(other), power, confidence)
+        for one, other in zip(delta.ravel(), share.ravel(), strict=True)
+    ]
+    return np.array(found, dtype=np.float64).reshape(delta.shape)
+
+
+def _rates_needed(delta: float, share: float, power: float, confidence: float) -> float:
+    if not share > 0 or not delta > 0:
+        return np.inf if share > 0 and delta == 0 else np.nan
+    low, high, share = 1, 2, max(share, delta)
+    while rate_power(delta, share, high, confidence) < power:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        is_enough = rate_power(delta, share, middle, confidence) >= power
+        low, high = (low, middle) if is_enough else (middle, high)
+    return float(high)
+
+
 def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
     """Return how often two repeats of one system differ on a query by more than ± margin (A/A).
 
@@ -190,23 +271,6 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
     change = np.abs(columns[:, first] - columns[:, second])
     known = ~np.isnan(change)
     return float((change[known] > margin).mean()) if known.any() else float("nan")
-
-
-def moves_by_noise(n: float, rate: float, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Return the wins (and as many losses) expected of noise alone, and their central range.
-
-    n · rate / 2, with the quantiles of Bin(n, rate/2). The rate is an A/A rate (`flip_rate`).
-    Without repeats give the share of queries that moved, (wins + losses)/n. Then the number only
-    says whether wins and losses are balanced; whether so many moves are noise, only repeats can
-    tell.
-    """
-    from scipy.stats import binom
-
-    if not n > 0 or np.isnan(rate):
-        return float("nan"), float("nan"), float("nan")
-    tail = (1 - confidence) / 2
-    low, high = (float(binom.ppf(share, int(n), rate / 2)) for share in (tail, 1 - tail))
-    return n * rate / 2, low, high
 
 
 def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:

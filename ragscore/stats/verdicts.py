@@ -1,6 +1,6 @@
 """A comparison in words: better, worse, the same or no worse within a declared margin, can't tell.
 
-"Can't tell" comes with the difference that so many queries could have shown.
+"Can't tell" comes with the difference that so many queries can detect.
 """
 
 import math
@@ -35,13 +35,14 @@ class Verdict:
 
 def verdict(
     delta: float, low: float, high: float, p: float, mde: float, n: float,
-    *, margin: float | None = None, better: str = "higher", is_tied: bool = False,
+    *, margin: float | None = None, better: str = "higher",
     worth: float | None = None, caution: bool = False, alpha: float = 0.05,
     p_alone: float = math.nan, held: tuple[float, float] | None = None,
+    n_moved: float = math.nan, clusters: tuple[float, float] | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the verdict that a paired difference allows.
 
-    Better or worse if p < alpha, the interval leaves out 0 and the runs aren't tied. With a margin,
+    Better or worse if p < alpha and the interval leaves out 0. With a margin,
     and unless it is better: "same within margin" if the interval lies between −margin and +margin,
     "no worse than margin" if it excludes a loss of the margin or more. These two hold where a loss
     is sure but small, too. Else "can't tell", with the difference that n queries can show. "No
@@ -54,7 +55,7 @@ def verdict(
     p
         Corrected for all verdicts shown together; NaN: not tested.
     mde
-        Minimum detectable difference; infinite: not detectable at this n, NaN: unknown.
+        Minimum detectable difference; infinite or NaN: none is detectable.
     n
         Queries that both runs have a value for.
     margin
@@ -62,8 +63,6 @@ def verdict(
     better
         "higher" or "lower", as in the metric table; "not declared", as for a column of one's own:
         the words are then "higher" and "lower", and no margin is heeded.
-    is_tied
-        Whether an all-pairs test can't tell the two runs apart.
     worth
         A difference worth finding, for the number of queries it would need; by default the margin.
     caution
@@ -73,6 +72,10 @@ def verdict(
     held
         The interval that a margin is held against (`interval_for_margin`; wider where several
         margins are declared); by default that of the difference.
+    n_moved
+        Queries that changed; NaN: unknown.
+    clusters
+        How many clusters of queries changed, and how many there are; None: queries stand alone.
 
     Raises
     ------
@@ -90,7 +93,7 @@ def verdict(
     gain, words = sign * delta, DIRECTIONS[better]
     margin = None if better == "not declared" else margin
     excludes_zero = not low <= 0 <= high
-    is_sure = p < alpha and not is_tied and gain != 0 and excludes_zero
+    is_sure = p < alpha and gain != 0 and excludes_zero
     warned = f"; {CAUTION}" if caution else ""
     if math.isnan(delta) or not n > 0:
         return Verdict(UNSURE, f"{UNSURE}: no query has a value in both runs")
@@ -106,7 +109,13 @@ def verdict(
     alone = ""
     if p_alone < alpha <= p and excludes_zero:
         alone = f"p {_p(p_alone)} alone, but {_p(p).removeprefix('= ')} among all that is shown; "
-    sees = _what_n_sees(mde, n, worth or margin, p, max(-low, high))
+    if math.isnan(p) or math.isfinite(mde):
+        sees = _what_n_sees(mde, n, worth or margin, p)
+    else:
+        moved, of = (n_moved, n) if clusters is None else clusters
+        sees = _too_few(moved, _queries(of) if clusters is None else f"{of:.0f} clusters", of)
+        if math.isfinite(farthest := max(-low, high)):
+            sees += f"; a true difference of up to {_short(farthest)} is possible"
     return Verdict(UNSURE, f"{UNSURE}: {alone}{sees}{warned}")
 
 
@@ -187,8 +196,10 @@ def joint_verdict(parts: dict[str, tuple[str, float]], margins: dict[str, float]
             if word not in ("better", SAME, NO_WORSE) and (name in margins or gain < 0)
         ]
         if not paid:
-            return Verdict("better", f"better: {' and '.join(better)}, at no cost of the other")
-        cost = "isn't shown to be within its margin" if paid[0] in margins else "got worse"
+            return Verdict(
+                "better", f"better: {' and '.join(better)}; no loss of the other is seen"
+            )
+        cost = "isn't shown to be within its margin" if paid[0] in margins else "is perhaps worse"
         return Verdict(
             UNSURE, f"{UNSURE}: {better[0]} is better, but {paid[0]} {cost}: it may be a trade"
         )
@@ -223,16 +234,11 @@ def _loss(gain: float, least_gain: float, is_sure: bool) -> str:
     )
 
 
-def _what_n_sees(mde: float, n: float, worth: float | None, p: float, farthest: float) -> str:
+def _what_n_sees(mde: float, n: float, worth: float | None, p: float) -> str:
     queries = _queries(n)
     if math.isnan(p):
         return f"not tested with {queries}"
-    if not math.isfinite(mde):
-        open_up_to = (
-            f"; one up to {_short(farthest)} isn't ruled out" if math.isfinite(farthest) else ""
-        )
-        return f"a difference is not detectable at this n, too few of {queries} moved{open_up_to}"
-    sees = f"{queries} see{'s' if n == 1 else ''} differences from {_short(mde)} up"
+    sees = f"{queries} can detect a difference of {_short(mde)} or more"
     if worth is None:
         return sees
     if worth >= mde:
@@ -241,6 +247,13 @@ def _what_n_sees(mde: float, n: float, worth: float | None, p: float, farthest: 
         f"{sees}; about {_short(n * (mde / worth) ** 2)} would be needed for a difference of"
         f" {_short(worth)}"
     )
+
+
+def _too_few(moved: float, units: str, n: float) -> str:
+    """Say that no difference can be detected; `units` says how many queries or clusters."""
+    if not moved < n:
+        return f"{units} {'is' if n == 1 else 'are'} too few to detect any difference"
+    return f"only {moved:.0f} of {units} changed, too few to detect any difference"
 
 
 def _queries(n: float) -> str:
@@ -255,6 +268,9 @@ def _shown_delta(delta: float, low: float, high: float) -> str:
         if width > 0 and math.isfinite(width)
         else 3
     )
+    nearest = min(abs(low), abs(high)) if low * high > 0 else math.inf
+    while round(nearest, decimals) == 0:  # an interval that leaves out 0 is shown as one that does
+        decimals += 1
     shown = [_without_zero(f"{value:+.{decimals}f}") for value in (delta, low, high)]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]" if not math.isnan(width) else shown[0]
 
@@ -270,7 +286,10 @@ def _short(value: float) -> str:
 
 
 def _p(p: float) -> str:
-    return "< .001" if p < 0.001 else f"= {_without_zero(f'{p:.3f}')}"
+    if p < 0.001:
+        return "< .001"
+    places = next(n for n in range(3, 18) if (float(f"{p:.{n}f}") < 0.05) == (p < 0.05))
+    return f"= {_without_zero(f'{p:.{places}f}')}"
 
 
 def _without_zero(text: str) -> str:

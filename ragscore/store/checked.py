@@ -19,6 +19,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ragscore.frames.errors import DataError, name_list
+from ragscore.io.file_content import check_regular
+from ragscore.io.source import finite, json_fault, refuse_depth
 from ragscore.store.places import Place, file_names, is_storage_error
 
 # Whoever reads a few columns of a large file verifies the blocks that they lie in, and no others.
@@ -28,7 +30,9 @@ READ_AT_ONCE = 2**20
 # Of the bytes of run.json: two that differ never share it.
 DIGEST_LENGTH = 16
 _SEAL = re.compile(rb',\s*"checksum":\s*"([0-9a-f]{16})"\s*}\s*\Z')
-_NAME = re.compile(r"[a-z_]+-[0-9a-f]{12}\.(parquet|json)")
+
+
+AGAIN = "a sound copy of the file, or the run saved again with overwrite=True"
 
 
 class GoneError(DataError):
@@ -100,11 +104,14 @@ class StoredFile:
         Its name, size and sums.
     beside
         All files of the same run by kind, to tell what else is sound when this one is damaged.
+    mended_by
+        What to do if it is damaged.
     """
 
     folder: Place
     entry: FileEntry
     beside: dict[str, FileEntry]
+    mended_by: str = AGAIN
 
     @property
     def place(self) -> Place:
@@ -135,10 +142,11 @@ class StoredFile:
             return pa.BufferReader(self.read_bytes())
         place, file = self.place, None
         if isinstance(place, Path):
+            check_regular(place)
             try:
                 file = place.open("rb")  # held open, so that it can be read even when swept
             except (FileNotFoundError, NotADirectoryError) as error:
-                raise missing(self.folder, self.entry.name) from error
+                raise self._missing() from error
         return pa.PythonFile(_VerifiedReader(self, file), mode="r")
 
     def blocks(self, first: int, last: int, file: BinaryIO | None, sound: set[int]) -> bytes:
@@ -176,18 +184,31 @@ class StoredFile:
         place = self.place
         try:
             if isinstance(place, Path):
+                check_regular(place)
                 with nullcontext(file) if file is not None else place.open("rb") as opened:
                     opened.seek(start)
                     return opened.read(-1 if end is None else end - start)
             return bytes(place.fs.cat_file(place.path, start=start or None, end=end))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise missing(self.folder, self.entry.name) from error
+            raise self._missing() from error
         except Exception as error:
             if not is_storage_error(error):
                 raise
             raise DataError(
                 f"could not be read ({error})", file=str(self), allowed="a sound copy of the file"
             ) from error
+
+    def _missing(self) -> GoneError:
+        """Return the error of a file that is named, but not there."""
+        if any(one.endswith(".parquet") for one in file_names(self.folder)):
+            return GoneError("the file is not there", file=str(self), allowed=self.mended_by)
+        return GoneError(
+            "the file is not there, nor is any table of the run",
+            file=str(self),
+            allowed="the run's Parquet files, copied to this place, or the run saved again; without"
+            " them store.runs(), store.metrics(), store.trend(metric) and store.evaluate(golden)"
+            " read its means",
+        )
 
     def _damaged(self, data: bytes | None, found: str | None = None) -> DataError:
         """Return the error of a damaged file; it says which other files of the run are sound."""
@@ -208,7 +229,7 @@ class StoredFile:
         return DataError(
             f"damaged since it was written: {found}{others}",
             file=str(self),
-            allowed="a sound copy of the file, or the run saved again with overwrite=True",
+            allowed=self.mended_by,
         )
 
 
@@ -264,53 +285,12 @@ def _is_whole(stored: StoredFile) -> bool:
     return True
 
 
-def missing(folder: Place, name: str) -> GoneError:
-    """Return the error of a file that is named, but not there."""
-    names = file_names(folder)
-    if any(one.endswith(".parquet") for one in names):
-        allowed = "a copy of the file, or the run saved again with overwrite=True"
-        return GoneError("the file is not there", file=str(folder / name), allowed=allowed)
-    return GoneError(
-        "the file is not there, nor is any table of the run",
-        file=str(folder / name),
-        allowed="the run's Parquet files, copied to this place, or the run saved again; without"
-        " them store.runs(), store.metrics(), store.trend(metric) and store.evaluate(golden)"
-        " read its means",
-    )
-
-
-def entries_of(content: dict[str, Any], file: Place) -> dict[str, FileEntry]:
-    """Return the files that run.json names, by kind.
-
-    Raises
-    ------
-    DataError
-        It names none, or something that no store writes.
-    """
-    files = content.get("ragscore", {}).get("files")
-    try:
-        entries = {kind: FileEntry(**entry) for kind, entry in files.items()}
-    except (AttributeError, TypeError) as error:
-        raise DataError(
-            "names no files",
-            file=str(file),
-            field="ragscore.files",
-            allowed="a run.json as the store writes it; save the run again",
-        ) from error
-    for kind, entry in entries.items():
-        if not is_file_name(entry.name):
-            raise DataError(
-                f"found {entry.name!r}",
-                file=str(file),
-                field=f"ragscore.files.{kind}.name",
-                allowed="the name of a file as the store writes it",
-            )
-    return entries
-
-
-def is_file_name(name: str) -> bool:
-    """Return whether a file's name is one that a store gives."""
-    return _NAME.fullmatch(name) is not None
+def entries_of(content: dict[str, Any]) -> dict[str, FileEntry]:
+    """Return the files that run.json names, by kind; its content was checked before."""
+    return {
+        kind: FileEntry(entry["name"], entry["size"], entry["crc32"])
+        for kind, entry in content["ragscore"]["files"].items()
+    }
 
 
 def described_files(entries: dict[str, FileEntry]) -> dict[str, Any]:
@@ -335,8 +315,8 @@ def sealed(content: dict[str, Any], indent: int | None = 1) -> bytes:
     return head + f',\n "checksum": "{checksum}"\n}}\n'.encode()
 
 
-def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
-    """Return the JSON object that `sealed` wrote.
+def unsealed(written: bytes, file: Place | str, mended_by: str | None = None) -> dict[str, Any]:
+    """Return the JSON object that `sealed` wrote; `mended_by` is what to do if it is damaged.
 
     Raises
     ------
@@ -350,14 +330,15 @@ def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
         raise DataError(
             "without its checksum, so not as a store writes it",
             file=str(file),
-            allowed="runs that a store saved; rs.load_results reads the files of other tools",
+            allowed=mended_by
+            or "runs that a store saved; rs.load_results reads the files of other tools",
         )
     if hashlib.sha256(head).hexdigest()[:DIGEST_LENGTH].encode() != seal[1]:
         raise DataError(
             "damaged since it was written, or changed by hand: it doesn't agree with its checksum",
             file=str(file),
-            allowed="a sound copy of the file, or the run saved again with overwrite=True; move its"
-            " folder away to go on with the other runs, which are not affected",
+            allowed=mended_by
+            or f"{AGAIN}; move its folder away to go on with the others, which are not affected",
         )
     return json_object(head + b"}", file)
 
@@ -365,11 +346,22 @@ def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
 def json_object(written: bytes, file: Place | str) -> dict[str, Any]:
     """Parse the content of a file, which must be a JSON object."""
     try:
-        content = json.loads(written.decode("utf-8"))
+        text = written.decode("utf-8")
+        refuse_depth(text)
+        content = json.loads(text, parse_float=finite, parse_constant=finite)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON ({error})", file=str(file)) from error
+        raise DataError(**json_fault(error), file=str(file)) from error
     if not isinstance(content, dict):
         raise DataError("not a JSON object", file=str(file))
+    if "\\ud" in text.lower():  # half of a pair is no text: nothing could write it again
+        try:
+            json.dumps(content, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"holds {error.object[error.start]!r}, half of a character",
+                file=str(file),
+                allowed="text that UTF-8 can write",
+            ) from error
     return content
 
 

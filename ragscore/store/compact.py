@@ -9,9 +9,9 @@ runs are taken in one piece.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import accumulate, groupby, zip_longest
 from operator import attrgetter
@@ -33,7 +33,14 @@ from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import StoredFile
 from ragscore.store.disk import OvertakenError
 from ragscore.store.draft import Draft, State, put, state_of, sweep, writing
-from ragscore.store.parquet import WRITTEN_WITH, open_parquet, read_each, write_parquet
+from ragscore.store.parquet import (
+    WRITTEN_WITH,
+    most_decoded,
+    open_parquet,
+    padding,
+    read_each,
+    write_parquet,
+)
 from ragscore.store.places import file_names
 from ragscore.store.run_cache import CACHE_KEY, COMPACT_FILE, CachedRun, compacted, dump_cache
 from ragscore.store.runs import RUN_FILE
@@ -134,16 +141,21 @@ def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str])
             if name.endswith("_id") or name in ("system", "state", "level")
         ]
         groups = _gathered({name: shapes[name][1] for name in of_run})
+        decoded = 0
+
+        def join(names: list[str]) -> pa.Table:
+            return _joined([files[name] for name in names], full, about.loc[names])
+
         with (
             draft.create(kind) as out,
             pq.ParquetWriter(out, full, use_dictionary=ids, **WRITTEN_WITH) as writer,
+            closing(_made_ahead(join, groups)) as made,
         ):
-            for group in _made_ahead(
-                lambda names: _joined([files[name] for name in names], full, about.loc[names]),
-                groups,
-            ):
+            for group in made:
                 writer.write_table(group, row_group_size=max(len(group), 1))
-            writer.add_key_value_metadata({INDEX_KEY: _written_index(index)})
+                decoded += most_decoded(group)
+            notes = {INDEX_KEY: _written_index(index)}
+            writer.add_key_value_metadata(notes | padding(decoded, out))
     return pd.DataFrame(rows, columns=["table", "run_id", "n_rows", "left_out"]).astype(
         {"table": "str", "run_id": "str", "left_out": "str"}
     )
@@ -261,8 +273,8 @@ def _gathered(n_rows: dict[str, int]) -> list[list[str]]:
     return groups
 
 
-def _made_ahead(make: Callable[[list[str]], pa.Table], groups: list[list[str]]) -> Iterator[Any]:
-    """Yield what is made of each group; the next one of several runs is made meanwhile.
+def _made_ahead(make: Callable[[list[str]], pa.Table], groups: list[list[str]]) -> Generator[Any]:
+    """Yield what is made of each group; the next one of several runs is made meanwhile. Close it.
 
     A run that is a group by itself may be large, and two of those needn't be held at once.
     """

@@ -22,11 +22,11 @@ from ragscore.store.checked import (
     described_files,
     digest_of,
     entries_of,
-    is_file_name,
     json_bytes,
     sealed,
     unsealed,
 )
+from ragscore.store.described import COMPACT_JSON, FILE_NAME, check_content
 from ragscore.store.disk import STAGING, OvertakenError
 from ragscore.store.places import (
     Place,
@@ -68,8 +68,9 @@ def state_of(file: Place) -> State:
 
 def state_in(content: dict[str, Any], digest: str | None, file: Place) -> State:
     """Return the state that the content of a run.json describes."""
-    superseded = content.get("ragscore", {}).get("superseded", {})
-    return State(digest, entries_of(content, file), dict(superseded))
+    check_content(content, COMPACT_JSON, file)
+    superseded = content["ragscore"].get("superseded", {})
+    return State(digest, entries_of(content), superseded)
 
 
 class Draft:
@@ -191,7 +192,7 @@ def sweep(folder: Place, state: State, now: datetime | None = None) -> None:
     with suppress(Exception):
         there = file_names(folder)
     for name in there - named:
-        if not (name.startswith(STAGING) or is_file_name(name)):
+        if not (name.startswith(STAGING) or FILE_NAME.fullmatch(name)):
             continue
         with suppress(Exception):
             replaced = state.superseded.get(name)

@@ -4,9 +4,9 @@ The file is read block by block and written row group by row group. In: a `per_q
 its tables as `tables.write_run` writes them, and the content of its run.json.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +18,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import Results, conform, empty
-from ragscore.frames.escaping import visible
 from ragscore.io.per_query import stream_per_query
+from ragscore.io.progress import progress_bar
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import Problems
 from ragscore.io.stream import TableOnDisk
@@ -98,12 +98,9 @@ def _write_tables(
             groups = _in_groups(
                 read, tables[kind].rows_per_response, begins if kind == "responses" else [0]
             )
-            written = write_groups(
-                draft,
-                kind,
-                _ahead(groups),
-                tables[kind].rows_per_response.astype(np.int32) if kind == "hits" else None,
-            )
+            lengths = tables[kind].rows_per_response.astype(np.int32) if kind == "hits" else None
+            with closing(_ahead(groups)) as ahead:
+                written = write_groups(draft, kind, ahead, lengths)
             begins = written if kind == "hits" else begins
             n_rows += int(tables[kind].rows_per_response.sum())
 
@@ -162,8 +159,8 @@ def _in_groups(
         at += len(group)
 
 
-def _ahead(groups: Iterator[T]) -> Iterator[T]:
-    """Yield the same groups; the next one is read while one is written."""
+def _ahead(groups: Iterator[T]) -> Generator[T]:
+    """Yield the same groups; the next one is read while one is written. Close it."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, groups, None)
         while (group := coming.result()) is not None:
@@ -196,22 +193,6 @@ def _grouped(tables: Iterable[pa.Table], rows: list[int]) -> Iterator[pa.Table]:
 def _bar(
     total: int, what: str, unit: str, progress: bool | None
 ) -> Iterator[Callable[[int], object]]:
-    """Yield a function that takes the work done so far, and shows it as a progress bar.
-
-    The bar needs tqdm; by default it is shown on a terminal only.
-    """
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        progress = False
-    if progress is False:
-        yield int
-        return
-    with tqdm(
-        total=total,
-        desc=visible(what),
-        unit=unit,
-        unit_scale=True,
-        disable=None if progress is None else False,
-    ) as bar:
+    """Yield a function that takes the work done so far, and shows it as a progress bar."""
+    with progress_bar(total, what, unit, progress, unit_scale=True) as bar:
         yield lambda done: bar.update(done - bar.n)

@@ -7,6 +7,7 @@ In: the batches of `part_scoring`. Out: the job with the one level that all runs
 """
 
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,7 +54,8 @@ def find_level(groups: list[list[Batch]], job: ScoringJob, client: Any) -> Scori
     from_files = _from_file_statistics(first, job)
     if from_files is not None:
         return _with_level([LevelEvidence(0, from_files, None)], job)
-    return _with_level(run_each(find_evidence, groups, job, client), job)
+    with closing(run_each(find_evidence, groups, job, client)) as evidence:
+        return _with_level(evidence, job)
 
 
 def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvidence:

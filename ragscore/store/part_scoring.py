@@ -8,7 +8,7 @@ In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -20,7 +20,8 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import codes_of, is_among, lookup
-from ragscore.frames.data import DataError, Golden, Results, categorical, narrowed
+from ragscore.frames.data import Golden, Results, categorical, narrowed
+from ragscore.frames.errors import missing_package
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.id_overlap import JoinEvidence, add_up
 from ragscore.scoring.level import Level
@@ -200,8 +201,8 @@ def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
 
 def run_each(
     function: Callable[..., Any], items: list[Any], job: ScoringJob, client: Any
-) -> Iterator[Any]:
-    """Yield the function's value for each item, as they come.
+) -> Generator[Any]:
+    """Yield the function's value for each item, as they come. Close it.
 
     Here, in as many threads as arrow uses; with a client, from the workers of a Dask cluster. A
     rule of your own is called by one thread only, since it need not be thread-safe.
@@ -217,11 +218,7 @@ def run_each(
         import dask
         from distributed import as_completed
     except ImportError as error:
-        raise DataError(
-            f"{error.name} is not installed",
-            field="client",
-            allowed="pip install 'ragscore[scale]'",
-        ) from error
+        raise missing_package(error.name, "scale", field="client") from error
     # A task, not scattered data: a worker that is lost with its copy gets the job again.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
         shared = client.submit(_same, job, pure=False)

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import Results, categorical, conform, empty, narrowed
+from ragscore.io.parquet_file import reading_parquet
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.store.checked import StoredFile
 from ragscore.store.parquet import (
@@ -79,7 +80,10 @@ def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) ->
         run_hits = sum(sizes)
         lengths = (
             lengths
-            if lengths is not None and len(lengths) == n_responses and lengths.sum() == run_hits
+            if lengths is not None
+            and len(lengths) == n_responses
+            and lengths.sum() == run_hits
+            and lengths.min(initial=0) >= 0
             else None
         )
         sizes = sizes if len(sizes) == len(begins) else [run_hits]
@@ -153,7 +157,8 @@ def read_part(
         Leave the ids of hits as the codes that they are stored as: much faster than texts.
     """
     of_responses = part.run.table("responses")
-    responses = _frame(_rows_between(of_responses, part.first, part.last), "responses")
+    rows = _rows_between(of_responses, part.first, part.last)
+    responses = _frame(of_responses, rows, "responses")
     own = pd.Index(responses["query_id"])
     answered = (
         own
@@ -169,15 +174,11 @@ def read_part(
         if kind == "hits" and file is not None:
             frames[kind] = _hits_of(file, part, queries, without, CODED if coded_ids else ())
         elif file is not None:
-            frames[kind] = _frame(
-                _rows_of(
-                    file,
-                    None if kind == "chunks" else queries,
-                    part,
-                    without if kind == "chunks" else (),
-                ),
-                kind,
+            is_shared = kind == "chunks"
+            rows = _rows_of(
+                file, None if is_shared else queries, part, without if is_shared else ()
             )
+            frames[kind] = _frame(file, rows, kind)
     return (
         _as_saved(
             part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True),
@@ -195,7 +196,7 @@ def _hits_of(
     If the file says how many each response has, neither their run nor their queries are read.
     """
     if part.n_hits is None:
-        return _frame(_rows_of(file, queries, part, without, coded), "hits", coded)
+        return _frame(file, _rows_of(file, queries, part, without, coded), "hits", coded)
     of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
     query = pa.DictionaryArray.from_arrays(of_hits, arrow_texts(queries.own).combine_chunks())
     table = _rows_between(
@@ -207,6 +208,7 @@ def _hits_of(
         else pd.array(query.cast(pa.large_string()).to_pandas(), dtype="str")
     )
     return _frame(
+        file,
         table,
         "hits",
         coded,
@@ -279,7 +281,10 @@ def _begins(file: pq.ParquetFile) -> list[int] | None:
     """Return the response that each row group begins at; None if the file doesn't say so."""
     written = (file.metadata.metadata or {}).get(RESPONSES_KEY)
     begins = json.loads(written) if written else None
-    return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
+    if not isinstance(begins, list) or len(begins) != file.num_row_groups:
+        return None
+    is_sound = all(type(n) is int and n >= 0 for n in begins) and begins == sorted(begins)
+    return begins if is_sound else None
 
 
 def _rows_between(
@@ -402,7 +407,9 @@ def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
     return begins[groups[0]] == part.first and ends[groups[-1]] == part.last
 
 
-def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any) -> pd.DataFrame:
+def _frame(
+    file: StoredFile, table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any
+) -> pd.DataFrame:
     """Return a table and further columns as a frame of its kind, without undeclared columns."""
     table = table.select(known_columns(table.column_names, kind))
     codes = [
@@ -411,4 +418,5 @@ def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: A
         if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)
     ]
     own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
-    return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)
+    with reading_parquet(str(file), file.mended_by):
+        return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, to_install
+from ragscore.io.file_content import check_regular, unreadable
 
 # A file this old shows a later write by its time: file systems keep times to a second at worst.
 SETTLED_NS = 10**9
@@ -84,7 +85,7 @@ def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) ->
         raise DataError(
             f"no file system for {scheme}:// ({error})",
             file=str(root),
-            allowed="pip install 'ragscore[scale]'",
+            allowed=to_install("scale"),
         ) from error
     return RemotePath(fs, str(path).rstrip("/"))
 
@@ -106,10 +107,14 @@ def bytes_if_there(file: Place) -> bytes | None:
     """Return the content of a file as it is now; None if there is none."""
     if not isinstance(file, Path):
         file.fs.invalidate_cache()
+    else:
+        check_regular(file)
     try:
         return file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise unreadable(Path(str(file)), error) from error
 
 
 @contextmanager
@@ -172,6 +177,8 @@ def _stamp_of(file: str | Path) -> str | None:
         found = os.stat(file)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:  # a link that leads to itself, or a folder that can't be entered
+        raise unreadable(Path(file), error) from error
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
 
 

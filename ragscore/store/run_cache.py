@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ragscore.frames.errors import DataError
 from ragscore.store.checked import StoredFile, unsealed
+from ragscore.store.described import RUN_JSON, SCORING, check_content
 from ragscore.store.draft import state_in
 from ragscore.store.parquet import open_parquet
 from ragscore.store.places import Place, bytes_if_there
@@ -17,6 +18,7 @@ from ragscore.store.places import Place, bytes_if_there
 # It names the compacted tables, as run.json names the tables of a run.
 COMPACT_FILE = "compact.json"
 CACHE_KEY = b"ragscore.runs"
+MENDED_BY = "store.compact(), which makes it anew from the runs; they are not affected"
 
 
 class CachedRun(NamedTuple):
@@ -44,8 +46,8 @@ def compacted(root: Place) -> dict[str, StoredFile]:
     written = bytes_if_there(file)
     if written is None:
         return {}
-    entries = state_in(unsealed(written, file), None, file).files
-    return {kind: StoredFile(root, entry, entries) for kind, entry in entries.items()}
+    entries = state_in(unsealed(written, file, MENDED_BY), None, file).files
+    return {kind: StoredFile(root, entry, entries, MENDED_BY) for kind, entry in entries.items()}
 
 
 def load_cache(root: Place) -> dict[str, CachedRun]:
@@ -53,6 +55,9 @@ def load_cache(root: Place) -> dict[str, CachedRun]:
     try:
         with open_parquet(compacted(root)["runs"]) as source:
             cache = json.loads((source.metadata.metadata or {}).get(CACHE_KEY, b"{}"))
+        for scoring in cache["scorings"]:
+            if scoring is not None:
+                check_content(scoring, SCORING, COMPACT_FILE)
         return {name: _cached_run(cache["scorings"], *row) for name, row in cache["runs"].items()}
     except (DataError, OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}
@@ -62,7 +67,6 @@ def _cached_run(
     scorings: list[dict[str, Any] | None], stamp: str, digest: str, described: dict[str, Any]
 ) -> CachedRun:
     scoring = scorings[described["scoring"]]
-    if not isinstance(described["run_id"], str) or not isinstance(scoring, (dict, type(None))):
-        raise TypeError
     own = {name: value for name, value in described.items() if name != "scoring"}
+    check_content(own, RUN_JSON, COMPACT_FILE)
     return CachedRun(stamp, digest, own if scoring is None else own | {"scoring": scoring})

@@ -5,6 +5,7 @@ writes the tables of a run. Out: its runs.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,14 +16,26 @@ from urllib.parse import quote
 from ragscore.frames.data import DataError
 from ragscore.io.sidecars import run_record
 from ragscore.store.checked import FileEntry, StoredFile, digest_of, entries_of, unsealed
+from ragscore.store.described import FILE_NAME, RUN_JSON, check_content
 from ragscore.store.disk import OvertakenError
 from ragscore.store.draft import Draft, State, put, state_in, state_of, writing
-from ragscore.store.places import Place, answering, file_names, settled_stamp, stamps
-from ragscore.store.run_cache import load_cache
+from ragscore.store.places import (
+    Place,
+    answering,
+    bytes_if_there,
+    file_names,
+    settled_stamp,
+    stamps,
+)
+from ragscore.store.run_cache import COMPACT_FILE, load_cache
 
 # File systems take 255 characters for a name.
 LONGEST_NAME = 200
 RUN_FILE = "run.json"
+_RESERVED = re.compile(
+    rf"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?|{re.escape(COMPACT_FILE)}|{FILE_NAME.pattern}",
+    re.IGNORECASE,
+)
 _OWN_KEYS = ("scoring", "text", "ragscore")
 
 
@@ -54,7 +67,7 @@ class StoredRun:
     @cached_property
     def entries(self) -> dict[str, FileEntry]:
         """Its files by kind, such as hits, scores and metrics."""
-        return entries_of(self.described, self.folder / RUN_FILE)
+        return entries_of(self.described)
 
     def file(self, kind: str) -> StoredFile | None:
         """Return one of its files; None if it has none of the kind."""
@@ -81,13 +94,14 @@ class StoredRun:
     @property
     def run_id(self) -> str:
         """The run's id, whatever its folder is called."""
-        return str(self.described["run_id"])
+        run_id: str = self.described["run_id"]
+        return run_id
 
     @property
     def scoring(self) -> dict[str, Any]:
         """What made its scores, by run.json; empty for a run without scores."""
-        scoring = self.described.get("scoring", {})
-        return scoring if isinstance(scoring, dict) else {}
+        scoring: dict[str, Any] = self.described.get("scoring", {})
+        return scoring
 
     @cached_property
     def record(self) -> dict[str, Any]:
@@ -129,7 +143,7 @@ def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun
 
 def _run_files(root: Path) -> list[tuple[str, str]]:
     """Return the folders of a store that have a run.json, by name, with its stamp."""
-    names = sorted(name for name in file_names(root) if not name.startswith("."))
+    names = sorted(name for name in file_names(root) - {COMPACT_FILE} if name[0] != ".")
     now = stamps(root, [f"{name}/{RUN_FILE}" for name in names])
     return [(name, stamp) for name, stamp in zip(names, now, strict=True) if stamp is not None]
 
@@ -138,8 +152,10 @@ def _read_run(root: Path, name: str) -> StoredRun | None:
     file = root / name / RUN_FILE
     try:
         stamp = settled_stamp(file)  # taken first: what is written while we read gets another one
-        content = file.read_bytes()
-    except FileNotFoundError:  # removed since it was listed
+    except FileNotFoundError:
+        return None
+    content = bytes_if_there(file)
+    if content is None:  # removed since it was listed
         return None
     return replace(_parse_run(root, name, content), stamp=stamp)
 
@@ -147,21 +163,17 @@ def _read_run(root: Path, name: str) -> StoredRun | None:
 def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
     file = f"{root / name / RUN_FILE}"
     described = unsealed(content, file)
-    if "run_id" not in described:
-        raise DataError(
-            "the field is missing",
-            file=file,
-            field="run_id",
-            allowed="a run.json as the store writes it",
-        )
+    check_content(described, RUN_JSON, file)
     run = StoredRun(root, name, described, digest_of(content) or "")
-    if folder_of(root, run.run_id).name != name:
+    own = folder_of(root, run.run_id)
+    if own.name != name:
+        is_there = (own / RUN_FILE).exists()
         raise DataError(
-            f"found {run.run_id!r}, whose folder is {folder_of(root, run.run_id).name!r}",
+            f"found {run.run_id!r}, {'which' if is_there else 'whose folder'} is {own}",
             file=file,
             field="run_id",
-            allowed="each run in its own folder; for a copy under another name, load the run,"
-            " rename it and save it",
+            allowed=f"one folder per run: move {root / name} out of the store; for a copy under"
+            " another name, load the run, rename it and save it",
         )
     return run
 
@@ -169,14 +181,41 @@ def _parse_run(root: Place, name: str, content: bytes) -> StoredRun:
 def folder_of(root: Place, run_id: str) -> Place:
     """Return the folder of a run.
 
-    A run id may hold anything. A folder's name holds no slash, doesn't begin with a dot, and isn't
-    too long.
+    A run id may hold anything. A folder's name is one on every system: it holds no slash, doesn't
+    begin with a dot, ends in no dot or blank, isn't too long, and is neither the name of a device
+    on Windows nor of a file of the store.
     """
     name = quote(run_id, safe=" +@=,()[]!~")
     if len(name) > LONGEST_NAME:
         digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]
         name = f"{name[: LONGEST_NAME - len(digest) - 3]}~{digest}"
-    return root / (f"%2E{name[1:]}" if name.startswith(".") else name)
+    if name[-1:] in (".", " "):
+        name = f"{name[:-1]}%{ord(name[-1]):02X}"
+    if name.startswith(".") or _RESERVED.fullmatch(name):
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    return root / name
+
+
+def check_distinct(root: Place, run_ids: Iterable[str]) -> None:
+    """Refuse run ids that differ from another's in case alone.
+
+    Many file systems keep them in one folder, to which a store may be copied at any time.
+
+    Raises
+    ------
+    DataError
+        It names both.
+    """
+    taken = {name.casefold(): name for name in file_names(root)}
+    for name in (folder_of(root, run_id).name for run_id in run_ids):
+        other = taken.setdefault(name.casefold(), name)
+        if other != name:
+            raise DataError(
+                f"{name} and {other} differ in case alone",
+                file=str(root),
+                field="run_id",
+                allowed="names that differ on file systems without upper and lower case, too",
+            )
 
 
 def is_taken(root: Place, run_id: str) -> bool:

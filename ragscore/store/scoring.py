@@ -6,6 +6,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
@@ -23,7 +24,7 @@ from ragscore.scoring.grading import (
     rule_name,
 )
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import DECLARED, NOTHING_DECLARED, Declarations, parse_label
 from ragscore.scoring.policies import (
     Policies,
     policies_of,
@@ -44,11 +45,12 @@ from ragscore.scoring.score import (
     warn_of_gains,
     warn_of_joins,
     warn_of_judged_only,
+    warn_of_level,
     warn_of_no_value,
     warn_of_notes,
     warn_of_unlabelled,
 )
-from ragscore.scoring.summary import metric_columns, summarize
+from ragscore.scoring.summary import metric_columns, summarize, with_saved
 from ragscore.store.level_search import find_level
 from ragscore.store.parquet import read_each
 from ragscore.store.part_scoring import (
@@ -72,13 +74,16 @@ class ScoringRequest:
     """Golden set, rule and choices to score runs by.
 
     `choices` are policies of `rs.score` by name, and `profile`, a profile's name or None.
-    `primary` are the metrics that decide, kept beside the scores; empty: the default ones.
+    `primary` are the metrics that decide, kept beside the scores; empty: the default ones. `own`
+    are columns of your own after run_id and query_id, and `declared` is what they mean.
     """
 
     golden: Golden
     rule: Rule | None
     choices: dict[str, Any]
     primary: tuple[str, ...] = ()
+    own: pd.DataFrame | None = None
+    declared: Declarations = NOTHING_DECLARED
 
     @property
     def reads_text(self) -> bool:
@@ -146,8 +151,7 @@ def score_stored_runs(
     job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
-    if profile is None:
-        warn_of_gains(metrics, golden)
+    warn_of_gains(metrics, golden, profile)
     warn_of_judged_only(golden, resolved)
     _warn_of_gaps(scores, counts, job)
     level, primary = job.level, [shown_primary(run) for run in runs]
@@ -176,7 +180,8 @@ def _score_parts(
     job = find_level(groups, job, client)
     batches = [batch for group in groups for batch in group]
     run_ids = [run.run_id for run in runs]
-    scores, counts = assemble(batches, run_each(score_batch, batches, job, client), job, run_ids)
+    with closing(run_each(score_batch, batches, job, client)) as scored:
+        scores, counts = assemble(batches, scored, job, run_ids)
     return job, batches, scores, counts
 
 
@@ -186,6 +191,7 @@ def _warn_of_gaps(scores: pd.DataFrame, counts: pd.DataFrame, job: ScoringJob) -
     if job.policies.missing == "exclude":
         warn_of_missing(scores)
     warn_of_unlabelled(job.golden, job.labels)
+    warn_of_level(job.level, job.labels)
     warn_of_no_value(counts, job.level)
 
 
@@ -278,6 +284,10 @@ def _per_run(
     }
     if request.primary:
         scoring["primary"] = list(request.primary)
+    if request.own is not None:
+        scores = with_saved(scores, request.own)
+        told = request.declared.to_plain()
+        scoring[DECLARED] = {str(name): told.get(str(name), {}) for name in request.own.columns[2:]}
     n_undecidable = _sum(one.n_undecidable for one in facts)
     fields = _joined_fields([one.fields for one in facts])
     matches = _joined_matches([one.matches for one in facts])
@@ -287,7 +297,7 @@ def _per_run(
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about)
     hashes = query_parts(golden).reset_index()
-    summary = summarize(scores, golden, min_grade=job.policies.min_grade)
+    summary = summarize(scores, golden, min_grade=job.policies.min_grade, declared=request.declared)
     kept = {}
     for run_id in run_ids:
         kept[run_id] = {

@@ -25,23 +25,30 @@ from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
-from ragscore.scoring.metrics import default_metrics
+from ragscore.scoring.metrics import (
+    DECLARED,
+    NOTHING_DECLARED,
+    Declarations,
+    declared_by,
+    default_metrics,
+)
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.summary import STATISTICS
+from ragscore.scoring.summary import STATISTICS, own_columns
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import GoneError
 from ragscore.store.compact import compact_tables, runs_without, scores_of, with_about
+from ragscore.store.described import TEXTS
 from ragscore.store.disk import make_folder
 from ragscore.store.draft import Draft, writing
 from ragscore.store.ingest import write_file
 from ragscore.store.parquet import check_columns, write_frame
 from ragscore.store.places import place_of, stamps
-from ragscore.store.runs import change_run, is_taken, put_run, stored_runs
+from ragscore.store.runs import change_run, check_distinct, is_taken, put_run, stored_runs
 from ragscore.store.scoring import (
     PROFILE,
     ScoringRequest,
@@ -55,7 +62,6 @@ from ragscore.store.scoring import (
 )
 from ragscore.store.tables import FRAMES, only_run, read_metrics, read_runs, write_run, write_scores
 
-TEXTS = ("cut", "full", "none")
 IGNORED = (
     "# Texts and tables stay out of version control; run.json, metrics and report.md may be"
     " committed.\n*.parquet\n.staging-*\n.lock\n"
@@ -124,8 +130,7 @@ class RunStore:
         """Write every run, and its scores if there is a golden set.
 
         `store.save(ev)` takes golden set, rule, profile, policies and primary metrics from an
-        evaluation. Columns of your own are not stored; the evaluation's golden set can be scored
-        anew at any time.
+        evaluation, and columns of your own with their direction and range.
 
         Matches and scores are computed and stored before texts are cut, so that cutting never
         changes a score. Problems of the load are stored, too.
@@ -149,10 +154,12 @@ class RunStore:
         The run ids written.
         """
         primary: tuple[str, ...] = ()
+        own, declared = None, NOTHING_DECLARED
         if isinstance(getattr(results, "golden", None), Golden):
             ev, results = results, results.results
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile = ev.profile.name if ev.profile else None
+            own, declared = own_columns(ev.scores), ev.declared
         check_type(results, Results, "results", "Results, or an Evaluation")
         choices = _choices(golden, text, profile, policies_of(policies, fields))
         run_ids = results.runs["run_id"].astype("str").tolist()
@@ -162,7 +169,7 @@ class RunStore:
                 check_columns(frame, kind)
         scored: dict[str, dict[str, Any]] = {}
         if golden is not None:
-            request = ScoringRequest(golden, rule, choices, primary)
+            request = ScoringRequest(golden, rule, choices, primary, own, declared)
             scored = score_results(results, request)
         self._make_folder()
         for at, run_id in enumerate(run_ids):
@@ -464,6 +471,12 @@ class RunStore:
             lacking = runs_without(catalogue, names, metric)
             if not lacking:
                 raise
+        if any(metric in scoring.get(DECLARED, {}) for scoring in scorings.values()):
+            raise DataError(
+                f"saved without {metric}: {name_list(lacking)}",
+                field="metric",
+                allowed="runs that were all saved with it",
+            )
         groups = same_scoring({name: scorings[name] for name in lacking}, metric, golden)
         stored = [name for name in names if name not in lacking]
         parts = [scores_of(catalogue, stored, [metric])] if stored else []
@@ -482,6 +495,30 @@ class RunStore:
         for name in lacking:
             scorings[name] = with_versions_of_today(scorings[name], metric)
         return scores, scorings
+
+    @_of_one_state
+    def saved_columns(
+        self, runs: list[str] | str | None = None
+    ) -> tuple[pd.DataFrame | None, Declarations]:
+        """Return the columns of your own that runs were saved with, and what is declared of them.
+
+        One row per run and query: run_id, query_id and a column each; None without any.
+
+        Raises
+        ------
+        DataError
+            Two runs declare a column differently.
+        """
+        catalogue = self._open()
+        saved = {name: catalogue.stored[name].scoring for name in catalogue.names(runs)}
+        columns = {name: list(one[DECLARED]) for name, one in saved.items() if one.get(DECLARED)}
+        parts = [
+            scores_of(catalogue, [name], own).reset_index()[["run_id", "query_id", *own]]
+            for name, own in columns.items()
+        ]
+        every = {name for own in columns.values() for name in own}
+        found = pd.concat([part.astype({"run_id": "str"}) for part in parts]) if parts else None
+        return found, declared_by(saved, every)
 
     @_of_one_state
     def reported(
@@ -574,7 +611,9 @@ class RunStore:
         for at, name in enumerate(names):
             run = catalogue.stored[name]
             kept = tuple(run.scoring.get("primary", ()))
-            request = ScoringRequest(golden, rule, choices_of(run.scoring) | policies, kept)
+            request = ScoringRequest(
+                golden, rule, choices_of(run.scoring) | policies, kept, *self.saved_columns(name)
+            )
             with _told(names[:at], "refreshed"):
                 scored = score_results(_results_of(catalogue, [name]), request)[name]
                 change_run(run, partial(write_scores, described=run.described, scored=scored))
@@ -705,6 +744,7 @@ class RunStore:
         return self._catalogue
 
     def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
+        check_distinct(self.root, run_ids)
         taken = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
         if taken:
             raise DataError(

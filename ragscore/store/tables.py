@@ -18,8 +18,10 @@ import pyarrow.parquet as pq
 from ragscore.frames.codes import codes_of
 from ragscore.frames.data import DataError, Results, categorical, conform
 from ragscore.io.sidecars import run_description
+from ragscore.io.source import UNFORESEEN
 from ragscore.scoring.rules import response_of
 from ragscore.store.checked import json_object
+from ragscore.store.described import METRICS_JSON, check_content
 from ragscore.store.draft import Draft
 from ragscore.store.parquet import (
     Groups,
@@ -222,22 +224,15 @@ def read_metrics(run: StoredRun) -> pd.DataFrame:
     """Read the metrics of a run: one row per metric."""
     file = run.table("metrics")
     content = json_object(file.read_bytes(), str(file))
-    metrics = content.get("metrics")
-    if (
-        not isinstance(metrics, dict)
-        or "run_id" not in content
-        or not all(isinstance(values, dict) for values in metrics.values())
-    ):
+    check_content(content, METRICS_JSON, str(file))
+    if content["run_id"] != run.run_id:
         raise DataError(
-            "not what a store writes",
-            file=str(file),
-            field="metrics",
-            allowed="run_id, and an object of values per metric",
+            f"found {content['run_id']!r}", file=str(file), field="run_id", allowed=run.run_id
         )
     return pd.DataFrame(
         [
             {"run_id": content["run_id"], "metric": name, "caution": False, **values}
-            for name, values in metrics.items()
+            for name, values in content["metrics"].items()
         ]
     )
 
@@ -283,7 +278,7 @@ def read_runs(
             runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None}
         )
     # Read one by one, tables may differ between runs, and an error names the file.
-    except (DataError, pa.ArrowException, _OddTable):
+    except (pa.ArrowException, _OddTable, *UNFORESEEN):
         return Results.concat([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
 
 

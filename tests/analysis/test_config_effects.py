@@ -145,7 +145,7 @@ def test_ignored_keys_leave_more_pairs():
         )
         == 1
     )
-    with pytest.raises(rs.DataError, match="ignore: no key x; one of k, seed"):
+    with pytest.raises(rs.DataError, match="ignore: no key 'x'; one of k, seed"):
         config_effects(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["x"])
 
 

@@ -108,5 +108,5 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
         and table.loc["memory", "missing"] == 1
     )
     assert table.index.tolist() == table.columns.tolist() and "undecided" not in table.index
-    with pytest.raises(rs.DataError, match=r"no run C.*there are A, B"):
+    with pytest.raises(rs.DataError, match=r"no run 'C'.*there are A, B"):
         found.transitions("A", "C")

@@ -15,6 +15,7 @@ from scipy.stats import binomtest, permutation_test
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.config_effects import config_effects
 from ragscore.analysis.leaderboard import _letter, leaderboard
 from ragscore.analysis.slices import compare_slices
@@ -277,14 +278,21 @@ def robust():
 
 
 def all_pairs(values, rounds, seed):
-    """Randomised Tukey HSD as Carterette 2012 writes it down, one relabelling after the other."""
-    rng, n_runs = np.random.default_rng(seed), values.shape[1]
-    least = np.abs(values.mean(axis=0)[:, None] - values.mean(axis=0)[None, :])
-    beyond = np.zeros((n_runs, n_runs))
+    """Adjusted p by flipping whole queries: each pair against the largest of those behind it."""
+    rng = np.random.default_rng(seed)
+    first, second = np.triu_indices(values.shape[1], 1)
+    apart = values[:, first] - values[:, second]
+    apart = apart / np.sqrt((apart**2).sum(axis=0))
+    found, drawn = np.abs(apart.sum(axis=0)), []
     for _ in range(rounds):
-        mixed = np.take_along_axis(values, rng.random(values.shape).argsort(axis=1), axis=1)
-        beyond += np.ptp(mixed.mean(axis=0)) >= least - 1e-12
-    return beyond / rounds
+        drawn.append(np.abs(rng.choice([-1.0, 1.0], len(apart)) @ apart))
+    drawn, p, largest_p = np.array(drawn), np.ones(np.shape(values)[1:] * 2), 0.0
+    order = np.argsort(-found)
+    for place, pair in enumerate(order):
+        behind = drawn[:, order[place:]].max(axis=1)
+        largest_p = max(largest_p, float((behind >= found[pair] - 1e-12).mean()))
+        p[first[pair], second[pair]] = p[second[pair], first[pair]] = largest_p
+    return p
 
 
 @needs_robust
@@ -322,10 +330,50 @@ def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_find
 def test_which_trec_runs_are_tied_is_said_in_words(robust):
     assert (
         leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"]
-        == "map@1000: pircRBa1 leads and can't be told from aplrob03a, THUIRr0301 and fub03IeOLKe3;"
-        " THUIRr0301, fub03IeOLKe3 and SABIR03BASE can't be told apart; humR03dc, NLPR03vb10 and"
-        " rutcor03100 can't be told apart (100 queries)."
+        == "map@1000: pircRBa1 leads and can't be told from aplrob03a; THUIRr0301 and fub03IeOLKe3"
+        " can't be told apart; humR03dc and NLPR03vb10 can't be told apart; NLPR03vb10 and"
+        " rutcor03100 can't be told apart; SABIR03BASE differs from every other run (100 queries)."
     )
+
+
+def test_runs_share_a_letter_if_and_only_if_their_pair_is_tied():
+    rng = np.random.default_rng(4)
+    quality = np.linspace(0.3, 0.7, 8)
+    runs = {f"r{n}": (rng.random(60) < level).astype(float) for n, level in enumerate(quality)}
+    board = leaderboard(scores_of(**runs), iterations=500)
+    table = board.table.set_index("run_id")
+    for pair in board.pairs.itertuples():
+        one, other = (set(table.loc[name, "sets"]) for name in pair[2:4])
+        assert bool(one & other) == pair.is_tied == (pair.p > 0.05)
+    best = board.run_ids[0]
+    with_best = set(table.index[table["is_tied_with_best"].astype(bool)])
+    tied = board.pairs[board.pairs["is_tied"].astype(bool)]
+    of_best = tied[(tied["run_baseline"] == best) | (tied["run_candidate"] == best)]
+    assert with_best == {best, *of_best["run_baseline"], *of_best["run_candidate"]}
+
+
+def test_twenty_wins_to_none_are_seen_beside_eight_unrelated_runs():
+    rng, n = np.random.default_rng(5), 150
+    runs = {f"other{k}": (rng.random(n) < 0.5).astype(float) for k in range(8)}
+    runs["before"] = (rng.random(n) < 0.5).astype(float)
+    runs["after"] = runs["before"].copy()
+    runs["after"][np.flatnonzero(runs["before"] == 0)[:20]] = 1
+    board = leaderboard(scores_of(**runs), iterations=500)
+    letters = board.table.set_index("run_id")["sets"]
+    assert not set(letters["before"]) & set(letters["after"])
+
+
+@pytest.mark.parametrize("n", [60, 1_200])
+def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit_of_a_p(n):
+    rng = np.random.default_rng(6)
+    runs = {name: rng.integers(0, 5, n) / 3 for name in "abcde"}
+    board = leaderboard(scores_of("mrr", **runs), iterations=300)
+    scores = scores_of("mrr", **{name: runs[name] for name in "dbeca"})
+    other = leaderboard(scores.iloc[rng.permutation(len(scores))], iterations=300)
+    p = [
+        {frozenset(pair[2:4]): pair.p for pair in one.pairs.itertuples()} for one in (board, other)
+    ]
+    assert p[0] == p[1]
 
 
 @needs_robust
@@ -466,3 +514,22 @@ def test_words_on_times_are_corrected_with_the_others():
     np.testing.assert_allclose(rows["p_adjusted"].to_numpy("float64"), expected, atol=0.02)
     is_unsure = rows["p_adjusted"].to_numpy("float64") >= 0.05
     assert set(rows.loc[is_unsure, "verdict"]) <= {"can't tell"}
+
+
+def test_random_signs_are_as_many_as_the_number_of_tests_needs(monkeypatch):
+    # Holm leaves the first of 600 tests .05 / 600 = .000083: 10,000 signs can't give as small a p
+    seen = []
+
+    def deltas(first, second, lost, **more):
+        seen.append(more["iterations"])
+        return paired_deltas(first, second, lost, **more | {"iterations": 100})
+
+    monkeypatch.setattr("ragscore.analysis.leaderboard.paired_deltas", deltas)
+    rng = np.random.default_rng(11)
+    runs = {f"r{n}": rng.random(6) for n in range(4)}
+    leaderboard(scores_of("mrr", **runs), baseline="r0", iterations=50)
+    monkeypatch.setattr("ragscore.analysis.leaderboard.ALPHA", 0.05 / 200)
+    leaderboard(scores_of("mrr", **runs), baseline="r0", iterations=50)
+    assert seen == [10_000] * 3 + [24_000] * 3
+    clear = pd.DataFrame({"mrr": np.zeros(40)}), pd.DataFrame({"mrr": rng.random(40) + 1})
+    assert paired_deltas(*clear, clear[0] * np.nan, iterations=24_000)["p"].iloc[0] * 600 < 0.05

@@ -399,3 +399,54 @@ def test_the_top_hit_of_each_list_is_found_in_columns_as_one_by_one(hits, rows):
         assert list(map(repr, found.itertuples(index=False, name=None))) == list(
             map(repr, top_hits(rows, given_hits, answered))
         )
+
+
+def hits_only(n, scored=True):
+    """A run of hits alone: every second query is found, at falling scores."""
+    rows = [
+        {"query_id": f"q{i}", "doc_id": f"d{i}" if i % 2 else "other"} | {"score": float(n - i)}
+        for i in range(n)
+    ]
+    return rows if scored else [{**row, "score": None} for row in rows]
+
+
+def test_a_run_without_answers_answers_every_query_with_hits():
+    golden = rs.load_golden({f"q{i}": [f"d{i}"] for i in range(4)})
+    found = rs.evaluate(hits_only(4), golden).risk_coverage(right="hit@1")
+    # best scores first: q0 wrong, q1 right, q2 wrong, q3 right; the loosest threshold first
+    assert found.curve["n_answered"].tolist() == [4, 3, 2, 1]
+    assert found.curve["n_wrong"].tolist() == [2, 2, 1, 1]
+    assert found.curve["risk"].tolist() == pytest.approx([1 / 2, 2 / 3, 1 / 2, 1])
+    assert found.curve["n"].tolist() == [4] * 4
+
+
+def test_a_run_without_answers_refuses_where_it_has_no_hit():
+    golden = rs.load_golden(
+        [
+            {"id": "q0", "query": "?", "expected_doc_ids": ["d0"]},
+            {"id": "q1", "query": "?", "expected_doc_ids": ["d1"]},
+            {"id": "q2", "query": "?", "expected_doc_ids": []},
+        ]
+    )
+    source = {"q0": {"d0": 1.0}, "q1": {}, "q2": {"x": 0.5}}
+    loosest = rs.evaluate(source, golden).risk_coverage(right="hit@1").curve.iloc[0]
+    counts = ["n", "n_answered", "n_wrong", "n_unsupported", "n_over_refusals"]
+    assert loosest[counts].tolist() == [3, 2, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("scored", "labelled", "lack"),
+    [(False, True, "no score in their top hits"), (True, False, "is labelled as answerable")],
+)
+def test_what_a_curve_lacks_is_said(scored, labelled, lack):
+    ids = {f"q{i}": [f"d{i}"] for i in range(4)}
+    golden = rs.load_golden(ids)
+    if not labelled:
+        golden = rs.Golden(queries=golden.queries.drop(columns="answerable"))
+    rows = hits_only(4, scored)
+    rows = rows if scored else [{**row, "rank": 1} for row in rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ev = rs.evaluate(rows, golden)
+    with pytest.warns(UserWarning, match=lack):
+        assert not len(ev.risk_coverage(right="hit@1").curve)

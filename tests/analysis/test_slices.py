@@ -160,9 +160,9 @@ def test_runs_asked_different_mixes_can_turn_the_direction_of_every_slice(write_
     ) == (2, 2, "every")
     assert (
         row["sentence"]
-        == "hit@5: b is better than a, each over its own queries (+0.033), but worse in every one"
-        " of 2 slices of difficulty (easy -0.200, hard -0.100): they were asked different mixes"
-        " of it."
+        == "hit@5: b has a higher mean than a, each over its own queries (+0.033), but a lower one"
+        " in every one of 2 slices of difficulty (easy -0.200, hard -0.100): the runs were asked"
+        " different mixes of it."
     )
     assert row["sentence"] in compared.notes()
 
@@ -176,19 +176,19 @@ def test_one_large_slice_can_outweigh_most(write_golden):
     ).reversals.iloc[0]
     assert (row["means"], row["reversal"], row["n_opposite"]) == ("same queries", "most", 2)
     assert (
-        "better than a over all queries (+0.600), but worse in 2 of 3 slices of difficulty (hard"
-        " -0.200, medium -0.200)" in row["sentence"]
+        "higher mean than a over all queries (+0.600), but a lower one in 2 of 3 slices of"
+        " difficulty (hard -0.200, medium -0.200): none of these for sure" in row["sentence"]
     )
 
 
-def test_where_lower_is_better_the_words_are_turned(write_golden):
+def test_a_reversal_states_means_and_no_verdict_whatever_is_better(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 10 + "m" * 10)
     a, b = [0] * 40 + [1] * 20, [1] * 40 + [0] * 2 + [1] * 8 + [0] * 2 + [1] * 8
     (sentence,) = compare_slices(
         scores_of(golden, "false_refusal", a=a, b=b), golden, "difficulty", "a", "b"
     ).reversals["sentence"]
     assert sentence.startswith(
-        "false_refusal: b is worse than a over all queries (+0.600), but better in 2 of 3 slices"
+        "false_refusal: b has a higher mean than a over all queries (+0.600), but a lower one in 2"
     )
 
 

@@ -35,6 +35,7 @@ from ragscore.stats import (
     tango_interval,
     wilson_interval,
 )
+from ragscore.stats.power import EXACT_BELOW
 
 from .swapped import PAIRS, PROCESSES, board_claims, claims, power
 from .words import drawn_again, means_within, rates_within, real_differences, trade, without_change
@@ -195,12 +196,14 @@ def moved_table(n: int, discordance: float, delta: float = 0.0) -> tuple[Values,
 
 
 def rates_claimed(n: int, discordance: float, delta: float = 0.0) -> float:
-    """Exact chance that two rates are called different (mid-p below .05, Tango's interval without
-    0): of a false alarm if delta is 0, else the power.
+    """Exact chance that two rates are called different: of a false alarm if delta is 0, else the
+    power. Mid-p is below .05, the exact p too if few changed, and Tango's interval leaves out 0.
     """
     wins, losses, chance = moved_table(n, discordance, delta)
     low, high = tango_interval(wins, losses, np.full(len(wins), float(n)))
-    return float(chance[(mcnemar_p(wins, losses) < 0.05) & ((low > 0) | (high < 0))].sum())
+    is_exact = (wins + losses >= EXACT_BELOW) | (mcnemar_p(wins, losses, is_exact=True) < 0.05)
+    is_called = is_exact & (mcnemar_p(wins, losses) < 0.05) & ((low > 0) | (high < 0))
+    return float(chance[is_called].sum())
 
 
 def tango_coverage(n: int, discordance: float, delta: float) -> float:

@@ -33,7 +33,7 @@ from ragscore.analysis.comparison.score_diff import answer_flips
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.data import Results
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, table_kind
 from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import ALPHA, UNSURE, Together, multiple, overall_word
 from ragscore.stats.multiple import PRIMARY_SHARE
@@ -117,7 +117,11 @@ class Pair:
     def together(self) -> Together:
         """Test all that a comparison shows at once."""
         return jointly_tested(
-            self.first, self.second, self.primary, groups=self.groups, also=of_points(self.moves)
+            self.first,
+            self.second,
+            self.primary,
+            groups=self.groups,
+            also=of_points(self.moves, NOTHING_DECLARED),
         )
 
     def compared(self, together: Together | None = None) -> Compared:
@@ -126,7 +130,7 @@ class Pair:
         deltas = paired_deltas(
             self.first, self.second, self.first * np.nan, groups=self.groups, together=found
         )
-        names = [*self.first, *of_points(self.moves)]
+        names = [*self.first, *of_points(self.moves, NOTHING_DECLARED)]
         flips = count_flips(self.moves, dict(zip(names, found.p, strict=True)), self.groups)
         return Compared(deltas, judge_aspects(deltas, self.primary, {}), flips)
 
@@ -225,9 +229,9 @@ def may_claim(pair: Pair, is_exchanged: Flags) -> Flags:
         tested = pair.together().p
         (draws,) = kept.values()
     differences = pair.second.to_numpy("float64") - pair.first.to_numpy("float64")
-    is_timed = [describe(name).kind in BY_QUANTILES for name in pair.first]
+    is_timed = [table_kind(name) in BY_QUANTILES for name in pair.first]
     differences[:, is_timed] = np.sign(differences[:, is_timed])
-    points = of_points(pair.moves)
+    points = of_points(pair.moves, NOTHING_DECLARED)
     differences = np.column_stack([differences, points.to_numpy("float64")])
     sums = np.zeros((pair.n_units, differences.shape[1]))
     np.add.at(sums, pair.units, np.nan_to_num(differences))
@@ -286,7 +290,7 @@ def _claims(task: tuple[Any, ...]) -> tuple[int, int, int, dict[str, int]]:
             decided += compared.overall != UNSURE
             any_word += bool(said)
             untimed += any(
-                name not in pair.first or describe(name).kind not in BY_QUANTILES for name in said
+                name not in pair.first or table_kind(name) not in BY_QUANTILES for name in said
             )
             for name in said:
                 of[name] = of.get(name, 0) + 1

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -468,7 +469,7 @@ def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     ].notna().tolist() == [True, False]
 
 
-@pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("999", 60.0), ("-5", 0.0)])
+@pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
     with Server(
@@ -484,6 +485,30 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
         )
         system.close()
     assert record["error"] is None and waits == [wait]
+
+
+LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
+
+
+@pytest.mark.parametrize("given", ["61", "1e9", "inf", "1e400", LATER])
+def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out, given):
+    replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
+    started = time.monotonic()
+    with Server(in_turn(replies, chatbot)) as server:
+        results = collect(server.url, plain_golden(2), out, retries=5, k=1)
+    assert time.monotonic() - started < 20 and len(server.requests) == 2
+    first, second = results.responses["error"].tolist()
+    assert first.startswith("HTTP 429") and "60 s are the most" in first and pd.isna(second)
+
+
+@pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
+def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
+    monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
+    with Server(
+        in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
+    ) as server:
+        results = collect(server.url, plain_golden(1), out, k=1)
+    assert results.responses["error"].isna().all() and len(server.requests) == 2
 
 
 def test_waits_grow_and_are_random(plain_golden):

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -86,6 +89,60 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     ]
     results = rs.collect(system, golden, tmp_path / "run", progress=False)
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
+@pytest.mark.parametrize("workers", [1, 4])
+def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
+    write_golden, tmp_path, capsys, workers
+):
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": f"q{n:02}", "query": f"question {n}", "expected_doc_ids": ["d"]}
+                for n in range(16)
+            ]
+        )
+    )
+    asked, last, together = [], [5 + workers], threading.Barrier(workers)
+
+    def system(query):
+        asked.append(query)
+        if len(asked) == last[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+        if last[0] and len(asked) <= workers:
+            together.wait(30)
+        time.sleep(0.2)
+        return found(query)
+
+    before = {thread.ident for thread in threading.enumerate()}
+    with pytest.raises(KeyboardInterrupt):
+        rs.collect(system, golden, tmp_path / "run", workers=workers, timeout=30)
+    assert {thread.ident for thread in threading.enumerate()} <= before
+    assert "in flight" in capsys.readouterr().err
+    n_first, last[0] = len(asked), 0
+    assert n_first < 16
+    results = rs.collect(system, golden, tmp_path / "run", workers=workers, progress=False)
+    assert len(asked) == len(set(asked)) == 16 == len(results.responses)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
+def test_a_second_ctrl_c_leaves_the_replies_in_flight(golden, tmp_path):
+    release = threading.Event()
+
+    def system(query):
+        if query != "question 0":
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT)).start()
+            release.wait(30)
+        return found(query)
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        rs.collect(system, golden, tmp_path / "run", timeout=60, progress=False)
+    assert time.monotonic() - started < 10
+    assert stopped.value.__notes__[0].startswith("1 answers are in")
+    release.set()
 
 
 def test_each_answer_is_on_disk_before_the_next_question(golden, tmp_path, monkeypatch):

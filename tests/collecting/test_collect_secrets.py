@@ -1,17 +1,22 @@
 """Keys and tokens reach no file and no log: every byte that a run writes is searched for them."""
 
+import copy
 import json
 import logging
 import os
+import pickle
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 from servers import Reply, Server, chatbot
 
 import ragscore as rs
-from ragscore.collecting.secrets import Redactor, hidden_url, is_secret, secrets_in
+from ragscore.collecting.systems import System, as_system
+from ragscore.collecting.systems.mapping import read_mapping
+from ragscore.io.secrets import Redactor, hidden_url, is_secret, secrets_in
 
 SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
 TOKEN = "tok-4fJ0aZk2LmQ8"
@@ -177,6 +182,90 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch, writt
     assert json.loads(results.runs["config"].iloc[0])["llm"] == {"model_id": "m", "api_key": "***"}
 
 
+@pytest.mark.filterwarnings("ignore:every query failed")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_command_s_output_is_cut_after_its_keys_are_hidden(tmp_path, write_golden, stream):
+    key = "Qw3rT-y7Uz1oP_aS5dF9gH2j"
+    n = len(key) + 1
+    rows = [{"id": f"q{at}", "query": f"{at}", "expected_doc_ids": ["d"]} for at in range(n)]
+    code = (
+        "import os, sys; at, key = int(sys.argv[1]), sys.argv[3]\n"
+        # 500 characters of the beginning of one and of the end of the other are shown
+        "text = '.' * (500 - at) + key + '.' * (500 - len(key) + at)\n"
+        f"print(text, file=sys.{stream}); sys.exit('{stream}' == 'stderr')"
+    )
+    command = [sys.executable, "-c", code, "{query}", "--token", key]
+    golden = rs.load_golden(write_golden(rows))
+    results = rs.collect(command, golden, tmp_path / "run", workers=2, progress=False)
+    written = "".join(file.read_text() for file in (tmp_path / "run").iterdir())
+    pieces = {key[at : at + 6] for at in range(len(key) - 5)}
+    assert not {piece for piece in pieces if piece in written}
+    assert results.responses["error"].str.len().between(450, 600).all()
+
+
+def test_a_mapping_shows_no_key_and_is_not_pickled_with_one():
+    def mapping(**more):
+        return read_mapping({"url": "http://localhost/", "response": {"answer": "a"}} | more)
+
+    keyed = [
+        mapping(headers={"X-Key": TOKEN}),
+        mapping(params={"key": TOKEN}),
+        mapping(url=f"http://user:{TOKEN}@localhost/"),
+        mapping(url=f"http://localhost/?token={TOKEN}"),
+        mapping(fixed={"llm": {"api_key": TOKEN}}),
+    ]
+    for one in keyed:
+        assert TOKEN not in repr(one) and "'localhost/'" not in repr(one)
+        with pytest.raises(rs.DataError, match="not pickled"):
+            pickle.dumps(one)
+    for named in (mapping(headers={"X-Key": "Bearer $RAG_TOKEN"}), mapping(params={"k": "5"})):
+        assert pickle.loads(pickle.dumps(named)) == named == copy.deepcopy(named)
+
+
+@pytest.mark.parametrize(
+    ("system", "field"),
+    [
+        (f"htps://user:{TOKEN}@localhost/", "system"),
+        (f"http://localhost:{TOKEN}/", "url"),
+        (f"http://[{TOKEN}/", "url"),
+        (
+            {"url": "http://h/", "headers": {"X-Key": f"ä{TOKEN}"}, "response": {"hits": "h"}},
+            "headers",
+        ),
+    ],
+)
+def test_what_is_refused_is_named_without_its_key(system, field):
+    with pytest.raises(rs.DataError) as refused:
+        as_system(system)
+    shown = "".join(traceback.format_exception(refused.value))
+    assert TOKEN not in shown and TOKEN[:6] not in shown and refused.value.field == field
+
+
+def answering(request, seconds):
+    return "an answer"
+
+
+def test_a_system_shows_no_secret_and_is_not_pickled_with_one():
+    system = System("mine", answering, secrets=(TOKEN,), close=print)
+    assert TOKEN not in repr(system) and TOKEN not in repr(as_system(["run", "--token", TOKEN]))
+    with pytest.raises(rs.DataError, match="not pickled"):
+        pickle.dumps(system)
+    plain = System("mine", answering, close=print)
+    assert pickle.loads(pickle.dumps(plain)).name == "mine"
+
+
+def test_keys_of_ids_and_queries_of_the_golden_set_stay(tmp_path, write_golden):
+    golden = rs.load_golden(
+        write_golden([{"id": TOKEN, "query": f"what is {TOKEN}?", "expected_doc_ids": ["d"]}])
+    )
+    results = rs.collect(
+        lambda query: query, golden, tmp_path / "run", config={"api_key": TOKEN}, progress=False
+    )
+    assert results.responses[["query_id", "query", "answer"]].iloc[0].tolist() == [
+        TOKEN, f"what is {TOKEN}?", "what is ***?",
+    ]  # fmt: skip
+
+
 def test_a_variable_that_is_not_set_is_an_error_that_names_it(golden, tmp_path):
     mapping = {
         "url": "http://localhost/",
@@ -235,8 +324,8 @@ def test_secrets_of_a_snapshot_are_found():
 
 def test_finding_secrets_imports_nothing_else():
     code = (
-        "import sys, ragscore.collecting.secrets;"
+        "import sys, ragscore.io.secrets;"
         " print(sorted(name for name in sys.modules if name.startswith(('ragscore.', 'pandas'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['ragscore.collecting', 'ragscore.collecting.secrets']"
+    assert done.stdout.strip() == "['ragscore.io', 'ragscore.io.secrets']"

@@ -24,7 +24,7 @@ import ragscore as rs
 from ragscore.analysis.trend.noise import noise_floor
 from ragscore.collecting import journal
 from ragscore.collecting.replies import plain
-from ragscore.collecting.systems.http import _retry_after
+from ragscore.io.retry_after import retry_after
 
 NAMES = [
     "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms",
@@ -327,12 +327,12 @@ def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_
     ],
 )
 def test_when_to_ask_again_is_read_in_seconds_or_as_a_date(value, expected):
-    assert _retry_after(value) == expected
+    assert retry_after(value) == expected
 
 
 def test_a_date_to_come_is_waited_for():
     later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    assert 3000 < _retry_after(later) <= 3600
+    assert 3000 < retry_after(later) <= 3600
 
 
 STOPPED = """
@@ -361,6 +361,8 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
         "--golden",
         "golden.yaml",
         "--quiet",
+        "--timeout",
+        "1",
     ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130 and done.stdout == ""

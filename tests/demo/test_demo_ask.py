@@ -94,6 +94,6 @@ def test_retrieval_only_gives_no_answer(tmp_path):
 
 def test_another_name_is_refused(tmp_path):
     with pytest.raises(
-        rs.DataError, match="system: found 'bm26'; one of bm25, dense, hybrid, hybrid_rerank"
+        rs.DataError, match="system: no system 'bm26'; one of bm25, dense, hybrid, hybrid_rerank"
     ):
         demo_system("bm26", tmp_path)

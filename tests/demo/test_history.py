@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from committed_history import make_committable, refresh_history
 from stored import stored_file, stored_run
 
 import ragscore as rs
@@ -176,7 +177,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     relabelled, store, golden
 ):
     # After a change of formulas or intervals:
-    # ragscore.demo.history.refresh_history(Path("data/demo/history"), DEMO / "golden.yaml").
+    # committed_history.refresh_history(DEMO / "history", DEMO / "golden.yaml").
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
     with pytest.warns(UserWarning, match="different provenance"):
         stored = (
@@ -200,7 +201,7 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
     before = {name: stored_run(store, name).described | {"ragscore": 0} for name in few}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(history, "VARIATIONS", [by_id[name] for name in few])
-        history.refresh_history(tmp_path, DEMO / "golden.yaml")
+        refresh_history(tmp_path, DEMO / "golden.yaml")
     again = rs.RunStore(tmp_path)
     assert {name: stored_run(again, name).described | {"ragscore": 0} for name in few} == before
     assert again.golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
@@ -369,6 +370,20 @@ def test_the_history_command_reports_one_line_for_each_variation(tmp_path, monke
     # only a stemmer finds "merging" by "merge"
     assert len(made.runs()) == 3 and hits["01-bm25-plain"] == 0 < hits["02-bm25-stemmed"]
     assert made.runs()["golden_hash"].nunique() == 2
+
+
+def test_a_committable_history_is_smaller_and_holds_the_same(store, tmp_path):
+    shutil.copytree(store.path(RELABELLED[1]), tmp_path / RELABELLED[1])
+    large = rs.RunStore(tmp_path)
+    large.refresh(rs.load_golden(DEMO / "golden.yaml"))
+    before, scores = size_of(tmp_path), large.scores()
+    small = make_committable(tmp_path)
+    pd.testing.assert_frame_equal(small.scores(), scores)
+    assert size_of(tmp_path) < before
+
+
+def size_of(folder):
+    return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
 
 
 def test_the_history_without_its_earlier_labels_is_an_error(tmp_path, capsys):

@@ -1,10 +1,19 @@
 """How messages name things: the nearest of what is known, and never a list of thousands."""
 
+import importlib.metadata
+
 import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.frames.errors import check_choice, excerpt, name_list, nearest
+from ragscore.frames.errors import (
+    check_choice,
+    excerpt,
+    missing_package,
+    name_list,
+    nearest,
+    to_install,
+)
 
 QUERIES = [f"pd-{n:03}" for n in range(60)]
 
@@ -52,3 +61,45 @@ def test_a_choice_is_one_of_a_few_words(value):
     check_choice("doc", ("none", "doc"), "collapse")
     with pytest.raises(rs.DataError, match=r"collapse: found .*; one of none, doc"):
         check_choice(value, ("none", "doc"), "collapse")
+
+
+LISTED = [
+    "pandas>=3.1",
+    "httpx>=0.27; extra == 'collect'",
+    'moto[server]>=5; extra == "collect"',
+    "no-such-package-1 (>=2) ; extra == 'collect'",
+    "ipywidgets>=8; extra == 'lab'",
+]
+
+
+@pytest.mark.parametrize(
+    ("there", "text"),
+    [
+        ({"httpx", "pandas"}, "pip install moto no-such-package-1, or pip install '.[collect]'"),
+        ({"httpx", "moto", "no-such-package-1"}, "pip install httpx moto no-such-package-1, or"),
+        (set(), "pip install httpx moto no-such-package-1, or pip install '.[collect]' in a clone"),
+    ],
+)
+def test_of_an_extra_the_packages_that_lack_are_named(monkeypatch, there, text):
+    def version(name):
+        if name not in there:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1"
+
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: LISTED)
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert to_install("collect").startswith(text)
+    error = missing_package("httpx", "collect", field="system")
+    assert error.field == "system" and error.found == "the package httpx is missing"
+    assert error.allowed == to_install("collect")
+
+
+@pytest.mark.parametrize("given", [None, [], ["pandas"]])
+def test_without_metadata_the_way_from_a_clone_is_left(monkeypatch, given):
+    def requires(name):
+        if given == []:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return given
+
+    monkeypatch.setattr(importlib.metadata, "requires", requires)
+    assert to_install("collect") == "pip install '.[collect]' in a clone of ragscore"

@@ -85,6 +85,19 @@ def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
     assert found.loc[("q0", "q2"), ["same_group", "same_targets"]].tolist() == [False, False]
 
 
+@pytest.mark.parametrize(
+    ("texts", "same"),
+    [
+        (("string to date", "date to string"), False),
+        (("string to date", "String to a date?"), True),
+        (("to date a string to", "to a string"), True),  # "to" first, in both
+    ],
+)
+def test_a_pair_says_whether_its_words_come_in_the_same_order(texts, same):
+    found = golden_of(*texts).near_duplicates(0.5)
+    assert found["same_order"].tolist() == [same]
+
+
 def test_scripts_without_spaces_are_compared_by_character():
     golden = golden_of("東京の天気", "京都の天気", "大阪はどこ")
     assert pairs_of(golden, 0.6) == [["q0", "q1", pytest.approx(4 / 6)]]

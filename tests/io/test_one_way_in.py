@@ -639,7 +639,7 @@ def test_ir_datasets_gives_judgements_and_the_texts_of_judged_queries(catalogue)
 
 def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(rs.DataError, match=r"needs the package.*pip install 'ragscore\[ir\]'"):
+    with pytest.raises(rs.DataError, match=r"the package ir_datasets is missing; pip install .*ir"):
         load_golden("ir_datasets:tiny/test")
 
 
@@ -658,15 +658,16 @@ def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
     assert hits["rank"].tolist() == [*range(1, 101)] * (n // 100)
 
 
-def test_several_golden_files_become_one_with_the_queries_of_all(folder):
+def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_path):
     for name in ("a", "b"):
         load_golden({name: ["d"]}).save(f"{name}.qrels")
     assert load_golden("*.qrels").queries["query_id"].tolist() == ["a", "b"]
     joined = load_golden(["b.qrels", "a.qrels"])
     assert joined.queries["query_id"].tolist() == ["b", "a"]
     assert joined.queries["position"].tolist() == [0, 1]
-    with pytest.raises(rs.DataError, match="1 rows repeat a key, first a"):
-        load_golden(["a.qrels", "a.qrels"])
+    (tmp_path / "c.csv").write_text("query_id,doc_id,grade\na,d,1\n")
+    with pytest.raises(rs.DataError, match=r"c\.csv: query_id: query 'a' is in a\.qrels, too"):
+        load_golden(["a.qrels", "b.qrels", "c.csv"])
 
 
 def test_repeats_in_a_frame_of_hits_are_runs_of_their_own():

@@ -4,15 +4,23 @@ What is sent, what is made of the replies, what is kept, and what is accounted f
 """
 
 import asyncio
+import contextlib
+import copy
 import json
+import logging
 import os
+import pickle
+import sys
+import threading
+import time
+import traceback
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import answer, hit, record
-from judge_server import FaultyServer
+from judge_server import FAULTS, FaultyServer, reply, said
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
@@ -139,8 +147,7 @@ def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, s
         ("key_facts", "q3"): "no key facts",
     }  # fmt: skip
     assert (
-        judged.judgments["criterion"].tolist() == ["judge_refused"] * 2
-        and len(server.requests) == 2
+        judged.judgments["criterion"].tolist() == ["judge_refused"] * 2 and len(server.bodies) == 2
     )
 
 
@@ -194,7 +201,7 @@ def test_temperature_and_seed_are_those_that_were_set(asked, server):
         repeats=2,
         workers=1,
     )
-    sent = [(body["temperature"], body["seed"]) for body in server.requests]
+    sent = [(body["temperature"], body["seed"]) for body in server.bodies]
     assert sent == [(0, 0)] * 3 + [(0.7, 5), (0.7, 6)] * 3
     rs.judge(
         results,
@@ -205,7 +212,7 @@ def test_temperature_and_seed_are_those_that_were_set(asked, server):
     )
     assert all(
         body["max_tokens"] == 99 and not {"temperature", "seed"} & set(body)
-        for body in server.requests[9:]
+        for body in server.bodies[9:]
     )
 
 
@@ -250,7 +257,7 @@ def test_another_wording_is_another_provenance(asked, server):
         "Is it grounded? Reply in JSON.", "mine"
     )
     judged = rs.judge(results, golden, mine, endpoint(server), cache=None)
-    assert server.requests[0]["messages"][0]["content"] == "Is it grounded? Reply in JSON."
+    assert server.bodies[0]["messages"][0]["content"] == "Is it grounded? Reply in JSON."
     assert judged.judgments["x_prompt_version"].unique().tolist() == ["groundedness.mine"]
     assert (
         judged.judgments["prompt_hash"].iloc[0]
@@ -356,11 +363,11 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, t
         judged = rs.judge(
             results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.jsonl"
         )
-        asked_for = len(server.requests)
+        asked_for = len(server.bodies)
         again = rs.judge(
             results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.jsonl"
         )
-        assert len(server.requests) == 2 * asked_for  # a failure is not kept
+        assert len(server.bodies) == 2 * asked_for  # a failure is not kept
     (row,) = judged.judgments.to_dict("records")
     assert row["state"] == "judge_failed" and np.isnan(row["value"]) and row["reason"]
     assert (
@@ -383,7 +390,7 @@ def test_what_stands_around_a_reply_is_taken_off(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
     with FaultyServer({0: fault}) as server:
         judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
-    assert rows(judged, "judge_groundedness")[""] == 2 and len(server.requests) == 1
+    assert rows(judged, "judge_groundedness")[""] == 2 and len(server.bodies) == 1
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "drop"])
@@ -392,7 +399,7 @@ def test_calls_that_fail_for_the_moment_are_made_again(asked, fault):
     with FaultyServer({0: fault, 1: fault} if fault != "drop" else {0: fault}) as server:
         judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
     assert rows(judged, "judge_groundedness")[""] == 2 and judged.ledger["n_retries"].tolist() == [
-        len(server.requests) - 1
+        len(server.bodies) - 1
     ]
 
 
@@ -429,11 +436,144 @@ def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypat
     monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
     rs.judge(results, golden, "abstention", endpoint(server), cache=None)
     rs.judge(results, golden, "abstention", endpoint(server, api_key="sk-argument"), cache=None)
-    assert [headers["authorization"] for headers in server.headers] == [
+    assert [seen.headers["authorization"] for seen in server.requests] == [
         "Bearer none",
         "Bearer sk-judge",
         "Bearer sk-argument",
     ]
+
+
+KEY = "sk-Xw7Lq2Zr9Tn4Vb8M"
+
+
+def test_an_endpoint_shows_and_pickles_no_secret_and_says_what_lacks(monkeypatch, server):
+    whole = endpoint(server, api_key=KEY, options={"max_tokens": 5, "auth": {"api_key": KEY}})
+    assert KEY not in repr(whole) and KEY[:6] not in repr(whole) and "max_tokens" in repr(whole)
+    plain = replace(whole, options={"max_tokens": 5, "stop": ["***"]})
+    assert copy.copy(plain).key() == copy.deepcopy(plain).key() == KEY
+    for one in (whole, plain):
+        assert KEY.encode() not in pickle.dumps(one) and KEY[:6].encode() not in pickle.dumps(one)
+    found = pickle.loads(pickle.dumps(plain))
+    assert found == plain  # but for the key, which is no part of what is equal
+    with pytest.raises(rs.DataError) as lacks:
+        found.key()
+    assert lacks.value.field == "api_key" and "RAGSCORE_JUDGE_API_KEY" in lacks.value.allowed
+    monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
+    assert found.key() == "sk-judge" and replace(found, api_key=KEY).key() == KEY
+    with pytest.raises(rs.DataError) as lacks:
+        pickle.loads(pickle.dumps(whole))._secrets()
+    assert lacks.value.field == "options"
+
+
+@pytest.mark.parametrize("url", [f"http://user:{KEY}@h/v1", f"http://h/v1?api_key={KEY}"])
+def test_an_address_with_a_key_is_neither_shown_nor_pickled(url):
+    given = rs.judging.Endpoint("words", base_url=url)
+    assert KEY not in repr(given) and KEY.encode() not in pickle.dumps(given)
+    assert KEY in given._secrets()
+    with pytest.raises(rs.DataError) as lacks:
+        pickle.loads(pickle.dumps(given))._secrets()
+    assert lacks.value.field == "base_url"
+
+
+def test_an_address_that_is_none_is_refused_without_its_key(asked):
+    wrong = rs.judging.Endpoint("words", base_url=f"http://user:{KEY}@h:{KEY}/v1", api_key=KEY)
+    with pytest.raises(rs.DataError) as refused:
+        rs.judge(*asked(), "groundedness", wrong, cache=None)
+    shown = "".join(traceback.format_exception(refused.value))
+    assert KEY not in shown and refused.value.field == "base_url"
+
+
+def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
+    echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
+    with FaultyServer(lambda number, body: "echo") as server:
+        monkeypatch.setitem(FAULTS, "echo", reply(json.dumps(echoed)))
+        given = (*asked(), "abstention")
+        rs.judge(*given, endpoint(server), cache=tmp_path / "c.jsonl")  # where it was no key
+        assert KEY in (tmp_path / "c.jsonl").read_text()
+        n = len(server.requests)
+        keyed = endpoint(server, api_key=KEY)
+        judged = rs.judge(*given, keyed, cache=tmp_path / "c.jsonl")
+        assert len(server.requests) == n
+    assert set(judged.judgments["reason"]) == {"sent as Bearer ***"}
+
+
+def test_a_custom_judge_and_an_embedding_that_quote_the_key_are_redacted(asked, server):
+    def parse(found, items):
+        raise ValueError(f"{'.' * 990}{KEY}")
+
+    def embedding(texts):
+        raise RuntimeError(f"401 for {KEY[:9]} of {KEY}")
+
+    judges = [
+        replace(rs.judging.get_judge("abstention"), parse=parse),
+        rs.judging.get_judge("answer_relevance"),
+    ]
+    keyed = replace(endpoint(server, api_key=KEY), embedding=embedding)
+    judged = rs.judge(*asked(), judges, keyed, cache=None)
+    reasons = " ".join(judged.ledger["reason"].dropna())
+    assert "401 for *** of ***" in reasons and "..." in reasons
+    assert not {KEY[at : at + 6] for at in range(len(KEY) - 5) if KEY[at : at + 6] in reasons}
+
+
+@pytest.mark.parametrize("asked_wait", ["61", "1e9", "inf", "Fri, 31 Dec 2100 23:59:59 GMT"])
+def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, asked_wait):
+    monkeypatch.setitem(FAULTS, "later", said(429, "{}", {"Retry-After": asked_wait}))
+    with FaultyServer({1: "later"}) as server:
+        started = time.monotonic()
+        judged = rs.judge(*asked(), "groundedness", endpoint(server), cache=None, workers=1)
+        assert time.monotonic() - started < 20 and len(server.bodies) == 3
+    assert sorted(judged.ledger["state"]) == ["judge_failed", "scored", "scored"]
+    assert "60 s are the most" in judged.ledger["reason"].dropna().iloc[0]
+
+
+@pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
+def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
+    monkeypatch.setitem(FAULTS, "odd", said(429, "{}", {"Retry-After": asked_wait}))
+    with FaultyServer({0: "odd"}) as server:
+        judged = rs.judge(*asked(), "groundedness", endpoint(server), cache=None, workers=1)
+    assert judged.ledger["state"].tolist() == ["scored"] * 3
+
+
+@pytest.mark.parametrize("how", ["scored", "fails", "refused", "Ctrl-C"])
+def test_nothing_stays_behind_a_call(asked, tmp_path, monkeypatch, how):
+    given = asked()
+    faults = {"fails": "500", "refused": "401"}.get(how)
+    expected = {"refused": rs.DataError, "Ctrl-C": KeyboardInterrupt}.get(how)
+    if how == "Ctrl-C":
+        monkeypatch.setattr("tqdm.tqdm.update", _interrupted)
+    with FaultyServer(lambda number, body: faults) as server:
+
+        def judge():
+            keyed = endpoint(server, api_key=KEY, retries=0)
+            with pytest.raises(expected) if expected else contextlib.nullcontext():
+                rs.judge(*given, "groundedness", keyed, cache=tmp_path / "c", progress=True)
+
+        judge()  # what is loaded once
+        before = _left()
+        judge()
+        assert _left() == before
+
+
+def _interrupted(self, n=1):
+    raise KeyboardInterrupt
+
+
+def _left():
+    """Return what a call could leave, but for the server's threads, one a connection."""
+    names = sorted(thread.name for thread in threading.enumerate())
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    return (
+        [name for name in names if "process_request" not in name],
+        logging.getLogRecordFactory(),
+        sum(len(one.filters) + len(one.handlers) for one in loggers),
+    )
+
+
+def test_judging_needs_no_progress_bar(asked, server, monkeypatch):
+    for name in ("tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    judged = rs.judge(*asked(), "groundedness", endpoint(server), cache=None, progress=True)
+    assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
 def test_a_call_that_is_refused_later_fails_alone(asked):
@@ -514,7 +654,7 @@ def test_what_is_judged_stays_in_its_place(asked, write_run, attack):
     )
     with FaultyServer() as server:
         rs.judge(rs.load_results(run), golden, "groundedness", endpoint(server), cache=None)
-    system, user = server.requests[0]["messages"]
+    system, user = server.bodies[0]["messages"]
     assert system == {"role": "system", "content": rs.judging.get_judge("groundedness").prompt.text}
     assert (
         json.loads(user["content"])
@@ -578,7 +718,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(asked, server, tmp_path):
         prices=PRICES,
         repeats=2,
     )
-    n = len(server.requests)
+    n = len(server.bodies)
     again = rs.judge(
         results,
         golden,
@@ -589,7 +729,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(asked, server, tmp_path):
         repeats=2,
     )
     assert (
-        len(server.requests) == n > 0
+        len(server.bodies) == n > 0
         and again.ledger["cost_usd"].sum() == 0 == again.ledger["n_calls"].sum()
     )
     assert_frame_equal(first.judgments, again.judgments)
@@ -624,7 +764,7 @@ def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, wri
         replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.jsonl",
         repeats=changed.get("repeats", 1),
     )  # fmt: skip
-    assert len(server.requests) == 2
+    assert len(server.bodies) == 2
 
 
 def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
@@ -647,7 +787,7 @@ def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
             endpoint(server),
             cache=tmp_path / "c.jsonl",
         )
-    assert len(server.requests) == 2 and json.loads(server.requests[1]["messages"][1]["content"])[
+    assert len(server.bodies) == 2 and json.loads(server.bodies[1]["messages"][1]["content"])[
         "context"
     ][0]["text"].endswith("word b")
     results = asked({"q1": ANSWERS["q1"]})[0]
@@ -659,7 +799,7 @@ def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
             replace(endpoint(server), embedding=model),
             cache=tmp_path / "c.jsonl",
         )
-    assert [body["model"] for body in server.requests[2:]] == ["words", "embed", "embed-2"]
+    assert [body["model"] for body in server.bodies[2:]] == ["words", "embed", "embed-2"]
 
 
 def test_equal_questions_at_one_time_are_asked_once(write_golden, write_run, tmp_path):
@@ -674,7 +814,7 @@ def test_equal_questions_at_one_time_are_asked_once(write_golden, write_run, tmp
     with FaultyServer() as server:
         judged = rs.judge(results, golden, "abstention", endpoint(server), cache=None, workers=8)
     assert (
-        len(server.requests) == 1
+        len(server.bodies) == 1
         and judged.ledger["state"].tolist() == ["scored"] * 8
         and judged.ledger["n_cached"].sum() == 7
     )
@@ -706,7 +846,7 @@ def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
         (tmp_path / "file").write_text("")
         with pytest.raises(rs.DataError, match=r"the cache can't be used .*cache=None"):
             rs.judge(*asked(), "abstention", endpoint(server), cache=place)
-    assert server.requests == []
+    assert server.bodies == []
 
 
 # Money
@@ -717,7 +857,7 @@ def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(asked, serve
     judged = rs.judge(
         results, golden, "answer_relevance", endpoint(server), cache=None, prices=PRICES
     )
-    chat, vectors = server.requests
+    chat, vectors = server.bodies
     prompt = sum(len(message["content"]) for message in chat["messages"]) // 4
     reply = (
         len(
@@ -798,7 +938,7 @@ def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeyp
             workers=1,
             progress=False,
         )
-    n = len(server.requests)
+    n = len(server.bodies)
     judged = stopped.value.judged
     states = judged.ledger["state"].tolist()
     assert states == ["scored"] * n + ["not_asked"] * (3 - n)
@@ -812,7 +952,7 @@ def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeyp
         cache=tmp_path / "c.jsonl",
         progress=False,
     )
-    assert again.ledger["n_cached"].sum() == n >= 1 and len(server.requests) == 3
+    assert again.ledger["n_cached"].sum() == n >= 1 and len(server.bodies) == 3
 
 
 def test_a_limit_without_a_price_is_refused(asked, server):
@@ -825,7 +965,7 @@ def test_a_limit_without_a_price_is_refused(asked, server):
             prices={"words": (1, 2)},
             max_cost=1,
         )
-    assert not server.requests
+    assert not server.bodies
 
 
 # Many at a time
@@ -841,7 +981,7 @@ def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, w
     results = rs.load_results(
         write_run("r", [record(f"q{n}", CHUNKS, answer=answer(f"answer {n}")) for n in range(12)])
     )
-    with FaultyServer(hold=workers) as server:
+    with FaultyServer(gather=workers) as server:
         rs.judge(
             results,
             golden,
@@ -850,7 +990,7 @@ def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, w
             cache=None,
             workers=workers,
         )
-    assert server.most == workers and len(server.requests) == 24
+    assert server.most_in_flight == workers and len(server.bodies) == 24
 
 
 def test_500_judgments_among_faults_are_all_made_or_accounted_for(
@@ -976,7 +1116,7 @@ def test_the_context_is_the_hits_within_the_runs_k(asked, server):
     results, golden = asked({"q1": ANSWERS["q1"]})
     for k, n in ((1, 1), (None, 2), (5, 2)):
         rs.judge(results, golden, "groundedness", endpoint(server), cache=None, k=k)
-        assert len(json.loads(server.requests[-1]["messages"][1]["content"])["context"]) == n
+        assert len(json.loads(server.bodies[-1]["messages"][1]["content"])["context"]) == n
     rs.judge(
         replace(results, runs=results.runs.assign(k=1)),
         golden,
@@ -984,7 +1124,7 @@ def test_the_context_is_the_hits_within_the_runs_k(asked, server):
         endpoint(server),
         cache=None,
     )
-    assert len(json.loads(server.requests[-1]["messages"][1]["content"])["context"]) == 1
+    assert len(json.loads(server.bodies[-1]["messages"][1]["content"])["context"]) == 1
 
 
 def test_hits_without_a_text_are_no_context(asked, server):
@@ -1045,7 +1185,7 @@ def test_embeddings_may_come_from_a_function(asked, server):
     )
     assert (
         all(0.9 < value <= 1 for value in rows(judged, "answer_relevance").values())
-        and len(server.requests) == 1
+        and len(server.bodies) == 1
     )
     broken = rs.judge(
         *asked({"q1": "x"}),
@@ -1151,7 +1291,7 @@ def test_two_processes_share_one_cache(asked, server, tmp_path):
                 os._exit(1)
         children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
-    n = len(server.requests)
+    n = len(server.bodies)
     judged = rs.judge(
         results,
         golden,
@@ -1159,4 +1299,4 @@ def test_two_processes_share_one_cache(asked, server, tmp_path):
         endpoint(server),
         cache=tmp_path / "c.jsonl",
     )
-    assert len(server.requests) == n and judged.ledger["n_calls"].sum() == 0
+    assert len(server.bodies) == n and judged.ledger["n_calls"].sum() == 0

@@ -62,11 +62,11 @@ def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, caps
 
 def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, server, capsys):
     command("--judge", "groundedness")
-    n = len(server.requests)
-    assert command("--judge", "groundedness") == 2 and len(server.requests) == n
+    n = len(server.bodies)
+    assert command("--judge", "groundedness") == 2 and len(server.bodies) == n
     assert "r judged by judge_groundedness already; --overwrite" in capsys.readouterr().err
     # from the cache
-    assert command("--judge", "groundedness", "--overwrite") == 0 and len(server.requests) == n
+    assert command("--judge", "groundedness", "--overwrite") == 0 and len(server.bodies) == n
     assert command("--judge", "abstention") == 0
     assert set(rs.load_results(files[1]).judgments["criterion"]) == {
         "judge_groundedness",

@@ -204,10 +204,10 @@ def judged(write_golden, write_run, tmp_path):
 
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
     first, _golden, server = judged
-    second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.requests)
+    second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.bodies)
     found = first.spot_check(second, judges="groundedness", n=5, seed=1, cache=None)
     assert (
-        len(server.requests) - before == 5
+        len(server.bodies) - before == 5
         and found.table["n"].tolist() == [5]
         and found.table["disagreement"].tolist() == [0]
     )
@@ -237,11 +237,7 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
 
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
     first, _golden, server = judged
-    turned = lambda body: (200, {}, json.dumps(turned_round(body)).encode())  # noqa: E731
-    from judge_server import FAULTS
-
-    FAULTS["turned"] = turned
-    server.faults = lambda number, body: "turned"
+    server.reply = lambda seen: turned_round(seen.body)
     with pytest.warns(UserWarning, match="judge_groundedness 50%"):
         found = first.spot_check(
             rs.judging.Endpoint("others", base_url=server.url),
@@ -372,7 +368,7 @@ def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write
         )
     )
     golden = golden.select(golden.queries["query_id"].iloc[:1])
-    before = len(server.requests)
+    before = len(server.bodies)
     turned = rs.judge(
         results,
         golden,
@@ -383,7 +379,7 @@ def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write
     )
     assert [
         one["text"]
-        for one in json.loads(server.requests[before]["messages"][1]["content"])["context"]
+        for one in json.loads(server.bodies[before]["messages"][1]["content"])["context"]
     ] == ["two", "one"]
     straight = rs.judge(
         results,

@@ -299,7 +299,7 @@ def pictures_of(cls: Any) -> list[str]:
 # Heading -> the first and the last metric of its part of the table.
 METRICS = {
     "ranking": ("hit@k", "11pt_avg"),
-    "passed": ("passed", "passed"),
+    "passed": ("found", "passed"),
     "answer": ("answer_checks", "rouge_l", "key_facts_literal", "empty_response"),
     "citations": ("citation_present", "citation_duplicate"),
     "judged": ("key_facts", "judge_failed"),

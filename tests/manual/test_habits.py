@@ -147,6 +147,19 @@ def test_the_commands_to_set_up_install_an_extra_that_is_there():
     }
 
 
+def test_nobody_is_told_to_install_the_package_of_that_name_on_the_index():
+    # It is another project. Quotes and line ends may stand within a text of the source.
+    advice = re.compile(r"(?<!do not run )pip3? install (?:-\S+ )*ragscore\b")
+    files = [ROOT / "README.md", *GITHUB.rglob("*.md"), *GITHUB.rglob("*.yml")]
+    for folder in ("ragscore", "tests", "notebooks"):
+        for kind in ("py", "md", "ipynb", "yml"):
+            files += (ROOT / folder).rglob(f"*.{kind}")
+    assert len(files) > 500
+    for file in files:
+        text = re.sub(r"(?:[\s'\"`*]|\\n)+", " ", file.read_text(encoding="utf-8"))
+        assert not advice.search(text.lower()), file
+
+
 def test_the_limits_that_are_promised_are_those_of_the_code():
     text = (GITHUB / "SECURITY.md").read_text(encoding="utf-8")
     assert MAX_BYTES == 64 * 2**20 and "unpack to 64 MB" in text and f"{RATIO} times" in text

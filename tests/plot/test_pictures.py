@@ -186,7 +186,7 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
     ] and "the 1 largest of 2" in few.get_xlabel()
     with pytest.raises(rs.DataError, match="found a summary without slices"):
         rs.plot.heatmap(summarize(scores), "mine")
-    with pytest.raises(rs.DataError, match=r"no metric hit@9 in the summary; it has mine"):
+    with pytest.raises(rs.DataError, match=r"no metric 'hit@9'; the summary has mine"):
         rs.plot.heatmap(summary, "hit@9")
 
 
@@ -327,5 +327,5 @@ def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
     assert ax.get_title().startswith("b against a: ")
     turned = found.plot(order=["hard"]).get_yticklabels()
     assert [label.get_text() for label in turned] == ["all (3)", "hard* (1)", "easy (2)"]
-    with pytest.raises(rs.DataError, match=r"no slice has a value of hit@3; .*hit@1"):
+    with pytest.raises(rs.DataError, match=r"no slice has a value of hit@3 in both runs; .*hit@1"):
         found.plot("hit@3")

@@ -163,7 +163,7 @@ def test_figures_take_an_axes_and_give_it_back(pair):
 
     _, ax = plt.subplots()
     assert rs.plot.ranks(compare_runs(*pair, "a", "b"), ax=ax) is ax
-    with pytest.raises(rs.DataError, match="no metric hit@7 in the summary"):
+    with pytest.raises(rs.DataError, match="no metric 'hit@7'; did you mean hit@5"):
         rs.plot.summary(summarize(rs.score(*pair)), ["hit@7"])
 
 
@@ -325,7 +325,7 @@ def test_a_tradeoff_by_a_config_key_has_a_colour_per_value(pair):
         "index.size = 400",
     ]
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
-    with pytest.raises(rs.DataError, match=r"no config has 'size'; one of index\.size"):
+    with pytest.raises(rs.DataError, match=r"no config key 'size'; one of index\.size"):
         ev.plot.tradeoff("hit@1", by="size")
 
 

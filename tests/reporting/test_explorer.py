@@ -524,6 +524,6 @@ def test_without_anywidget_only_the_selection_is_missing(cmp, monkeypatch):
     assert set(explorer._repr_mimebundle_()) == {"text/plain", "text/html"}
     with pytest.raises(
         rs.DataError,
-        match=r"selected: the package anywidget is missing; pip install 'ragscore\[lab\]'",
+        match=r"selected: the package anywidget is missing; pip install .*'\.\[lab\]'",
     ):
         explorer.selected  # noqa: B018

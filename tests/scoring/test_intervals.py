@@ -17,10 +17,16 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
+from ragscore.scoring.metrics import NOTHING_DECLARED
 from ragscore.scoring.summary import summarize
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
 from ragscore.stats.grouped import Grouping, statistics
 from ragscore.stats.moments import NORMAL_FROM
+
+
+def metrics_of(*names):
+    return [NOTHING_DECLARED.describe(name) for name in names]
+
 
 SIX = [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
 
@@ -100,14 +106,14 @@ def test_groups_of_one_are_no_groups():
 
 def test_a_judges_points_are_bounded_by_their_scale():
     points = np.array([[5.0], [5.0], [4.0]])
-    low, high = intervals(points, ["judge_correctness"])
+    low, high = intervals(points, metrics_of("judge_correctness"))
     expected = interval_of_means(np.sort(points, axis=0), "bounded", bounds=(0, 5))
     assert (low[0], high[0]) == (expected[0][0], expected[1][0]) and high[0] <= 5
 
 
 def test_values_beyond_a_metrics_range_get_a_plain_t_interval():
     values = np.array([[2.0], [4.0], [3.0]])
-    low, high = intervals(values, ["mrr"])
+    low, high = intervals(values, metrics_of("mrr"))
     half = t.ppf(0.975, 2) * 1 / np.sqrt(3)
     assert (low[0], high[0]) == pytest.approx((3 - half, 3 + half), abs=1e-12)
 
@@ -115,11 +121,14 @@ def test_values_beyond_a_metrics_range_get_a_plain_t_interval():
 def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
     times = np.random.default_rng(1).lognormal(0, 1.5, (80, 1))
     assert (
-        intervals(times, ["latency_ms"])[1][0] == bootstrap_t_interval(np.sort(times, axis=0))[1][0]
+        intervals(times, metrics_of("latency_ms"))[1][0]
+        == bootstrap_t_interval(np.sort(times, axis=0))[1][0]
     )
     many = np.random.default_rng(1).lognormal(0, 3, (NORMAL_FROM, 1))
     half = t.ppf(0.975, len(many) - 1) * standard_error(many)[0][0]
-    assert intervals(many, ["latency_ms"])[1][0] == pytest.approx(many.mean() + half, rel=1e-12)
+    assert intervals(many, metrics_of("latency_ms"))[1][0] == pytest.approx(
+        many.mean() + half, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("n", "has_upper"), [(71, False), (72, True)])
@@ -146,7 +155,7 @@ def test_a_p95_has_an_interval_from_72_values_on(write_golden, n, has_upper):
 
 def test_costs_have_quantile_intervals_too_and_quality_has_none():
     low, high = quantile_intervals(
-        np.tile(np.arange(10.0)[:, None], 2), ["cost_usd", "recall@5"], 0.5
+        np.tile(np.arange(10.0)[:, None], 2), metrics_of("cost_usd", "recall@5"), 0.5
     )
     assert (low[0], high[0]) == (1, 8) and np.isnan([low[1], high[1]]).all()
 
@@ -164,7 +173,9 @@ def test_what_has_no_bound_reads_n_too_small():
 def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
     sizes = [3 * NORMAL_FROM, NORMAL_FROM + 100, 300, 80, 25, 2, 1]
     codes, n, rng = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), np.random.default_rng(5)
-    names = ["hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"]
+    metrics = metrics_of(
+        "hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"
+    )
     values = np.column_stack([
         rng.random(n) < 0.6, rng.random(n), rng.choice([0.0, 0.5, 1.0], n), rng.lognormal(5, 1, n),
         rng.normal(size=n), rng.random(n), np.full(n, np.nan),
@@ -174,18 +185,18 @@ def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
     order, groups = rng.permutation(n), rng.integers(-1, n // 3, n) if is_clustered else None
     codes, columns, grouping = codes[order], list(values.T), Grouping.by_codes(codes[order])
     found = statistics(columns, grouping)
-    low, high = intervals_by_group(found, columns, grouping, names, groups)
+    low, high = intervals_by_group(found, columns, grouping, metrics, groups)
     ends = {
-        share: quantile_intervals_by_group(found, columns, grouping, names, share)
+        share: quantile_intervals_by_group(found, columns, grouping, metrics, share)
         for share in (0.5, 0.95)
     }
     for group in range(len(sizes)):
         here = codes == group
         wanted = intervals(
-            values[here], names, shared_only(None if groups is None else groups[here])
+            values[here], metrics, shared_only(None if groups is None else groups[here])
         )
         np.testing.assert_allclose((low[group], high[group]), wanted, rtol=1e-11)
         for share, (below, above) in ends.items():
             np.testing.assert_array_equal(
-                (below[group], above[group]), quantile_intervals(values[here], names, share)
+                (below[group], above[group]), quantile_intervals(values[here], metrics, share)
             )

@@ -306,7 +306,9 @@ def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golde
     )
     about = scoring(results, mixed, match="predicate").iloc[0]
     # nothing about chunks, spans and anchors: there are none
-    assert about["left_out"] == "doc: hits of dense have no doc_id"
+    assert about["left_out"] == (
+        "doc: hits of dense have no doc_id; predicate: 1 of 2 queries have no predicate targets"
+    )
     with pytest.raises(rs.DataError, match="no query has chunk targets"):
         rs.score(results, golden, match="chunk")
 

@@ -283,11 +283,13 @@ def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_ma
     assert len(store.scores(["hit@1"])) == 6
 
 
-def test_a_run_without_answers_has_no_field_to_differ_in(runs, write_run):
+def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(runs, write_run):
     store, a, _, golden = runs
     scored(store, a, golden)
     scored(store, rs.load_results(write_run("searching", RUN_B)), golden)
-    assert len(store.scores()) == 6
+    with pytest.warns(UserWarning, match=r"responses\.answer = (not )?recorded"):
+        assert len(store.scores()) == 6
+    assert len(store.scores(["hit@1"])) == 6
 
 
 def test_a_run_of_an_older_store_contradicts_nothing(runs, tmp_path):

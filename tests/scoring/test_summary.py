@@ -217,6 +217,65 @@ def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
     assert scores["hit@5"].to_dict() == {"q1": 0, "q2": 1}
 
 
+MIXED = [
+    *({"id": f"q{n}", "query": "?", "expected_chunk_ids": [f"c{n}"]} for n in (1, 2, 3)),
+    {"id": "q4", "query": "?", "expected_doc_ids": ["d4"]},
+]
+FOUND = [{"query_id": f"q{n}", "chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in (1, 2, 3, 4)]
+
+
+def test_a_query_with_targets_at_another_level_is_said_and_expected(write_golden):
+    golden, results = rs.load_golden(write_golden(MIXED)), rs.load_results(FOUND)
+    with pytest.warns(UserWarning, match=r"1 of 4 queries .*\(chunk\).*per_query' keeps 1"):
+        ev = rs.evaluate(results, golden, metrics=["hit@5", "passed"])
+    table = ev.summary()
+    assert table[["n", "n_expected"]].to_numpy().tolist() == [[3, 4], [3, 4]]
+    assert ev.settings["left_out"].tolist() == ["chunk: 1 of 4 queries have no chunk targets"]
+    ledger = ev.explain("hit@5").set_index("query_id")
+    assert ledger.loc["q4", "state"] == "undecided"
+    assert "match='per_query'" in ledger.loc["q4", "reason"]
+    cmp = rs.evaluate([dict(row, run_id=run) for run in "ab" for row in FOUND], golden,
+                      metrics=["hit@5"], match="per_query").compare("a", "b")  # fmt: skip
+    assert cmp.deltas[["n", "n_expected_baseline"]].to_numpy().tolist() == [[4, 4]]
+    assert "chunk: 1 of 4 queries have no chunk targets" in " ".join(repr(cmp).split())
+
+
+def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golden):
+    golden, results = rs.load_golden(write_golden(MIXED)), rs.load_results(FOUND)
+    for match, n in (("chunk", 3), ("doc", 1), ("per_query", 4)):
+        table = rs.evaluate(results, golden, metrics=["mrr"], match=match).summary()
+        assert table[["n", "n_expected"]].to_numpy().tolist() == [[n, 4]]
+
+
+@pytest.mark.parametrize("kind", ["trec", "records", "dict"])
+def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path):
+    (tmp_path / "a.trec").write_text("q1 Q0 d1 1 1.0 a\nq2 Q0 d2 1 1.0 a\n")
+    rows = [{"query_id": f"q{n}", "doc_id": f"d{n}", "run_id": "a"} for n in (1, 2)]
+    source = {"trec": tmp_path / "a.trec", "records": rows, "dict": {"a": {"q1": ["d1"],
+              "q2": ["d2"]}}}[kind]  # fmt: skip
+    golden = rs.load_golden({"q1": ["d1"], "q2": ["d2"], "q3": ["d3"]})
+    with pytest.warns(UserWarning, match=r"a: 1\).* never asked.*missing='zero'"):
+        ev = rs.evaluate(source, golden, metrics=["hit@5"])
+    found = ev.summary().iloc[0]
+    assert (found["mean"], found["n"], found["n_expected"]) == (1.0, 2, 3)
+    assert ev.coverage().runs["n_missing"].tolist() == [1]
+    zero = rs.evaluate(source, golden, metrics=["hit@5"], missing="zero").summary().iloc[0]
+    assert (zero["mean"], zero["n"], zero["n_expected"]) == (2 / 3, 3, 3)
+
+
+def test_an_empty_golden_column_is_one_slice(tmp_path):
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in (1, 2)]
+    empty = [row | {"difficulty": None, "own": None} for row in rows]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, empty)))
+    frame = pd.DataFrame({"query_id": ["q1", "q2"], "doc_id": ["d1", "d2"]})
+    frame = frame.assign(difficulty=None, own=float("nan"))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for source in (tmp_path / "a.jsonl", frame, tmp_path / "a.csv"):
+        ev = rs.evaluate({"q1": ["d1"], "q2": ["x"]}, source, metrics=["hit@5"])
+        table = ev.summary(by=["difficulty", "own"])
+        assert table[["difficulty", "own", "mean"]].to_numpy().tolist() == [["(none)"] * 2 + [0.5]]
+
+
 def test_a_level_without_targets_is_refused(pair):
     with pytest.raises(
         rs.DataError, match="no query has span targets; levels with targets: chunk, doc"

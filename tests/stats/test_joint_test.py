@@ -133,3 +133,13 @@ def test_a_metric_that_few_queries_moved_in_has_its_own_exact_p_among_many_that_
     found = joint_test(d, [True, True, False])
     assert found.is_normal
     assert found.p[1] == pytest.approx(2 / 128 * 2 / 0.8), "of two primary metrics"
+
+
+def test_the_order_within_a_group_changes_no_bit_of_a_drawn_p():
+    rng = np.random.default_rng(0)
+    differences, groups = rng.integers(-4, 5, (400, 4)) / 7, rng.integers(0, 60, 400)
+    p = joint_test(differences, [True] * 4, groups=groups, iterations=300).p
+    for _ in range(10):
+        rows = rng.permutation(400)
+        turned = joint_test(differences[rows], [True] * 4, groups=groups[rows], iterations=300)
+        assert (turned.p == p).all()

@@ -13,12 +13,11 @@ from ragscore.stats import (
     two_sample_test,
 )
 from ragscore.stats.moments import moments
-from ragscore.stats.paired import _exchange_limit, _shuffled_sides, _tail, is_by_limit
+from ragscore.stats.paired import WELCH_FROM, is_by_limit
 
 N = NORMAL_FROM
 NEVER = 10**9
 COLUMNS = 30
-MONTE_CARLO = 4 * np.sqrt(0.25 / 10_000)  # four standard errors of a p of 10,000 draws
 
 
 def by_permutation(monkeypatch):
@@ -31,18 +30,21 @@ def recall_like(rng, n, columns):
 
 
 def test_welch_is_scipys_and_agrees_with_the_permutation(monkeypatch):
-    values, inside = recall_like(np.random.default_rng(1), 2 * N, COLUMNS), np.arange(2 * N) < N
+    # of the skewness of these values Cochran's rule asks for some more
+    rng, inside = np.random.default_rng(1), np.arange(N) < 1.5 * WELCH_FROM
+    values = recall_like(rng, N, COLUMNS)
     p, by_limit = two_sample_test(values, inside)
     theirs = stats.ttest_ind(values[inside], values[~inside], equal_var=False).pvalue
-    assert by_limit.all() and p == pytest.approx(theirs, abs=1e-12)
-    by_permutation(monkeypatch)
+    assert by_limit.all() and p == pytest.approx(theirs, abs=1e-10)
+    monkeypatch.setattr("ragscore.stats.paired.WELCH_FROM", NEVER)
     drawn, by_limit = two_sample_test(values, inside, iterations=2_000)
     assert not by_limit.any()
-    assert np.abs(p - drawn).max() < 4 * np.sqrt(0.25 / 2_000)
+    # a tail counted twice is more than both tails where values are skewed
+    assert (np.abs(p - drawn) <= 0.15 * p + 0.02).all()
 
 
 def test_one_value_less_on_one_side_is_still_a_permutation():
-    values, inside = recall_like(np.random.default_rng(2), 2 * N, 1), np.arange(2 * N) < N - 1
+    values, inside = recall_like(np.random.default_rng(2), N, 1), np.arange(N) < WELCH_FROM - 1
     assert not two_sample_test(values, inside, iterations=50)[1].any()
 
 
@@ -59,50 +61,17 @@ def test_rare_failures_are_tested_by_permutation_at_any_n():
 
 
 def test_a_small_slice_of_many_queries_is_drawn_as_the_plain_permutation_draws_it(monkeypatch):
-    values, inside = recall_like(np.random.default_rng(3), 2 * N, 3), np.arange(2 * N) < 200
-    groups = np.random.default_rng(4).integers(0, 3 * N, 2 * N)
-    groups[inside] += 3 * N
-    fast = two_sample_test(values, inside)[0], two_sample_test(values, inside, groups=groups)[0]
+    values, inside = recall_like(np.random.default_rng(3), 2 * N, 3), np.arange(2 * N) < 80
+    groups = np.random.default_rng(4).integers(0, 9 * N, 2 * N)
+    groups[inside] += 9 * N
+    fast = [
+        two_sample_test(values, inside, groups=own, iterations=2_000)[0] for own in (None, groups)
+    ]
     by_permutation(monkeypatch)
     monkeypatch.setattr("ragscore.stats.paired._shuffled_sides", None)  # not what is compared with
     for p, own in zip(fast, (None, groups), strict=True):
-        plain = two_sample_test(values, inside, groups=own)[0]
-        assert np.abs(p - plain).max() < 1.5 * MONTE_CARLO
-
-
-def thirds(rng, n, columns):
-    return rng.binomial(3, rng.beta(3.6, 0.4, (n, columns))) / 3
-
-
-@pytest.mark.parametrize("size", [60, 200, 625])
-@pytest.mark.parametrize(
-    "draw",
-    [
-        thirds, recall_like, lambda rng, n, columns: rng.beta(7, 3, (n, columns)),
-        lambda rng, n, columns: 1 / rng.integers(1, 11, (n, columns)),
-    ],
-)  # fmt: skip
-def test_the_limit_of_all_slices_is_what_draws_come_to(draw, size):
-    rng = np.random.default_rng(8)
-    values, inside = draw(rng, 5 * N, 12), np.arange(5 * N) < size
-    values[inside] = np.sort(values, axis=0)[rng.integers(0, 5 * N, (size, 12)), np.arange(12)]
-    limit = two_sample_test(values, inside)[0]
-    drawn = _shuffled_sides(values, np.ones(len(values)), inside, 40_000, 0)
-    error = np.sqrt(drawn * (1 - drawn) / 40_000)
-    assert (np.abs(limit - drawn) <= 4 * error + 0.02 * drawn).all()
-
-
-def test_moments_of_the_limit_are_those_of_all_slices():
-    from itertools import combinations
-
-    values = np.array([0.0, 0.1, 0.1, 0.3, 0.35, 0.5, 0.8, 0.81, 0.9, 1.0])
-    sums = np.array([sum(chosen) for chosen in combinations(values - values.mean(), 4)])
-    error = sums.std()
-    skew, kurtosis = (sums**3).mean() / error**3, (sums**4).mean() / error**4 - 3
-    chosen = values[[0, 1, 2, 4]]
-    z = abs((chosen - values.mean()).sum()) / error
-    both = _tail(z, -skew, kurtosis) + _tail(z, skew, kurtosis)
-    assert _exchange_limit(values[:, None], chosen[:, None], np.zeros(1))[0] == pytest.approx(both)
+        plain = two_sample_test(values, inside, groups=own, iterations=2_000)[0]
+        assert np.abs(p - plain).max() < 4 * np.sqrt(0.25 / 2_000) * 2**0.5
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])

@@ -240,7 +240,8 @@ def test_only_exchanges_that_claim_nothing_are_passed_over(n):
         p = np.array([pair.exchanged(row).together().p for row in is_exchanged])
     np.testing.assert_array_equal(in_full, p[:5])
     claims_any = (p < 0.05).any(axis=1)
-    assert flagged[claims_any].all() and flagged.sum() <= claims_any.sum() + 3
+    # none that claims is passed over, and of the others nine in ten are
+    assert flagged[claims_any].all() and (~flagged).sum() >= 0.9 * (~claims_any).sum()
     for row in is_exchanged[~flagged][:2]:
         assert pair.exchanged(row).compared().claimed() == []
 

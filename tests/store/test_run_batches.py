@@ -138,7 +138,7 @@ def of_text(run_id):
         ),
         (
             lambda store: put_file(store, "b", "hits", b"PAR1"),
-            r"b/hits-\w+\.parquet: not a readable Parquet file",
+            r"b/hits-\w+\.parquet: not readable as Parquet",
         ),
         (
             lambda store: stored_file(store, "b", "hits").write_bytes(b"PAR1"),

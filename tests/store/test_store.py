@@ -525,8 +525,9 @@ def test_a_description_changed_by_hand_is_refused(pair, tmp_path):
     ("changed", "message"),
     [
         ({"system": "s"}, "run.json: run_id: the field is missing"),
-        ({"run_id": "a", "ragscore": {}}, "run.json: ragscore.files: names no files"),
-        ({"run_id": "a", "ragscore": {"files": {"hits": "h"}}}, "run.json: ragscore.files: names"),
+        ({"run_id": "a", "ragscore": {}}, "run.json: ragscore.files: the field is missing"),
+        ({"run_id": "a", "ragscore": {"files": {"hits": "h"}}},
+        "run.json: ragscore.files.hits: found"),
         ({"run_id": "a", "ragscore": {"files": {"scores": {"name": "scores-0123456789ab.parquet",
         "size": 1, "crc32": "0"}}}}, "run.json: ragscore.files.responses: the run has no resp"),
     ],
@@ -582,7 +583,7 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
     store.save(pair[0].select(["a"]))
     stored_file(store, "a", "responses").unlink()
     with pytest.raises(
-        rs.DataError, match=r"responses-\w+\.parquet: the file is not there; a copy"
+        rs.DataError, match=r"responses-\w+\.parquet: the file is not there; a sound copy"
     ):
         store.load()
 
@@ -590,11 +591,11 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "content", "read", "message"),
     [
-        ("hits", b"PAR1 no", "load", r"hits-\w+\.parquet: not a readable Parquet file"),
-        ("hits", b"", "load", r"hits-\w+\.parquet: not a readable Parquet file"),
-        ("scores", b"x", "scores", r"scores-\w+\.parquet: not a readable Parquet file"),
-        ("metrics", b"{", "metrics", r"metrics-\w+\.json: not valid JSON"),
-        ("metrics", b"{}", "metrics", r"metrics-\w+\.json: metrics"),
+        ("hits", b"PAR1 no", "load", r"hits-\w+\.parquet: not readable as Parquet"),
+        ("hits", b"", "load", r"hits-\w+\.parquet: not readable as Parquet"),
+        ("scores", b"x", "scores", r"scores-\w+\.parquet: not readable as Parquet"),
+        ("metrics", b"{", "metrics", r"metrics-\w+\.json:1: not valid JSON"),
+        ("metrics", b"{}", "metrics", r"metrics-\w+\.json: run_id"),
         ("metrics", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics",
         r"metrics-\w+\.json: metrics"),
     ],

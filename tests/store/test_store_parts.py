@@ -255,7 +255,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
     assert groups.num_row_groups == 8 and len(parts) >= 8
     last, queries = read_part(parts[-1])
     assert last.hits["query_id"].unique().tolist() == ["doc"] and list(queries.own) == ["doc"]
-    with pytest.raises(rs.DataError, match="not a readable Parquet file"):
+    with pytest.raises(rs.DataError, match="not readable as Parquet"):
         read_part(parts[0])
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 
 
@@ -21,12 +21,14 @@ class AlignedScores:
     """Values of queries (first axis), runs (second) and metrics (third).
 
     Queries come in the order of their ids. NaN where a metric doesn't apply or a run has no row.
+    `declared` is what is declared of columns of your own among the metrics.
     """
 
     query_ids: pd.Index
     run_ids: list[str]
     metrics: list[str]
     values: Values
+    declared: Declarations = NOTHING_DECLARED
 
     @classmethod
     def from_rows(cls, rows: pd.DataFrame) -> "AlignedScores":
@@ -35,6 +37,10 @@ class AlignedScores:
         run_ids, metrics = rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
         shape = len(query_ids), len(run_ids), len(metrics)
         return cls(query_ids, run_ids, metrics, rows[metrics].to_numpy("float64").reshape(shape))
+
+    def described(self) -> list[Metric]:
+        """Return every metric as the table or its declaration has it."""
+        return [self.declared.describe(name) for name in self.metrics]
 
     def of(self, metric: str) -> Values:
         """Return one metric as an array, queries × runs."""
@@ -74,7 +80,10 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
 
 
 def align(
-    scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: list[str] | None = None
+    scores: pd.DataFrame,
+    metrics: list[str] | str | None = None,
+    runs: list[str] | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> AlignedScores:
     """Align scores by query, as an array.
 
@@ -83,6 +92,8 @@ def align(
     metrics
         Columns of the scores; by default the headline metrics and columns of your own that have a
         value, or all metrics that have one if no headline metric does.
+    declared
+        What is declared of columns of your own.
     scores, runs
         As for `query_matrix`, which raises the same errors.
     """
@@ -107,7 +118,9 @@ def align(
     run = pd.Index(chosen, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
-    return AlignedScores(pd.Index(query_ids, name="query_id"), chosen, names, values)
+    return AlignedScores(
+        pd.Index(query_ids, name="query_id"), chosen, names, values, declared.of(names)
+    )
 
 
 def expected_in(

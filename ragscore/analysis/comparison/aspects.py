@@ -9,7 +9,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FEW_MOVES
 from ragscore.scoring.intervals import Groups
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.primary import aspects_of
 from ragscore.stats import ALPHA, UNSURE, Verdict, joint_verdict, mcnemar_p, paired_p
 
@@ -43,7 +43,8 @@ def judge_aspects(
 
 
 def _gain(name: str, delta: float) -> float:
-    return -delta if describe(name).better == "lower" else delta
+    """Return the change of a metric of refusals, more being better."""
+    return -delta if NOTHING_DECLARED.describe(name).better == "lower" else delta
 
 
 def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
@@ -57,9 +58,9 @@ def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
     return pd.DataFrame(values, index=queries, columns=names)
 
 
-def of_points(moves: pd.DataFrame) -> pd.DataFrame:
+def of_points(moves: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """Return the columns of metrics that aren't 0/1: flips of 0/1 metrics are all their changes."""
-    return moves[[name for name in moves if describe(str(name)).kind != "binary"]]
+    return moves[[name for name in moves if declared.describe(str(name)).kind != "binary"]]
 
 
 def count_flips(

@@ -22,6 +22,7 @@ from ragscore.analysis.comparison.aspects import (
     of_points,
 )
 from ragscore.analysis.comparison.deltas import (
+    at_worst,
     check_margins,
     jointly_tested,
     paired_deltas,
@@ -43,9 +44,11 @@ from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_n
 from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes
+from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.modes import response_modes
 from ragscore.scoring.policies import (
     Policies,
@@ -87,6 +90,7 @@ def compare_runs(
     vary: list[str] | str | None = None,
     allow_different: bool | list[str] = False,
     policies: Policies | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
@@ -130,6 +134,8 @@ def compare_runs(
         run has, cause a warning. Either difference is a row of `invariants`. A profile may also
         want values of the config to agree (`Profile.must_agree`), the chatbot's judge and eval set:
         component judge_fingerprint, and golden.
+    declared
+        What is declared of columns of your own among the scores.
     policies, fields
         `rs.Policies`, and single fields of it. The match level is one for both runs and for
         aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
@@ -195,10 +201,11 @@ def compare_runs(
     if chosen is not None and metrics is None:
         deep = [name for name in metric_columns(scores) if (label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
-    flips = answer_flips(scores, a, b)
+    declared = declared.of(metric_columns(scores))
+    flips = answer_flips(scores, a, b, declared)
     deciding = _deciding(scores, primary)
-    deltas, flip_counts = _deltas(
-        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins
+    deltas, worst, flip_counts = _deltas(
+        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared
     )
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
@@ -212,13 +219,15 @@ def compare_runs(
         flips=flips,
         flip_counts=flip_counts,
         aspects=judge_aspects(deltas, deciding, margins or {}),
-        largest_changes=largest_changes(scores, a, b),
+        largest_changes=largest_changes(scores, a, b, declared),
         level=level,
         k=k,
         aggregates=aggregate(_cut_at(pair, k), golden, chosen) if chosen else {},
         profile=chosen,
         policies={} if chosen else asdict(policies),
         primary=deciding,
+        declared=declared,
+        at_worst=worst,
         golden=golden,
         scores=scores,
         modes=response_modes(whole),
@@ -478,27 +487,34 @@ def _deltas(
     cluster: str | None,
     margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables `Comparison.deltas` and `flip_counts`, over the queries that both runs were asked.
+    declared: Declarations,
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Tables `Comparison.deltas`, `at_worst` and `flip_counts`.
 
-    Values of the baseline are lost where the candidate failed or was not asked.
+    All but `at_worst` are over the queries that both runs were asked. Values of the baseline are
+    lost where the candidate failed or was not asked.
     """
     names = metric_columns(scores)
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
         check_margins({} if given is None else given, field, names)
+    facts = RowFacts(scores.reset_index(), results)
+    ended = np.select([facts.missing, facts.failed], ["missing", "failed"], "scored")
+    scores = scores.assign(state=ended)
     first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
     first = first.sort_index()  # no sum and no draw depends on the order of rows
     second = second.reindex(first.index)
-    states = [side["state"].astype("str").to_numpy() for side in (first, second)]
-    in_both = (states[0] != "missing") & (states[1] != "missing")
-    is_lost = (states[1] == "missing") | (states[1] == "failed")
-    lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
-    groups = query_clusters(golden, first.index, cluster)
-    groups = None if groups is None else groups[in_both]
+    # Scores that other tools stored have no row for a query that was not asked.
+    states = first["state"].to_numpy("U"), second["state"].fillna("missing").to_numpy("U")
+    was_asked, is_missing = states[0] != "missing", states[1] == "missing"
+    in_both = was_asked & ~is_missing
+    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy()
+    lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
+    clusters = query_clusters(golden, first.index, cluster)
+    groups = None if clusters is None else clusters[in_both]
     sides = first[names][in_both], second[names][in_both]
     moves = flip_moves(flips, sides[0].index)
-    points = of_points(moves)
-    together = jointly_tested(*sides, primary, groups=groups, also=points)
+    points = of_points(moves, declared)
+    together = jointly_tested(*sides, primary, declared, groups=groups, also=points)
     cut = len(names) // 2
     halves = [
         (
@@ -511,20 +527,28 @@ def _deltas(
     def of_half(half: tuple[list[pd.DataFrame], Together]) -> pd.DataFrame:
         frames, own = half
         return paired_deltas(
-            *frames, groups=groups, margins=margins, ties=tie_margins, together=own
+            *frames,
+            declared=declared,
+            groups=groups,
+            margins=margins,
+            ties=tie_margins,
+            together=own,
         )
 
     # No metric's row depends on another metric.
     table = pd.concat(map_threads(sides[0].size, of_half, halves), ignore_index=True)
     table.insert(1, "is_primary", table["metric"].isin(primary))
     aligned = align(scores, names, list(run_ids))
-    of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
+    expected = expected_in(aligned, scores, golden, results)
+    of_baseline, of_candidate = expected.sum(axis=0)
+    place = aligned.query_ids.get_indexer(first.index)
+    worst = at_worst(first[names], second[names], states, expected[place, 0], declared, clusters)
     table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
-        tail_columns(*sides)
+        tail_columns(*sides, declared)
     )
     p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
     p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
-    return _read_first(table), count_flips(moves, p_of, groups)
+    return _read_first(table), worst, count_flips(moves, p_of, groups)
 
 
 def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:

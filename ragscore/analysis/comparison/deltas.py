@@ -4,7 +4,7 @@ In: two frames of scores on the same queries. Out: one row per metric with means
 the minimum detectable difference and a verdict. Every table of differences is computed here.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,13 @@ import pandas as pd
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Values
-from ragscore.scoring.intervals import BY_QUANTILES, bounds_of, kind_of, shared_only
-from ragscore.scoring.metrics import Metric, describe, is_better
+from ragscore.scoring.intervals import BY_QUANTILES, are_timed, kind_of, scales_of, shared_only
+from ragscore.scoring.metrics import NOTHING_DECLARED, ROUNDING, Declarations, Metric, is_better
+from ragscore.scoring.policies import OF_FAILED_ROWS
 from ragscore.stats import (
     ALPHA,
     Together,
     Verdict,
-    inflation,
     interval_of_differences,
     is_heavy_tailed,
     joint_test,
@@ -34,11 +34,20 @@ from ragscore.stats import (
     verdict,
 )
 from ragscore.stats.intervals import interval_for_margin
-from ragscore.stats.moments import means
+from ragscore.stats.moments import group_sums, means
+from ragscore.stats.multiple import exact_below
+from ragscore.stats.power import EXACT_BELOW
 
 Groups = npt.NDArray[np.int64]
-FEW_MOVES = 25  # moved queries: below, the exact p stands beside mid-p, and both must agree
-SAME = 1e-9  # scores closer than this are equal but for rounding
+SAME = ROUNDING  # scores closer than this, of a scale of 1, are equal but for rounding
+FEW_MOVES = EXACT_BELOW  # below, the exact p stands beside mid-p, and both must agree
+ENDED_BADLY = ("failed", "missing")
+FIGURES = ("baseline", "candidate", "delta", "low", "high")
+AT_WORST = {
+    "metric": "str",
+    **dict.fromkeys([part + name for part in ("", "p50_") for name in FIGURES], "float64"),
+    **dict.fromkeys(["n", "n_lost", "n_uncounted", "n_left_out"], "int64"),
+}
 
 
 def paired_deltas(
@@ -46,10 +55,12 @@ def paired_deltas(
     second: pd.DataFrame,
     lost: pd.DataFrame,
     *,
+    declared: Declarations = NOTHING_DECLARED,
     groups: Groups | None = None,
     margins: dict[str, float] | None = None,
     ties: dict[str, float] | None = None,
     together: Together | None = None,
+    iterations: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """One row per metric: the table `Comparison.deltas`.
@@ -61,7 +72,9 @@ def paired_deltas(
         per metric label.
     lost
         Values of the baseline for queries that the candidate failed on or was not asked, same
-        columns; a lost query never improves a mean.
+        columns: they are counted.
+    declared
+        What is declared of columns of your own.
     groups
         Number of each query's group (paraphrases, source, conversation), -1: none. Groups count as
         one observation in tests.
@@ -73,11 +86,18 @@ def paired_deltas(
         The joint test of these metrics (`jointly_tested`): verdicts then go by its p, in the
         column `p_adjusted`. None: each metric stands alone; a caller that shows several corrects
         them.
+    iterations
+        Random signs, whose number bounds how small p can be.
     """
     names = list(first.columns)
-    metrics = [describe(name) for name in names]
-    widths = np.array([(ties or {}).get(name, 0.0) + SAME for name in names])
-    table = paired_means(first, second, widths)
+    metrics = [declared.describe(name) for name in names]
+    widths = np.array(
+        [
+            (ties or {}).get(name, 0.0) + metric.rounding
+            for name, metric in zip(names, metrics, strict=True)
+        ]
+    )
+    table = paired_means(first, second, widths, metrics)
     values = first.to_numpy("float64"), second.to_numpy("float64")
     differences = values[1] - values[0]
     mean, n = table["delta"].to_numpy(), table["n"].to_numpy("float64")
@@ -85,9 +105,13 @@ def paired_deltas(
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = np.where(table["baseline"] != 0, 100 * mean / table["baseline"], np.nan)
         share_moved = n_moved / n
-    improved = [is_better(name, float(delta)) for name, delta in zip(names, mean, strict=True)]
+    improved = [is_better(one, float(delta)) for one, delta in zip(metrics, mean, strict=True)]
     margins = margins or {}
-    inference = _inference(differences, metrics, groups, seed, together)
+    scales, scaled = scales_of(metrics), [metric.scaled() for metric in metrics]
+    inference = _inference(differences / scales, scaled, groups, together, iterations, seed)
+    inference |= {
+        name: inference[name].astype("float64") * scales for name in ("low", "high", "mde")
+    }
     inference["p_exact"] = _exact(table, differences, metrics, groups)
     if together is not None:  # a correction never makes p smaller than it is alone
         alone = decisive_p(inference["p"], inference["p_exact"])
@@ -101,15 +125,20 @@ def paired_deltas(
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
             "n_expected_by_chance": n * share_moved / 2,
-            "skewness": skewness(differences),
+            "skewness": skewness(differences / scales),
             **_medians(*values, differences),
-            **_lost(lost.to_numpy("float64"), mean, n, metrics),
+            "n_lost": lost.notna().to_numpy().sum(axis=0),
         }
     )
-    held = _held(names, differences, groups, margins)
+    held = _held(names, scaled, differences / scales, groups, margins)
+    clusters = _clusters(differences, groups)
     verdicts = [
-        row_verdict(row, margins.get(row["metric"]), held.get(row["metric"]))
-        for row in table.to_dict("records")
+        row_verdict(
+            row, metric, margins.get(name), held[name] * scale if name in held else None, moved
+        )
+        for row, name, metric, scale, moved in zip(
+            table.to_dict("records"), names, metrics, scales, clusters, strict=True
+        )
     ]
     # An infinite difference is detectable by nobody: to a reader, and to JSON, it is unknown.
     return table.assign(
@@ -119,7 +148,9 @@ def paired_deltas(
     )
 
 
-def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> pd.DataFrame:
+def paired_means(
+    first: pd.DataFrame, second: pd.DataFrame, widths: Values, metrics: list[Metric]
+) -> pd.DataFrame:
     """One row per metric: means over the queries with both values, and how many queries changed.
 
     Parameters
@@ -141,7 +172,7 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
     mean_of_first, mean_of_second = (means(np.where(is_paired, side, np.nan))[0] for side in values)
     n = is_paired.sum(axis=0)
     up, down = (differences > widths).sum(axis=0), (differences < -widths).sum(axis=0)
-    is_lower = np.array([describe(name).better == "lower" for name in first.columns], dtype=bool)
+    is_lower = np.array([metric.better == "lower" for metric in metrics], dtype=bool)
     return pd.DataFrame(
         {
             "metric": list(first.columns),
@@ -156,7 +187,81 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
     )
 
 
-def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+def at_worst(
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    states: tuple[npt.NDArray[np.str_], npt.NDArray[np.str_]],
+    is_expected: npt.NDArray[np.bool_],
+    declared: Declarations,
+    groups: Groups | None = None,
+) -> pd.DataFrame:
+    """One row per metric: the differences that a gate goes by, `Comparison.at_worst`.
+
+    Empty where no run failed on a query and the candidate was asked all of the baseline's.
+
+    Parameters
+    ----------
+    first, second, declared, groups
+        As for `paired_deltas`, of all queries of the baseline.
+    states
+        How each query ended in either run: "failed", "missing", any other word for answered.
+    is_expected
+        Flags of the values that were expected of the baseline.
+    """
+    names = list(first.columns)
+    metrics = [declared.describe(name) for name in names]
+    failed, missing = ([(side == word)[:, None] for side in states] for word in ENDED_BADLY)
+    if not (failed[0].any() or failed[1].any() or (missing[1] & ~missing[0]).any()):
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in AT_WORST.items()})
+    a = np.where(missing[0], np.nan, first.to_numpy("float64"))
+    own = second.to_numpy("float64")
+    is_lower = np.array([metric.better == "lower" for metric in metrics], dtype=bool)
+    ends = np.array([metric.bounds for metric in metrics]).reshape(-1, 2)
+    worst = np.where(is_lower, ends[:, 1], ends[:, 0])
+    has_worst = np.isfinite(worst) & [metric.better != "not declared" for metric in metrics]
+    worst = np.where(has_worst, worst, np.nan)
+    is_lost = missing[1] | (failed[1] & ~failed[0])
+    b = np.where(is_lost, worst, own)
+    # A baseline that failed is no reference: only a loss against what it still has counts. Where a
+    # failure is what a metric measures, it is a value like any other.
+    widths = np.array([metric.rounding for metric in metrics])
+    is_loss = np.where(is_lower, b > a + widths, b < a - widths)
+    is_out = failed[0] & (failed[1] | ~is_loss) & [name not in OF_FAILED_ROWS for name in names]
+    is_counted = ~np.isnan(a) | is_expected | failed[0].all()
+    a = np.where(is_out, np.nan, a)
+    n_lost = (is_lost & ~np.isnan(a)).sum(axis=0)
+    sides = [pd.DataFrame(side, columns=names) for side in (a, b)]
+    table = paired_means(sides[0], sides[1], widths, metrics)
+    low, high = (np.full(len(names), np.nan) for _ in range(2))
+    tests, scales = [ALPHA] * len(names), scales_of(metrics)
+    scaled, parts = [metric.scaled() for metric in metrics], (b - a) / scales
+    for (kind, bounds, _), places, codes in _families(parts, scaled, groups, tests):
+        low[places], high[places] = interval_of_differences(
+            parts[:, places], kind, bounds=bounds, groups=codes
+        )
+    return table.assign(
+        low=low * scales,
+        high=high * scales,
+        **_medians(a, b, b - a),
+        n_lost=np.where(has_worst, n_lost, 0),
+        n_uncounted=np.where(has_worst, 0, n_lost),
+        n_left_out=(is_out & is_counted).sum(axis=0),
+    )[list(AT_WORST)].astype(AT_WORST)
+
+
+def read_by_medians(deltas: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
+    """Return rows of `paired_deltas` with the figures that decide: of times and costs, medians.
+
+    Their p is that of the sign test.
+    """
+    timed = are_timed(declared.describe(name) for name in deltas["metric"])
+    signs = mcnemar_p(deltas["n_better"], deltas["n_worse"], is_exact=True)
+    figures = {name: deltas[name].where(~timed, deltas[f"p50_{name}"]) for name in FIGURES}
+    p = deltas["p"].where(~timed | (deltas["n"] == 0).to_numpy(), signs)
+    return deltas.assign(**figures, p=p)
+
+
+def tail_columns(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """One row per metric: 95th percentiles of times and costs, on the queries that both runs have.
 
     `p95_baseline`, `p95_candidate`, and `p95_delta` with its interval `p95_low`, `p95_high` by
@@ -166,7 +271,7 @@ def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     names = ["p95_baseline", "p95_candidate", "p95_delta", "p95_low", "p95_high"]
     table = pd.DataFrame(np.nan, index=range(first.shape[1]), columns=names)
     for place, name in enumerate(first.columns):
-        if describe(name).kind in BY_QUANTILES:
+        if declared.describe(name).kind in BY_QUANTILES:
             a, b = first[name].to_numpy("float64"), second[name].to_numpy("float64")
             known = ~np.isnan(a) & ~np.isnan(b)
             of_a, of_b = (
@@ -178,8 +283,10 @@ def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 def row_verdict(
     row: dict[Any, Any],
+    metric: Metric,
     margin: float | None = None,
-    held: tuple[float, float] | None = None,
+    held: Values | None = None,
+    clusters: tuple[float, float] | None = None,
 ) -> Verdict:
     """Return the verdict on one row of `paired_deltas`.
 
@@ -191,8 +298,10 @@ def row_verdict(
     ----------
     held
         The interval that the margin is held against; by default that of the difference.
+    clusters
+        How many clusters of queries changed, and how many there are; None: queries stand alone.
     """
-    metric = describe(row["metric"])
+    limits = None if held is None else (float(held[0]), float(held[1]))
     part = "p50_" if metric.kind in BY_QUANTILES else ""
     delta, low, high, n = (
         float(row[name]) for name in (f"{part}delta", f"{part}low", f"{part}high", "n")
@@ -200,13 +309,14 @@ def row_verdict(
     if part:
         adjusted = float(row.get("p_adjusted", np.nan))
         return median_verdict(
-            delta, low, high, n, margin=margin, better=metric.better, p=adjusted, held=held
+            delta, low, high, n, margin=margin, better=metric.better, p=adjusted, held=limits
         )
     alone = decisive_p(row["p"], row["p_exact"])
     p = float(row["p_adjusted"]) if "p_adjusted" in row else float(alone)
     return verdict(
         delta, low, high, p, float(row["mde"]), n, margin=margin, better=metric.better,
-        caution=bool(row["caution"]), p_alone=float(row["p"]), held=held,
+        caution=bool(row["caution"]), p_alone=float(row["p"]), held=limits,
+        n_moved=float(row["n_better"] + row["n_worse"]), clusters=clusters,
     )  # fmt: skip
 
 
@@ -219,6 +329,7 @@ def jointly_tested(
     first: pd.DataFrame,
     second: pd.DataFrame,
     primary: Collection[str],
+    declared: Declarations = NOTHING_DECLARED,
     *,
     groups: Groups | None = None,
     also: pd.DataFrame | None = None,
@@ -240,7 +351,9 @@ def jointly_tested(
     `Together`, one value per metric, then one per column of `also`.
     """
     differences = second.to_numpy("float64") - first.to_numpy("float64")
-    is_timed = [describe(name).kind in BY_QUANTILES for name in first.columns]
+    metrics = [declared.describe(name) for name in first.columns]
+    differences /= scales_of(metrics)
+    is_timed = are_timed(metrics)
     # The sign test is a sign flip of signs: times are tested by their median.
     differences[:, is_timed] = np.sign(differences[:, is_timed])
     is_primary = [name in primary for name in first.columns]
@@ -274,35 +387,57 @@ def _inference(
     differences: Values,
     metrics: list[Metric],
     groups: Groups | None,
-    seed: int,
     together: Together | None,
+    iterations: int,
+    seed: int,
 ) -> dict[str, npt.NDArray[np.generic]]:
     """Return interval, p, minimum detectable difference and caution of every column.
 
     Columns whose metrics have one kind, range and level of their test are computed together.
     """
     level = np.full(len(metrics), ALPHA) if together is None else together.level[: len(metrics)]
+    # Rounded, so that levels which differ by chance alone share a table of exact powers.
+    levels = [ALPHA if np.isnan(own) else float(f"{own:.2g}") for own in level]
     low, high, p, mde, caution = (np.full(len(metrics), np.nan) for _ in range(5))
-    families: dict[tuple[str, tuple[float, float], bool, float], list[int]] = {}
-    for place, metric in enumerate(metrics):
-        known = None if groups is None else groups[~np.isnan(differences[:, place])]
-        is_grouped = shared_only(known) is not None
-        # Rounded, so that levels which differ by chance alone share a table of exact powers.
-        own = ALPHA if np.isnan(level[place]) else float(f"{level[place]:.2g}")
-        family = kind_of(metric), bounds_of(metric), is_grouped, own
-        families.setdefault(family, []).append(place)
-    for (kind, bounds, is_grouped, own), places in families.items():
-        part, codes = differences[:, places], groups if is_grouped else None
-        width = bounds[1] - bounds[0]
+    joint_p = np.full(len(metrics), np.nan) if together is None else together.p
+    exacts = [
+        exact_below(float(own), float(own_p)) for own, own_p in zip(level, joint_p, strict=False)
+    ]
+    tests = list(zip(levels, exacts, strict=True))
+    for (kind, bounds, test), places, codes in _families(differences, metrics, groups, tests):
+        own, exact = test
+        part, width = differences[:, places], bounds[1] - bounds[0]
         low[places], high[places] = interval_of_differences(part, kind, bounds=bounds, groups=codes)
         caution[places] = is_heavy_tailed(part, width if np.isfinite(width) else np.inf)
         if kind not in BY_QUANTILES:
-            p[places] = paired_p(part, kind, groups=codes, seed=seed)
+            p[places] = paired_p(part, kind, groups=codes, iterations=iterations, seed=seed)
             found = mde_of_differences(
-                part, kind, design_effect=inflation(part, codes), confidence=1 - own
+                part, kind, groups=codes, confidence=1 - own, exact_below=exact
             )
             mde[places] = np.where(found > width, np.inf, found)  # no difference is that large
     return {"low": low, "high": high, "p": p, "mde": mde, "caution": caution == 1}
+
+
+def _families(
+    differences: Values, metrics: list[Metric], groups: Groups | None, tests: list[Any]
+) -> Iterator[tuple[tuple[str, tuple[float, float], Any], list[int], Groups | None]]:
+    """Give kind, range and test, the columns that share them, and the groups of their queries."""
+    families: dict[tuple[str, tuple[float, float], Any, bool], list[int]] = {}
+    for place, metric in enumerate(metrics):
+        known = None if groups is None else groups[~np.isnan(differences[:, place])]
+        family = kind_of(metric), metric.bounds, tests[place], shared_only(known) is not None
+        families.setdefault(family, []).append(place)
+    for (kind, bounds, test, is_grouped), places in families.items():
+        yield (kind, bounds, test), places, groups if is_grouped else None
+
+
+def _clusters(differences: Values, groups: Groups | None) -> list[tuple[float, float] | None]:
+    """Return how many clusters changed of how many, by metric; None where queries stand alone."""
+    if groups is None or shared_only(groups) is None:
+        return [None] * differences.shape[1]
+    n = (group_sums((~np.isnan(differences)).astype(np.float64), groups) > 0).sum(axis=0)
+    moved = np.count_nonzero(group_sums(differences, groups), axis=0)
+    return list(zip(moved.astype(float).tolist(), n.astype(float).tolist(), strict=True))
 
 
 def _exact(
@@ -320,27 +455,31 @@ def _exact(
 
 
 def _held(
-    names: list[str], differences: Values, groups: Groups | None, margins: dict[str, float]
-) -> dict[str, tuple[float, float]]:
+    names: list[str],
+    metrics: list[Metric],
+    differences: Values,
+    groups: Groups | None,
+    margins: dict[str, float],
+) -> dict[str, Values]:
     """Return the intervals that margins are held against, each as wide as all of them need."""
-    held: dict[str, tuple[float, float]] = {}
+    held: dict[str, Values] = {}
     confidence = 1 - ALPHA / max(len(margins), 1)
-    for place, name in enumerate(names):
+    for place, (name, metric) in enumerate(zip(names, metrics, strict=True)):
         if name not in margins:
             continue
-        metric, values = describe(name), differences[:, [place]]
+        values = differences[:, [place]]
         if metric.kind in BY_QUANTILES:
-            held[name] = median_interval(values[:, 0], confidence)
+            held[name] = np.array(median_interval(values[:, 0], confidence))
             continue
         known = None if groups is None else groups[~np.isnan(values[:, 0])]
         low, high = interval_for_margin(
             values,
             kind_of(metric),
-            bounds=bounds_of(metric),
+            bounds=metric.bounds,
             groups=None if shared_only(known) is None else groups,
             confidence=confidence,
         )
-        held[name] = float(low[0]), float(high[0])
+        held[name] = np.array([low[0], high[0]])
     return held
 
 
@@ -370,26 +509,4 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
         "p50_low": intervals[:, 0],
         "p50_high": intervals[:, 1],
         "ratio": ratio,
-    }
-
-
-def _lost(
-    lost: Values, mean: Values, n: Values, metrics: list[Metric]
-) -> dict[str, npt.NDArray[np.generic]]:
-    """Return `n_lost` and `delta_worst`.
-
-    That is the mean difference if the candidate had the worst value where values are lost.
-    `delta_worst` is NaN where values are lost and the metric has no worst value (times, costs).
-    """
-    mean_lost, n_lost = means(lost)
-    total = np.where(n_lost > 0, mean_lost, 0.0) * n_lost
-    worst = np.array(
-        [bounds_of(metric)[1 if metric.better == "lower" else 0] for metric in metrics]
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        at_worst = (np.where(n > 0, mean * n, 0.0) + worst * n_lost - total) / (n + n_lost)
-    at_worst = np.where(np.isfinite(worst), at_worst, np.nan)
-    return {
-        "n_lost": n_lost.astype(np.int64),
-        "delta_worst": np.where(n_lost == 0, mean, at_worst),
     }

@@ -12,23 +12,38 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.text import MEDIANS_NOTE
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
-from ragscore.frames.render import decimals_for, dump, shown_n, shown_number
+from ragscore.frames.render import (
+    EXACT,
+    decimals_beside,
+    decimals_within,
+    dump,
+    shown_n,
+    shown_number,
+)
 from ragscore.frames.tables import SIGNS, Display, Table
-from ragscore.scoring.metrics import describe, parse_label
+from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.metrics import ROUNDING, Metric, parse_label, table_kind
 from ragscore.stats import UNSURE
 
-SLACK = 1e-9  # rounding of a difference is no loss
 RULES = ("threshold", "interval")
+AT_WORST_NOTE = (
+    "At their worst: queries that the candidate failed on, or was not asked, whatever hits they"
+    " have."
+)
+LEFT_OUT_NOTE = (
+    "Left out: queries that the baseline failed on, unless the candidate answered them worse."
+)
 SHOWN_REGRESSIONS = 10
 SHOWN_QUERY = 60  # characters of a query in the text form
-NUMBERS = ("baseline", "candidate", "delta", "low", "high")
-COUNTS = ("n", "n_expected_baseline", "n_expected_candidate", "n_lost")
+COUNTS = ("n", "n_expected_baseline", "n_expected_candidate", "n_lost", "n_left_out")
 RANKS = ("rank_baseline", "rank_candidate")
-COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
+COLUMNS = ["metric", *FIGURES, "max_drop", *COUNTS, "verdict", "reason"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,10 +53,12 @@ class Gate(JsonResult, Display):
     Attributes
     ----------
     table
-        One row per metric asked for: `baseline`, `candidate`, `delta` (candidate − baseline,
-        queries that the candidate failed on at their worst), its interval `low`, `high`,
-        `max_drop`, `n` of `n_expected_baseline`, `n_expected_candidate` values, `n_lost`, `verdict`
-        (pass, fail, not evaluated) and the `reason`.
+        One row per metric asked for: `baseline`, `candidate` and `delta` = candidate − baseline
+        over the same `n` queries, its interval `low`, `high`, `max_drop`, `n_expected_baseline`,
+        `n_expected_candidate`, `verdict` (pass, fail, not evaluated), the `reason`, and `better`,
+        the metric's direction (higher, lower). Among the n
+        are `n_lost` at the metric's worst value, which the candidate failed on or was not asked;
+        `n_left_out` are left out, because the baseline failed on them.
     regressions
         The queries that lost most, worst first: query_id, query, outcome, ranks, targets lost.
     overall
@@ -104,29 +121,37 @@ class Gate(JsonResult, Display):
         return "; without margins a loss isn't ruled out" if is_open else ""
 
     def shown(self) -> pd.DataFrame:
-        """Return the table as text, without the interval's bounds."""
-        table = self.table
-        digits = [max(decimals_for(e), 2) for e in (table["high"] - table["low"]) / 4]
-        numbers = {
-            name: [
-                shown_number(value, places, signed=name == "delta")
-                for value, places in zip(table[name], digits, strict=True)
-            ]
-            for name in ("baseline", "candidate", "delta")
+        """Return the table as text, with the interval where it decides.
+
+        Numbers have as many decimals as it takes to see that what is allowed is kept, or isn't.
+        """
+        shown = pd.DataFrame([self._shown_row(row) for row in self.table.to_dict("records")])
+        return shown.drop(columns="95 % interval") if self.rule == "threshold" else shown
+
+    def _shown_row(self, row: dict[Any, Any]) -> dict[str, str]:
+        label, allowed = row["metric"], row["max_drop"]
+        places = decimals_within(row["low"], row["high"])
+        sign = 1 if row["better"] == "lower" else -1
+        decisive = ("delta",) if self.rule == "threshold" else ("delta", "low", "high")
+        for loss in (sign * row[name] for name in decisive):
+            if not (math.isnan(allowed) or math.isnan(loss)):
+                beyond = loss > allowed + ROUNDING * min(abs(loss) + allowed, 1.0)
+                places = decimals_beside(loss, float(_amount(allowed)), beyond, places)
+        texts = {
+            name: shown_number(row[name], places, signed=name not in ("baseline", "candidate"))
+            for name in FIGURES
         }
-        counts = (table[name] for name in ("n", "n_expected_baseline", "n_expected_candidate"))
-        return pd.DataFrame(
-            {
-                "metric": table["metric"],
-                "verdict": table["verdict"],
-                **numbers,
-                "allowed": [
-                    "not worse" if math.isnan(drop) else f"{drop:g}" for drop in table["max_drop"]
-                ],
-                "n / expected": [shown_n(*row) for row in zip(*counts, strict=True)],
-                "why": table["reason"],
-            }
-        )
+        return {
+            "metric": f"{label} (p50)" if _by_median(label, self.rule) else label,
+            "verdict": row["verdict"],
+            **{name: texts[name] for name in ("baseline", "candidate", "delta")},
+            "95 % interval": f"[{texts['low']}, {texts['high']}]",
+            "allowed": "not worse" if math.isnan(allowed) else _amount(allowed),
+            "n / expected": shown_n(
+                row["n"], row["n_expected_baseline"], row["n_expected_candidate"]
+            ),
+            "why": row["reason"],
+        }
 
     def largest_regressions(self) -> pd.DataFrame:
         """Return `regressions` with long queries cut."""
@@ -139,7 +164,17 @@ class Gate(JsonResult, Display):
         parts: list[str | Table] = [f"{sign} {self.headline()}", Table(self.shown())]
         if len(self.regressions):
             parts.append(Table(self.largest_regressions(), "Largest regressions"))
-        return parts
+        return [*parts, *self.notes()]
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know beside the table."""
+        table = self.table
+        holds = {
+            AT_WORST_NOTE: table["n_lost"].any(),
+            LEFT_OUT_NOTE: table["n_left_out"].any(),
+            MEDIANS_NOTE: any(_by_median(label, self.rule) for label in table["metric"]),
+        }
+        return [note for note, is_needed in holds.items() if is_needed]
 
     def to_markdown(self) -> str:
         """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
@@ -159,14 +194,18 @@ def gate(
     """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
 
     Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
-    "mixed" fail. Where the comparison has a margin for all metrics of an aspect, "can't tell"
-    stops the gate, since the margin isn't shown to hold; without one it passes.
+    "mixed" fail. Where a metric has a margin, "can't tell" stops the gate, since the margin isn't
+    shown to hold; without one it passes.
 
     With `max_drop`: a loss is a fall of metrics that should be high and a rise of those that should
-    be low, in the metric's own units. Queries that the candidate failed on, or was not asked, count
-    at the metric's worst value: errors never make a gate pass. A metric without a worst value
-    (time, cost) fails if the baseline answered such a query. Times are compared by the median of
-    the differences.
+    be low, in the metric's own units. Times are compared by the median of the differences.
+
+    Errors never make a gate pass, whatever policy the scores have. A query that the candidate
+    failed on, or was not asked, counts at the metric's worst value, even if it still has hits. A
+    metric without a worst value (time, cost) fails if the baseline answered such a query. A query
+    that the baseline failed on can only count against the candidate: if the candidate answered it
+    worse than the baseline did in spite of failing. Else it is left out, and if none is left the
+    gate doesn't pass. Metrics of failures themselves, such as `failed`, count them as they are.
 
     Parameters
     ----------
@@ -187,13 +226,9 @@ def gate(
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
+    figures = _figures(cmp)
     if max_drop is None:
-        table = pd.DataFrame(_by_verdicts(cmp), columns=COLUMNS)
-        asks_proof = require or bool(table["max_drop"].notna().any())
-        return Gate(
-            cmp.baseline, cmp.candidate, "verdict", table, _regressions(cmp), cmp.overall,
-            asks_proof,
-        )  # fmt: skip
+        return _made(cmp, "verdict", _by_verdicts(cmp, figures), require)
     check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
     if not max_drop:
         raise DataError(
@@ -202,9 +237,10 @@ def gate(
             allowed="at least one metric and its largest loss, such as {'mrr@10': 0.02}; or None,"
             " for the verdicts on the primary metrics",
         )
-    deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
     for label, allowed in max_drop.items():
-        if (describe(label) if label in deltas else parse_label(label).metric).better not in (
+        if (
+            cmp.declared.describe(label) if label in figures else parse_label(label).metric
+        ).better not in (
             "higher",
             "lower",
         ):
@@ -224,95 +260,169 @@ def gate(
                 allowed="a number from 0: the largest loss that is allowed",
             )
     rows = [
-        _row(label, float(allowed), deltas.get(label), rule) for label, allowed in max_drop.items()
+        _row(cmp.declared.describe(label), label, float(allowed), figures.get(label), rule)
+        for label, allowed in max_drop.items()
     ]
-    table = pd.DataFrame(rows, columns=COLUMNS)
-    return Gate(cmp.baseline, cmp.candidate, rule, table, _regressions(cmp), cmp.overall, require)
+    return _made(cmp, rule, rows, require)
 
 
-def _by_verdicts(cmp: Comparison) -> list[dict[str, Any]]:
+def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool) -> Gate:
+    """Return the gate of these rows. Margins ask for proof, and so does a baseline that failed."""
+    directions = [cmp.declared.describe(row["metric"]).better for row in rows]
+    table = pd.DataFrame(rows, columns=COLUMNS).assign(better=directions)
+    is_open = (table["verdict"] == "not evaluated").to_numpy()
+    has_margin = rule == "verdict" and bool(table["max_drop"].notna().any())
+    asks_proof = require or has_margin or bool((table["n_left_out"] > 0)[is_open].any())
+    return Gate(
+        cmp.baseline, cmp.candidate, rule, table, _regressions(cmp), cmp.overall, asks_proof
+    )
+
+
+def _figures(cmp: Comparison) -> dict[str, dict[str, Any]]:
+    """Return the rows of `Comparison.deltas`, by metric, with failed queries at their worst."""
+    table = cmp.deltas.assign(n_lost=0, n_uncounted=0, n_left_out=0)
+    if len(cmp.at_worst):
+        own = cmp.at_worst.set_index("metric").reindex(table["metric"])
+        table = table.assign(**{str(name): own[name].to_numpy() for name in own})
+    return {row["metric"]: row for row in records_of(table)}
+
+
+def _by_verdicts(cmp: Comparison, figures: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of `Gate.table` by verdict: each primary metric with that of its aspect."""
-    deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
     rows = []
     for aspect in records_of(cmp.aspects):
-        names = aspect["metrics"].split(", ")
-        has_margins = all(deltas[name]["margin"] is not None for name in names)
-        for name in names:
-            delta = deltas[name]
-            row = _at_worst(_numbers(name, delta), delta)
-            row["max_drop"] = math.nan if delta["margin"] is None else delta["margin"]
-            row |= {"verdict": "pass", "reason": aspect["sentence"]}
+        for name in aspect["metrics"].split(", "):
+            own = figures[name]
+            row, margin = _numbers(name, own, "verdict"), own["margin"]
+            row["max_drop"] = math.nan if margin is None else margin
+            counted = _counted(row).replace(",", " with", 1)
+            beside = f" (as scored; the numbers here{counted})" if counted else ""
+            told = {"verdict": "pass", "reason": aspect["sentence"] + beside}
             if aspect["verdict"] in ("worse", "mixed"):
-                row["verdict"] = "fail"
-            elif row["n_lost"] and not _loss(name, row["delta"]) <= SLACK:
-                n_lost = row["n_lost"]
-                row["verdict"] = "fail"
-                row["reason"] = f"the candidate has no value for {n_lost} of the baseline's queries"
-            elif aspect["verdict"] == UNSURE and (has_margins or not row["n"]):
-                row["verdict"] = "not evaluated"
-            rows.append(row)
+                told["verdict"] = "fail"
+            elif undone := _unfit(name, own) or _undone(
+                cmp.declared.describe(name), row, margin or 0.0
+            ):
+                told = undone
+            elif aspect["verdict"] == UNSURE and (
+                not row["n"] or (margin is not None and own["verdict"] == UNSURE)
+            ):
+                told["verdict"] = "not evaluated"
+            rows.append(row | told)
     return rows
 
 
-def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) -> dict[str, Any]:
-    """One row of `Gate.table`, from a row of `Comparison.deltas` (None: not compared)."""
-    row: dict[str, Any] = _numbers(label, delta) | {"max_drop": allowed, "verdict": "not evaluated"}
-    if delta is None:
-        return row | {"reason": "the comparison lacks this metric"}
-    if not delta["n"] and not delta["n_lost"]:
-        return row | {"reason": "no query has a value in both runs"}
-    if delta["n_lost"] and delta["delta_worst"] is None:
-        reason = f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
-        return row | {"verdict": "fail", "reason": reason}
-    row = _at_worst(row, delta)
-    largest_loss = max(_loss(label, row["low"]), _loss(label, row["high"]))
-    verdict, reason = _verdict(_loss(label, row["delta"]), largest_loss, allowed, rule)
-    n_lost = delta["n_lost"]
-    counted = f", {n_lost} failed queries counted at their worst" if n_lost else ""
-    return row | {"verdict": verdict, "reason": f"{reason}{counted}"}
+def _undone(metric: Metric, row: dict[str, Any], allowed: float) -> dict[str, str]:
+    """Return verdict and reason where failed queries undo what the verdict says; else nothing."""
+    if not (row["n_lost"] or row["n_left_out"]):
+        return {}
+    loss, *ends = (_loss(metric, row[name]) for name in ("delta", "low", "high"))
+    slack = metric.rounding
+    if loss > allowed + slack and (row["n_lost"] or min(ends) > 0):
+        return {"verdict": "fail", "reason": f"{_change(slack, loss, allowed, '')}{_counted(row)}"}
+    if not math.isnan(row["max_drop"]) and not max(ends) <= allowed + slack:
+        reason = f"a loss beyond {_amount(allowed)} isn't ruled out{_counted(row)}"
+        return {"verdict": "not evaluated", "reason": reason}
+    return {}
 
 
-def _numbers(label: str, delta: dict[str, Any] | None) -> dict[str, Any]:
+def _row(
+    metric: Metric, label: str, allowed: float, own: dict[str, Any] | None, rule: str
+) -> dict[str, Any]:
+    """One row of `Gate.table`, from its row of `_figures` (None: not compared)."""
+    row: dict[str, Any] = _numbers(label, own, rule) | {"max_drop": allowed}
+    if own is None:
+        return row | {"verdict": "not evaluated", "reason": "the comparison lacks this metric"}
+    if unfit := _unfit(label, own):
+        return row | unfit
+    if not row["n"]:
+        return row | {"verdict": "not evaluated", "reason": "no query has a value in both runs"}
+    largest_loss = max(_loss(metric, row["low"]), _loss(metric, row["high"]))
+    loss = _loss(metric, row["delta"])
+    average = "median" if _by_median(label, rule) else "mean"
+    verdict, reason = _verdict(loss, largest_loss, allowed, rule, metric.rounding, average)
+    return row | {"verdict": verdict, "reason": f"{reason}{_counted(row)}"}
+
+
+def _unfit(label: str, own: dict[str, Any]) -> dict[str, str]:
+    """Return verdict and reason where failures leave nothing to go by; else nothing."""
+    if n := own["n_uncounted"]:
+        reason = f"no {label} of {n} queries that the candidate failed on or was not asked"
+        return {"verdict": "fail", "reason": reason}
+    if own["n_left_out"] and not own["n"]:
+        reason = "no query is left that the baseline didn't fail on"
+        return {"verdict": "not evaluated", "reason": reason}
+    return {}
+
+
+def _counted(row: dict[str, Any]) -> str:
+    """Say how many queries are at their worst, and how many are left out."""
+    words = {"n_lost": "at their worst", "n_left_out": "left out"}
+    return "".join(f", {row[name]} {told}" for name, told in words.items() if row[name])
+
+
+def _numbers(label: str, own: dict[str, Any] | None, rule: str) -> dict[str, Any]:
     """Return the figures of a row: medians of times, else means."""
     row: dict[str, Any] = {"metric": label}
-    row |= dict.fromkeys(NUMBERS, math.nan) | dict.fromkeys(COUNTS, 0)
-    if delta is None:
+    row |= dict.fromkeys(FIGURES, math.nan) | dict.fromkeys(COUNTS, 0)
+    if own is None:
         return row
-    part = "p50_" if describe(label).kind == "time" else ""
-    for name in NUMBERS:
-        value = delta[part + name]
+    part = "p50_" if _by_median(label, rule) else ""
+    for name in FIGURES:
+        value = own[part + name]
         row[name] = math.nan if value is None else float(value)
-    return row | {name: delta[name] for name in COUNTS}
+    return row | {name: int(own[name]) for name in COUNTS}
 
 
-def _at_worst(row: dict[str, Any], delta: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures with lost queries at the metric's worst; NaN where it has none."""
-    if not delta["n_lost"]:
-        return row
-    at_worst = math.nan if delta["delta_worst"] is None else float(delta["delta_worst"])
-    worsening = at_worst - row["delta"]
-    moved = {name: row[name] + worsening for name in ("delta", "low", "high")}
-    return row | moved | ({} if delta["n"] else {"delta": at_worst})
+def _by_median(label: str, rule: str) -> bool:
+    """Return whether medians decide: of times, and of costs where their verdict is asked for."""
+    return table_kind(label) in (BY_QUANTILES if rule == "verdict" else ("time",))
 
 
-def _loss(label: str, delta: float) -> float:
-    return delta if describe(label).better == "lower" else -delta
+def _loss(metric: Metric, delta: float) -> float:
+    return delta if metric.better == "lower" else -delta
 
 
-def _verdict(loss: float, largest_loss: float, allowed: float, rule: str) -> tuple[str, str]:
+def _verdict(
+    loss: float,
+    largest_loss: float,
+    allowed: float,
+    rule: str,
+    slack: float = ROUNDING,
+    average: str = "mean",
+) -> tuple[str, str]:
     """Return verdict and reason, from the observed loss and the interval's bound for it."""
-    change = "nothing changed"
-    if abs(loss) > SLACK:
-        change = f"{'worse' if loss > 0 else 'better'} by {abs(loss):.3g}"
-    if loss > allowed + SLACK:
-        return "fail", f"{change}, more than {allowed:g}"
+    change = _change(slack, loss, allowed, average)
+    if loss > allowed + slack:
+        return "fail", f"{change}, more than {_amount(allowed)}"
     if rule == "threshold":
         return "pass", change
     if math.isnan(largest_loss):
         return "not evaluated", f"{change}; too few queries for an interval"
-    if largest_loss > allowed + SLACK:
-        return "fail", f"{change}, but a loss of {largest_loss:.3g} can't be ruled out"
-    return "pass", f"{change}, a loss beyond {allowed:g} is ruled out"
+    if largest_loss > allowed + slack:
+        return (
+            "fail",
+            f"{change}, but a loss of {_beside(slack, largest_loss, allowed)} can't be ruled out",
+        )
+    return "pass", f"{change}, a loss beyond {_amount(allowed)} is ruled out"
+
+
+def _change(slack: float, loss: float, allowed: float, average: str) -> str:
+    """Return the observed change in words, which no test stands behind."""
+    if abs(loss) <= slack:
+        return f"{average} unchanged"
+    return f"loss of {_beside(slack, loss, allowed)}" if loss > 0 else f"gain of {-loss:.3g}"
+
+
+def _beside(slack: float, loss: float, allowed: float) -> str:
+    """Return a loss with three digits, or as many as show if it is more than allowed."""
+    is_beyond, limit = loss > allowed + slack, float(_amount(allowed))
+    texts = (f"{loss:.{digits}g}" for digits in range(3, EXACT))
+    return next((text for text in texts if (float(text) > limit) == is_beyond), f"{loss!r}")
+
+
+def _amount(allowed: float) -> str:
+    return f"{allowed:.12g}"
 
 
 def _regressions(cmp: Comparison) -> pd.DataFrame:

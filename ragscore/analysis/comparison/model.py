@@ -28,6 +28,7 @@ from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of,
 from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, Verb
 from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
@@ -44,7 +45,7 @@ ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
 
 FRAMES = (
     "deltas", "aspects", "per_query", "targets", "invariants", "config_diff", "flips",
-    "flip_counts", "largest_changes",
+    "flip_counts", "largest_changes", "at_worst",
 )  # fmt: skip
 
 
@@ -77,7 +78,7 @@ class Comparison(Display):
           `p95_candidate`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired
           bootstrap (NaN below 72 queries).
         - Missing values: `n_lost` values of the baseline have none in the candidate, because it
-          failed or was not asked; `delta_worst` counts them at the metric's worst value.
+          failed or was not asked.
           `n_expected_baseline` and `n_expected_candidate` values were expected on either side (see
           `ev.explain`).
     aspects
@@ -103,11 +104,18 @@ class Comparison(Display):
         `p_adjusted` as in `deltas`, and the `verdict`.
     primary
         The metrics that decide.
+    declared
+        Direction and range of columns of your own, as the evaluation had them declared.
     largest_changes
         Largest changes: the three queries that lost most and the three that gained most in every
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
         How both runs were scored: the fields of `rs.Policies`.
+    at_worst
+        One row per metric, if a run failed on queries or the candidate was not asked some: the
+        figures that a gate goes by (`gate`). They are those of `deltas`, with `n_lost` queries at
+        the metric's worst value, `n_uncounted` that have no worst value, and without the
+        `n_left_out` that the baseline failed on.
     golden, scores, modes, results, rule
         What slices, some pictures and `label_first` are made of; not part of the JSON.
     """
@@ -129,6 +137,8 @@ class Comparison(Display):
     primary: tuple[str, ...]
     profile: Profile | None = None
     policies: dict[str, Any] = field(default_factory=dict)
+    at_worst: pd.DataFrame = field(default_factory=pd.DataFrame)
+    declared: Declarations = NOTHING_DECLARED
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
@@ -181,7 +191,7 @@ class Comparison(Display):
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
             scores, golden, by, self.baseline, self.candidate, chosen, modes=self.modes,
-            cluster=cluster, min_n=min_n, seed=seed,
+            cluster=cluster, min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 
     @property
@@ -231,7 +241,7 @@ class Comparison(Display):
             f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
             *map(markdown_paragraph, self._decision()),
             markdown_paragraph(self.headline()),
-            Table(shown).to_markdown(),
+            *([Table(shown).to_markdown()] if len(shown) else []),
             *map(markdown_paragraph, note.splitlines()),
         ]
         if not self.profile:
@@ -242,7 +252,7 @@ class Comparison(Display):
                 largest = shown_largest_changes(self.deltas, self.largest_changes)
                 parts += ["## Largest changes", Table(largest).to_markdown()]
             if len(self.flips):
-                flipped = shown_flips(self.flips, self.flip_counts)
+                flipped = shown_flips(self.flips, self.flip_counts, self.declared)
                 parts += ["## Answers that flipped", Table(flipped).to_markdown()]
         changed = self.changed()
         listed = changed if limit is None else changed.head(max(limit, 0))
@@ -316,7 +326,8 @@ class Comparison(Display):
     def _parts(self) -> list[str | Table]:
         shown, note = self.shown()
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        return [title, *self._decision(), self.headline(), Table(shown), *note.splitlines()]
+        table = [Table(shown)] if len(shown) else []
+        return [title, *self._decision(), self.headline(), *table, *note.splitlines()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")
@@ -334,6 +345,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "policies": cmp.policies,
         "counts": cmp.counts,
         "primary": list(cmp.primary),
+        "declared": cmp.declared.to_plain(),
         "overall": cmp.overall,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
@@ -350,6 +362,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
     names = (
         "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
         "policies", "aggregates", "profile", "dtypes", "primary",
+        "declared",
     )  # fmt: skip
     require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
@@ -376,6 +389,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         profile=profile or find_profile(content["profile"]),
         policies=content["policies"],
         primary=tuple(content["primary"]),
+        declared=Declarations.from_plain(content["declared"]),
     )
 
 

@@ -26,7 +26,7 @@ from ragscore.frames.render import from_content, reload
 from ragscore.frames.tables import Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import table_kind
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
@@ -42,9 +42,10 @@ class LabelEffect(JsonResult, Display):
         One row per metric: `baseline` (its mean by the old labels), `candidate` (its mean by the
         new ones), and `delta` = candidate − baseline, the sum of `label_effect` (the baseline's
         change when only the labels change) and `system_effect` (candidate − baseline, both by the
-        new labels); `n_baseline`, `n_candidate` queries in the means; on the queries that did not
-        change `unchanged_baseline`, `unchanged_candidate`, `unchanged_delta`, `n_unchanged`. NaN
-        where a mean has no query.
+        new labels); `n_baseline`, `n_candidate` queries in the means, and `n_moved`, whose value
+        the system changed; on the `n_unchanged` queries that did not change, and have a value in
+        both, `unchanged_baseline`, `unchanged_candidate`, `unchanged_delta`. NaN where a mean has
+        no query.
     changes
         One row per query that changed; see `Golden.diff`.
     unchanged
@@ -148,9 +149,11 @@ def _deltas(
         ].sort_index()  # by id: means don't depend on the order of queries
         for scores, run_id in ((by_old, a), (by_new, a), (by_new, b))
     )
+    is_equal = ((b_new - a_new).abs() <= SAME) | (a_new.isna() & b_new.isna())
     a_same, b_same = (
         scores[scores.index.isin(unchanged.queries["query_id"])] for scores in (a_new, b_new)
     )
+    a_same, b_same = a_same.where(b_same.notna()), b_same.where(a_same.notna())
     table = pd.DataFrame(
         {
             "baseline": a_old.mean(),
@@ -160,10 +163,11 @@ def _deltas(
             "system_effect": b_new.mean() - a_new.mean(),
             "n_baseline": a_old.count(),
             "n_candidate": b_new.count(),
+            "n_moved": (~is_equal).sum(),
             "unchanged_baseline": a_same.mean(),
             "unchanged_candidate": b_same.mean(),
             "unchanged_delta": b_same.mean() - a_same.mean(),
-            "n_unchanged": (a_same.notna() & b_same.notna()).sum(),
+            "n_unchanged": a_same.count(),
         }
     )
     return table.rename_axis("metric").reset_index().astype({"metric": "str"})
@@ -171,8 +175,8 @@ def _deltas(
 
 def _verdict(deltas: pd.DataFrame, changes: pd.DataFrame, n: int, *, is_one_run: bool) -> str:
     """Return in words whether labels or system changed; times and costs never repeat exactly."""
-    is_repeatable = [describe(name).kind not in BY_QUANTILES for name in deltas["metric"]]
-    system_changed = bool((deltas.loc[is_repeatable, "system_effect"].abs() > SAME).any())
+    is_repeatable = [table_kind(name) not in BY_QUANTILES for name in deltas["metric"]]
+    system_changed = bool((deltas.loc[is_repeatable, "n_moved"] > 0).any())
     relabelled = changes[changes["change"] != "annotated"]
     labels = f"Of the golden set: {counted(relabelled, n)}."
     if is_one_run:

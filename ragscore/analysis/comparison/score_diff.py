@@ -20,13 +20,14 @@ from ragscore.analysis.reported import FINGERPRINT, reported_scores
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results, records_of, run_names
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import check_known
 from ragscore.frames.escaping import json_text
-from ragscore.frames.render import shown_number
+from ragscore.frames.render import decimals_beside, shown_number
 from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.intervals import scales_of
 from ragscore.scoring.limits import check_limits, limits_of
-from ragscore.scoring.metrics import describe, parse_label
-from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.value_states import label_of, metric_columns
 
 METRIC_DTYPES = {
     "metric": "str",
@@ -67,6 +68,7 @@ class ScoreDiff(FramesResult):
 
     metrics: pd.DataFrame
     largest_changes: pd.DataFrame
+    declared: Declarations = NOTHING_DECLARED
 
     def _heading(self) -> str:
         return "The candidate's scores against the baseline's, metric by metric"
@@ -76,12 +78,18 @@ class ScoreDiff(FramesResult):
         rows = self.metrics[(self.metrics["n_better"] + self.metrics["n_worse"] > 0).to_numpy()]
         first = self.largest_changes.drop_duplicates("metric").set_index("metric")["query_id"]
         counts = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
+        changes = rows["delta"].abs()
+        places = [decimals_beside(change, 0.0, change > SAME, 3) for change in changes]
         return pd.DataFrame(
             {
                 "metric": rows["metric"],
-                "baseline": rows["baseline"],
-                "candidate": rows["candidate"],
-                "delta": [shown_number(value, 3, signed=True) for value in rows["delta"]],
+                **{
+                    name: [
+                        shown_number(value, digits, signed=name == "delta")
+                        for value, digits in zip(rows[name], places, strict=True)
+                    ]
+                    for name in ("baseline", "candidate", "delta")
+                },
                 "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in counts],
                 "n": rows["n"],
                 "largest change": rows["metric"].astype("str").map(first),
@@ -112,19 +120,15 @@ class ScoreDiff(FramesResult):
             A threshold for a metric that isn't there, or that isn't (bad, good).
         """
         names = [str(name) for name in self.metrics["metric"]]
-        given = check_limits(thresholds)
-        if unknown := sorted(set(given) - set(names)):
-            raise DataError(
-                f"no column {name_list(unknown)}",
-                field="thresholds",
-                allowed=nearest(unknown[0], names, "scores has"),
-            )
-        limits = {name: found for name in names if (found := given.get(name) or limits_of(name))}
+        given = check_limits(thresholds, self.declared)
+        check_known(given, names, "thresholds", "column", "scores has")
+        known = {name: given.get(name) or limits_of(name, self.declared) for name in names}
+        limits = {name: found for name, found in known.items() if found}
         changes = self.largest_changes
         changes = changes[changes["metric"].isin(list(limits)).to_numpy()]
         sides = pd.DataFrame(list(limits.values()), index=list(limits), columns=["bad", "good"])
         bad, good = sides.astype("float64").reindex(changes["metric"]).to_numpy().reshape(-1, 2).T
-        sign = np.where(_is_lower(changes), -1.0, 1.0)
+        sign = np.where(_is_lower(changes, self.declared), -1.0, 1.0)
         before, after = sign * changes["baseline"], sign * changes["candidate"]
         is_regression = (before >= sign * good) & (after < sign * bad)
         is_improvement = (before < sign * bad) & (after >= sign * good)
@@ -182,6 +186,7 @@ def diff_scores(
     *,
     results: Results | None = None,
     allow_different: bool | list[str] = False,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> ScoreDiff:
     """Compare two runs of a scores frame, metric by metric.
 
@@ -192,12 +197,14 @@ def diff_scores(
     baseline, candidate
         Run ids, or systems that only one run has.
     eps
-        Differences up to this size are no change.
+        Differences up to this size, of a scale of 1, are no change.
     results
         The results behind the scores, which tell who judged. Reported scores tell it themselves
         (column `judge_fingerprint`).
     allow_different
         True or "judge_fingerprint": go on where the judges of both runs differ.
+    declared
+        What is declared of columns of your own.
 
     Raises
     ------
@@ -217,7 +224,7 @@ def diff_scores(
         raise DataError(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
-    metrics, first, second = _sides(scores, a, b, eps)
+    metrics, first, second = _sides(scores, a, b, declared, eps)
     if FINGERPRINT in scores:
         told = {
             run_id: str(scores.loc[(scores["run_id"] == run_id).to_numpy(), FINGERPRINT].iloc[0])
@@ -227,17 +234,20 @@ def diff_scores(
     if results is not None:
         shared = metrics.loc[(metrics["n"] > 0).to_numpy(), "metric"].tolist()
         check_judges(results, a, b, shared, allow_different)
-    return ScoreDiff(metrics, _changes(first, second))
+    return ScoreDiff(metrics, _changes(first, second, declared), declared)
 
 
 def _sides(
-    scores: pd.DataFrame, a: str, b: str, eps: float = 1e-9
+    scores: pd.DataFrame, a: str, b: str, declared: Declarations, eps: float = 1e-9
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return `ScoreDiff.metrics`, and both runs' values of the queries that both have."""
     names = metric_columns(scores)
     of_a, of_b = (_of_run(scores, run_id, names) for run_id in (a, b))
     first, second = _shared(of_a, of_b)
-    means = paired_means(first, second, np.full(len(names), eps)).set_index("metric")
+    described = [declared.describe(name) for name in names]
+    means = paired_means(
+        first, second, eps * np.fmin(scales_of(described), 1.0), described
+    ).set_index("metric")
     is_empty = means["n"] == 0
     metrics = pd.DataFrame(
         {
@@ -311,14 +321,15 @@ def diff_reported(
     return diff_scores(reported_scores(results), a, b, eps, allow_different=allow_different)
 
 
-def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+def _changes(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """One row per metric and query with both values, the largest change of a metric first."""
     before, after = (side.to_numpy().ravel(order="F") for side in (first, second))
     delta = after - before
     known = np.flatnonzero(~np.isnan(delta))
     metric, query = np.divmod(known, max(len(first), 1))
     # Sizes that differ in their last bits only are ties: they keep the order of ids.
-    by_size = np.lexsort((-np.round(np.abs(delta[known]), 12), metric))
+    scales = scales_of(declared.describe(name) for name in first.columns)
+    by_size = np.lexsort((-np.round(np.abs(delta[known]) / scales[metric], 12), metric))
     metric, query, order = metric[by_size], query[by_size], known[by_size]
     return pd.DataFrame(
         {
@@ -331,7 +342,9 @@ def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+def answer_flips(
+    scores: pd.DataFrame, a: str, b: str, declared: Declarations = NOTHING_DECLARED
+) -> pd.DataFrame:
     """One row per answer metric and query that went from good to bad, or from bad to good.
 
     Ranking metrics are left out: the outcomes of a comparison show how their hits changed.
@@ -341,17 +354,13 @@ def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     `metric`, `query_id`, values `baseline` and `candidate`, `kind` (regression, improvement), and
     the limits `bad` and `good`; see `ScoreDiff.flips`.
     """
-    chosen = [
-        name
-        for name in metric_columns(scores)
-        if describe(name).formula == "a column of your own" or not parse_label(name).is_ranking
-    ]
-    metrics, first, second = _sides(scores[["run_id", *chosen]], a, b)
+    chosen = [name for name in metric_columns(scores) if not label_of(name).is_ranking]
+    metrics, first, second = _sides(scores[["run_id", *chosen]], a, b, declared)
     has_moved = (first != second).to_numpy()
-    return ScoreDiff(metrics, _changes(first, second.where(has_moved))).flips()
+    return ScoreDiff(metrics, _changes(first, second.where(has_moved), declared), declared).flips()
 
 
-def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations) -> pd.DataFrame:
     """The three queries that lost most and the three that gained most in each metric.
 
     Binary metrics are left out: all their changes have the size 1.
@@ -362,12 +371,15 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     values `baseline` and `candidate`, `delta` = candidate − baseline, `kind` (regression,
     improvement, as the metric counts better).
     """
-    chosen = [name for name in metric_columns(scores) if describe(name).kind != "binary"]
+    chosen = [name for name in metric_columns(scores) if declared.describe(name).kind != "binary"]
     first, second = _shared(*(_of_run(scores, run_id, chosen) for run_id in (a, b)))
-    is_listed = _are_largest((second - first).to_numpy())
-    changes = _changes(first, second.where(is_listed))
-    changes = changes[(changes["delta"].abs() > SAME).to_numpy()]
-    is_worse = (changes["delta"] > 0).to_numpy() == _is_lower(changes)
+    metrics = [declared.describe(name) for name in chosen]
+    is_listed = _are_largest((second - first).to_numpy() / scales_of(metrics))
+    changes = _changes(first, second.where(is_listed), declared)
+    rounding = {name: one.rounding for name, one in zip(chosen, metrics, strict=True)}
+    least = changes["metric"].map(rounding).astype("float64")
+    changes = changes[(changes["delta"].abs() > least).to_numpy()]
+    is_worse = (changes["delta"] > 0).to_numpy() == _is_lower(changes, declared)
     kind = pd.array(np.where(is_worse, "regression", "improvement"), dtype="str")
     changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
@@ -386,10 +398,10 @@ def _are_largest(delta: Values) -> Flags:
     return flags
 
 
-def _is_lower(changes: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _is_lower(changes: pd.DataFrame, declared: Declarations) -> npt.NDArray[np.bool_]:
     """Flag the rows whose metric is better when lower."""
     names = changes["metric"].unique()
-    lower = [name for name in names if describe(name).better == "lower"]
+    lower = [name for name in names if declared.describe(name).better == "lower"]
     return changes["metric"].isin(lower).to_numpy()
 
 

@@ -7,9 +7,19 @@ intervals justify. Nothing is computed here.
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
+from ragscore.analysis.comparison.deltas import FIGURES
+from ragscore.frames.errors import plural
+from ragscore.frames.render import (
+    decimals_beside,
+    decimals_within,
+    shown_detectable,
+    shown_n,
+    shown_number,
+    shown_p,
+)
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import HEADLINE, describe, headline_of
+from ragscore.scoring.metrics import HEADLINE, Declarations, Metric, headline_of, table_kind
 from ragscore.stats import ALPHA, NORMAL_FROM, UNSURE
 
 SHOWN_METRICS = 12  # on one screen, unless more are primary
@@ -31,21 +41,30 @@ NOT_FINER = {
     "predicate": "Predicates were matched and nothing finer, because of this",
 }
 
+MEDIANS_NOTE = (
+    "(p50): medians of both runs, and the median of the differences query by query; they need not"
+    " add up."
+)
+
 
 def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return the primary metrics and those that moved as text, and the note below.
+    """Return the primary metrics and those with a detected change as text, and the note below.
 
-    The note names those without values, and counts those that didn't move. Times are shown by
-    their median, which one slow query doesn't change; every other metric by its mean.
+    The note names those without values, and counts those without a change. Times and costs are
+    shown by their median, which decides and which one slow query doesn't change; every other metric
+    by its mean.
     """
     names = _read_first(deltas)
+    if not names:
+        return pd.DataFrame({"metric": []}), _nothing(deltas)
     rows = deltas.set_index("metric").loc[names]
-    times = [name for name in names if _is_time(name)]
-    for part in ("baseline", "candidate", "delta", "low", "high"):
+    times = [name for name in names if _by_median(name)]
+    for part in FIGURES:
         rows.loc[times, part] = rows.loc[times, f"p50_{part}"]
-    # a quarter of a 95 % interval is about its standard error
-    errors = dict(zip(names, (rows["high"] - rows["low"]) / 4, strict=True))
-    digits = [max(decimals_for(errors[name]), 1 if name in times else 2) for name in names]
+    digits = [
+        decimals_within(low, high, 1 if _by_median(name) else 2)
+        for name, low, high in zip(names, rows["low"], rows["high"], strict=True)
+    ]
     texts = pd.DataFrame(
         {
             part: [
@@ -61,10 +80,10 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
     counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     table = pd.DataFrame(
         {
-            "metric": [f"{name} (p50)" if name in times else name for name in names],
+            "metric": [in_words(name) for name in names],
             **{part: texts[part].tolist() for part in ("baseline", "candidate", "delta")},
             "95 % interval": ("[" + texts["low"] + ", " + texts["high"] + "]").tolist(),
-            "corrected p": [_shown_p(p) for p in rows["p_adjusted"]],
+            "corrected p": [shown_p(p) for p in rows["p_adjusted"]],
             "candidate is": [
                 word if is_primary or word == UNSURE else f"{word} (exploratory)"
                 for word, is_primary in zip(rows["verdict"], rows["is_primary"], strict=True)
@@ -76,6 +95,17 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
     )
     notes = [*_left_out(deltas, names), *_lost(deltas), *_notes(rows, times, largest_changes)]
     return table, "\n".join(notes)
+
+
+def _nothing(deltas: pd.DataFrame) -> str:
+    """Say that nothing can be compared, and why."""
+    expected = deltas[["n_expected_baseline", "n_expected_candidate"]]
+    why = "no query has a value of the same metric in both runs"
+    if not len(deltas):
+        why = "there is no metric"
+    elif not expected.to_numpy(dtype="float64").any():
+        why = "no metric applies to any query; the golden set may be unlabelled"
+    return f"Nothing can be compared: {why}."
 
 
 def _read_first(deltas: pd.DataFrame) -> list[str]:
@@ -102,20 +132,20 @@ def _moved(known: pd.DataFrame) -> list[str]:
 
 
 def _left_out(deltas: pd.DataFrame, shown: list[str]) -> list[str]:
-    """Name in a line each the metrics that moved, didn't move, and have no value."""
+    """Name in a line each the metrics with and without a detected change, and without a value."""
     has_values = (deltas["n"] > 0).to_numpy()
     known = deltas[has_values & ~deltas["metric"].isin(shown).to_numpy()]
     moved = _moved(known)
     still = [name for name in known["metric"] if name not in moved]
     still.sort(key=lambda name: name not in HEADLINE)
     listed = {
-        "Moved, too": (moved, ": see .deltas."),
-        "Not moved": (still, ": see .deltas."),
-        "No values": (deltas.loc[~has_values, "metric"].tolist(), "."),
+        "A verdict, or p < .05 alone, in": (moved, ": see .deltas."),
+        "No change detected in": (still, ": see .deltas."),
+        "No values of": (deltas.loc[~has_values, "metric"].tolist(), "."),
     }
     return [
-        f"{word} ({len(names)}): {_listed(names)}{way}"
-        for word, (names, way) in listed.items()
+        f"{words} {plural(len(names), 'more metric')}: {_listed(names)}{way}"
+        for words, (names, way) in listed.items()
         if names
     ]
 
@@ -150,6 +180,19 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
             f"{', '.join(undone)}: alone p is below .05; among so many metrics one in twenty is,"
             " where nothing changed. So the word is can't tell."
         )
+    # Interval and test approximate the same in two ways, which may part where p is near .05.
+    without_0 = (rows["low"] > 0) | (rows["high"] < 0)
+    with_0 = (rows["low"] <= 0) & (rows["high"] >= 0)
+    for parts, words in (
+        (without_0 & (alone >= ALPHA), "the interval leaves out 0, the test alone has p"),
+        (with_0 & (alone < ALPHA), "the interval holds 0, the test alone has p"),
+    ):
+        notes += [
+            f"{name}: {words} {shown_p(alone[name])}. They are two approximations; the word goes"
+            " by the test."
+            for name in rows.index[parts]
+            if name not in times
+        ]
     split = (rows["p"] < ALPHA) & (rows["p_exact"] >= ALPHA)
     if by_few := rows.index[split].tolist():
         notes.append(
@@ -179,12 +222,7 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
             for name in cautions
             if name in set(largest_changes["metric"])
         ]
-    if times:
-        notes.append(
-            f"{', '.join(times)} (p50): medians of both runs, and the median of the differences"
-            " query by query."
-        )
-    return notes
+    return [*notes, f"{', '.join(times)} {MEDIANS_NOTE}"] if times else notes
 
 
 def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> pd.DataFrame:
@@ -195,13 +233,13 @@ def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -
     names = [name for name in _headline(deltas) if name in set(largest_changes["metric"])]
     rows = deltas.set_index("metric").loc[names]
     changes = [
-        median if _is_time(name) else mean
+        median if _by_median(name) else mean
         for name, median, mean in zip(names, rows["p50_delta"], rows["delta"], strict=True)
     ]
     is_loss = (largest_changes["kind"] == "regression").to_numpy()
     return pd.DataFrame(
         {
-            "metric": names,
+            "metric": [in_words(name) for name in names],
             "delta": [shown_number(value, 3, True) for value in changes],
             "skewness": [shown_number(value, 1, True) for value in rows["skewness"]],
             "lost most": [_changes_text(largest_changes[is_loss], name) for name in names],
@@ -212,9 +250,9 @@ def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -
 
 def _changes_text(largest_changes: pd.DataFrame, metric: str) -> str:
     own = largest_changes[(largest_changes["metric"] == metric).to_numpy()]
-    places = 1 if _is_time(metric) else 2
+    places = 1 if _by_median(metric) else 2
     changes = [
-        f"{query} {shown_number(delta, places, True)}"
+        f"{query} {shown_number(delta, decimals_beside(abs(delta), 0.0, True, places), True)}"
         for query, delta in zip(own["query_id"], own["delta"], strict=True)
     ]
     return ", ".join(changes) or "none"
@@ -222,19 +260,24 @@ def _changes_text(largest_changes: pd.DataFrame, metric: str) -> str:
 
 def shown_tails(deltas: pd.DataFrame) -> list[str]:
     """Return a sentence per time that was measured, with both runs' 95th percentiles."""
-    rows = deltas[(deltas["n"] > 0).to_numpy() & [_is_time(name) for name in deltas["metric"]]]
+    rows = deltas[(deltas["n"] > 0).to_numpy() & [_by_median(name) for name in deltas["metric"]]]
     sentences = []
     for row in rows.to_dict("records"):
-        interval = f"{row['p95_low']:+.1f} to {row['p95_high']:+.1f}"
+        bounds = row["p95_low"], row["p95_high"]
+        places = decimals_within(*bounds, 1) if bounds[1] > bounds[0] else 1
+        sides, changes = (
+            [shown_number(row[f"p95_{name}"], places, signed=is_signed) for name in names]
+            for names, is_signed in ((FIGURES[:2], False), (FIGURES[2:], True))
+        )
+        interval = "n too small" if np.isnan(bounds[0]) else " to ".join(changes[1:])
         sentences.append(
-            f"{row['metric']} (p95): {row['p95_baseline']:.1f} and {row['p95_candidate']:.1f},"
-            f" {row['p95_delta']:+.1f} (95 % interval:"
-            f" {'n too small' if np.isnan(row['p95_low']) else interval})."
+            f"{row['metric']} (p95): {' and '.join(sides)}, {changes[0]}"
+            f" (95 % interval: {interval})."
         )
     return sentences
 
 
-def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
+def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
     """One row per metric whose answers flipped, as text: how many each way, limits, and which."""
     kinds = {"good to bad": "regression", "bad to good": "improvement"}
     of_kind = flips.groupby(["kind", "metric"], observed=True)["query_id"]
@@ -249,18 +292,21 @@ def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
             "metric": counts["metric"],
             "good to bad": counts["n_regressions"],
             "bad to good": counts["n_improvements"],
-            "corrected p": [_shown_p(p) for p in counts["p_adjusted"]],
+            "corrected p": [shown_p(p) for p in counts["p_adjusted"]],
             "candidate is": counts["verdict"],
-            "good, bad": [_limits_text(name, *limits.loc[name]) for name in counts["metric"]],
+            "good, bad": [
+                _limits_text(declared.describe(name), *limits.loc[name])
+                for name in counts["metric"]
+            ],
             **lists,
         }
     )
 
 
-def _limits_text(metric: str, bad: float, good: float) -> str:
+def _limits_text(metric: Metric, bad: float, good: float) -> str:
     """Return what counts as good and as bad: "≥ 4, < 3"."""
-    better, worse = ("≤", ">") if describe(metric).better == "lower" else ("≥", "<")
-    if bad == good and describe(metric).kind == "binary":
+    better, worse = ("≤", ">") if metric.better == "lower" else ("≥", "<")
+    if bad == good and metric.kind == "binary":
         return f"{good:g}, {1 - good:g}"
     return f"{better} {good:g}, {worse} {bad:g}"
 
@@ -306,7 +352,8 @@ def describe_matching(level: Level, k: int | None) -> str:
     agree = "agree" if level.chunker_version_match == "exact" else "differ"
     text = f"Matched by {MATCHED_BY[level.name]} (chunker versions {agree})"
     text += "." if k is None else f"; a hit is one of rank ≤ {k}."
-    return f"{text} {NOT_FINER[level.name]}: {level.left_out}." if level.left_out else text
+    reason = NOT_FINER.get(level.name, "Queries or levels that this leaves out")
+    return f"{text} {reason}: {level.left_out}." if level.left_out else text
 
 
 def _headline(deltas: pd.DataFrame) -> list[str]:
@@ -316,11 +363,10 @@ def _headline(deltas: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys([*primary, *headline_of(known["metric"])]))
 
 
-def _is_time(label: str) -> bool:
-    return describe(label).kind == "time"
+def in_words(label: str) -> str:
+    """Return the name of a metric in a table that shows medians of times and costs."""
+    return f"{label} (p50)" if _by_median(label) else label
 
 
-def _shown_p(p: float) -> str:
-    if np.isnan(p):
-        return "—"
-    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+def _by_median(label: str) -> bool:
+    return table_kind(label) in BY_QUANTILES

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, records_of
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
 VERSION = 1  # of the log's format
 REPORT, DIFF = "eval.retrieval_report", "eval.regression_diff"
@@ -30,6 +30,7 @@ def write_event_log(
     conversation_id: str | None = None,
     tolerances: Mapping[str, float] | None = None,
     occurred_at: datetime | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> int:
     """Append metrics to an event log.
 
@@ -51,6 +52,8 @@ def write_event_log(
         `regressed` is true. Metrics without a tolerance never regress.
     occurred_at
         The time of the events, with a time zone; by default now.
+    declared
+        What the evaluation declares of columns of your own: `ev.declared`.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def write_event_log(
         else round(occurred_at.timestamp() * 1000)
     )
     lines = []
-    for conversation, payload in _events(table, conversation_id, tolerances or {}):
+    for conversation, payload in _events(table, conversation_id, tolerances or {}, declared):
         event = {
             "version": VERSION,
             "occurred_at_millis": millis,
@@ -84,7 +87,10 @@ def write_event_log(
 
 
 def _events(
-    table: pd.DataFrame, conversation_id: str | None, tolerances: Mapping[str, float]
+    table: pd.DataFrame,
+    conversation_id: str | None,
+    tolerances: Mapping[str, float],
+    declared: Declarations,
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the conversation and the payload of each event."""
     if {"run_id", "metric", "mean", "n"} <= set(table.columns):
@@ -103,7 +109,7 @@ def _events(
         raise DataError(
             "deltas belong to no run in particular", field="conversation_id", allowed="a text"
         )
-    return [(conversation_id, _diff(row, tolerances)) for row in records_of(table)]
+    return [(conversation_id, _diff(row, tolerances, declared)) for row in records_of(table)]
 
 
 def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
@@ -121,11 +127,13 @@ def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
     return payload | ({"slice": {name: row[name] for name in slices}} if slices else {})
 
 
-def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any]:
+def _diff(
+    row: dict[str, Any], tolerances: Mapping[str, float], declared: Declarations
+) -> dict[str, Any]:
     delta, tolerance = row["delta"], tolerances.get(row["metric"])
     regressed = False
     if tolerance is not None and delta is not None:
-        worse = delta if describe(row["metric"]).better == "lower" else -delta
+        worse = delta if declared.describe(row["metric"]).better == "lower" else -delta
         regressed = worse > max(tolerance, 0.0) + SLACK
     return {
         "kind": DIFF,

@@ -14,8 +14,8 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import excerpt, name_list, nearest
-from ragscore.scoring.metrics import describe
+from ragscore.frames.errors import check_known
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import cosine_matrix, moments
 
@@ -57,7 +57,12 @@ class Gain(FramesResult, JsonResult):
 
 
 def knowledge_gain(
-    scores: pd.DataFrame, baseline: str, candidate: str, weights: Mapping[str, float] | None = None
+    scores: pd.DataFrame,
+    baseline: str,
+    candidate: str,
+    weights: Mapping[str, float] | None = None,
+    *,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Gain:
     """Return the gain of run `candidate` over run `baseline`, over several metrics at once.
 
@@ -69,6 +74,8 @@ def knowledge_gain(
         Metric column -> weight; only these metrics count. A weight that is negative or not finite
         counts as 0, and a metric of weight 0 is left out. By default every metric of 0 to 1 has
         weight 1.
+    declared
+        What the evaluation declares of columns of your own: `ev.declared`.
 
     Returns
     -------
@@ -79,14 +86,16 @@ def knowledge_gain(
     DataError
         A run or a metric is not among the scores.
     """
-    chosen = _weights(scores, weights)
+    chosen = _weights(scores, weights, declared)
     names, weight = list(chosen), pd.Series(chosen, dtype="float64")
     a, b = (_run_rows(scores, run_id)[names].astype("float64") for run_id in (baseline, candidate))
     shared = a.index[a.index.isin(b.index)]
     a, b = a.loc[shared], b.loc[shared]
     both = a.notna() & b.notna()
     a, b = a.where(both), b.where(both)
-    signs = pd.Series([-1.0 if describe(name).better == "lower" else 1.0 for name in names], names)
+    signs = pd.Series(
+        [-1.0 if declared.describe(name).better == "lower" else 1.0 for name in names], names
+    )
     gains = (b - a) * signs
     (mean_a, _, n), (mean_b, _, _), (mean_gain, _, _) = (
         moments(values.to_numpy()) for values in (a, b, gains)
@@ -204,21 +213,13 @@ def lexical_novelty(candidate: str, known: str) -> float:
     return 1 - len(new & old) / len(new | old) if new else 0.0
 
 
-def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[str, float]:
+def _weights(
+    scores: pd.DataFrame, weights: Mapping[str, float] | None, declared: Declarations
+) -> dict[str, float]:
     """Return the metrics that count, each with its weight."""
     if weights is None:
-        return {
-            name: 1.0
-            for name in metric_columns(scores)
-            if describe(name).kind in ("binary", "bounded")
-        }
-    unknown = [name for name in weights if name not in scores.columns]
-    if unknown:
-        raise DataError(
-            f"no column {name_list(unknown)}",
-            field="weights",
-            allowed=nearest(unknown[0], metric_columns(scores), "scores has"),
-        )
+        return {name: 1.0 for name in metric_columns(scores) if declared.describe(name).is_unit}
+    check_known(weights, metric_columns(scores), "weights", "column", "scores has")
     return {
         name: float(weight)
         for name, weight in weights.items()
@@ -229,12 +230,7 @@ def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[
 def _run_rows(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
     """Return the rows of one run, one per query."""
     rows = scores[scores["run_id"].astype("str") == run_id]
-    if not len(rows):
-        raise DataError(
-            f"no run {excerpt(run_id)}",
-            field="run",
-            allowed=nearest(run_id, scores["run_id"].unique(), "there are"),
-        )
+    check_known(run_id, scores["run_id"].unique(), "run", "run", "there are")
     if rows.index.has_duplicates:
         raise DataError(
             f"{rows.index[rows.index.duplicated()][0]} stands twice in {run_id}",

@@ -16,7 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, run_nam
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, declared_by, table_kind
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
@@ -67,6 +67,8 @@ class History:
         The scoring that run.json records for each run; empty without a store.
     load
         Returns the results of some of the runs; None where only scores are known.
+    declared
+        What is declared of the metric, if it is a column of your own.
     """
 
     metric: str
@@ -76,6 +78,7 @@ class History:
     provenance: dict[str, Provenance]
     scorings: dict[str, dict[str, Any]]
     load: Callable[[list[str]], Results] | None
+    declared: Declarations
 
     def scores_of(self, run_ids: list[str]) -> pd.DataFrame:
         """Scores of some runs."""
@@ -136,6 +139,7 @@ def read_history(
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
     goldens: Sequence[Golden] = (),
+    declared: Declarations = NOTHING_DECLARED,
 ) -> History:
     """Read a store, or scores with their results; see `store.trend` for the arguments."""
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
@@ -153,6 +157,7 @@ def read_history(
             else (_no_scores(metric), {})
         )
         scorings |= of_reported
+        declared = declared_by(scorings, [metric])
         load: Callable[[list[str]], Results] | None = source.load
     else:
         table, scores, scorings = _runs_of_scores(source, results), source, {}
@@ -195,7 +200,7 @@ def read_history(
     group = _repeat_groups(with_rows, provenance, repeats)
     group_of = dict(zip(with_rows.index, group, strict=True))
     runs = runs.assign(group=[group_of.get(run_id, -1) for run_id in runs.index])
-    return History(metric, rows, told, runs, provenance, scorings, load)
+    return History(metric, rows, told, runs, provenance, scorings, load, declared)
 
 
 def _run_ids(results: Results | None) -> list[str]:
@@ -292,7 +297,7 @@ def provenance_of(
     for name, value in scoring.get("policies", {}).items():
         if name != "match":
             parts[f"policy {name}"] = value
-    if describe(metric).kind not in ("time", "cost"):
+    if table_kind(metric) not in ("time", "cost"):
         parts |= {"level": scoring.get("level"), "rule": scoring.get("rule"), "chunker": chunker}
     for name, settings in recorded["judge_fingerprint"].items():
         parts[f"judge of {name}"] = _judge_text(settings)
@@ -355,7 +360,7 @@ def _reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
     config = _config_of(run.get("config"))
     stated = {name: config.get(name, run.get(f"x_{name}")) for name in LABELS_OF_RUN}
     parts = {VALUES: REPORTED, "labels": run.get("golden_hash"), **stated}
-    if describe(metric).kind not in ("time", "cost"):
+    if table_kind(metric) not in ("time", "cost"):
         parts["chunker"] = run.get("chunker_version")
     if metric in (*CRITERIA, FAILED):
         judge = [config.get(name) for name in JUDGE_OF_RUN]

@@ -30,7 +30,7 @@ from ragscore.frames.render import shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import describe
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, slices, summarize
 from ragscore.store.store import RunStore
 
@@ -75,18 +75,21 @@ class Trend(TableResult):
           system lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats,
           or where the baseline has no values by the segment's provenance); `in_band`;
           `first_out_of_control`, True for the run from which on all are outside, on one side.
+    declared
+        Direction and range of columns of your own, as the evaluation had them declared.
     """
 
     metric: str
     by: tuple[str, ...]
     table: pd.DataFrame
+    declared: Declarations = NOTHING_DECLARED
 
     plot = Accessor("ragscore.plot.accessor:TREND")
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
-        name, lower, upper = LED_BY[describe(self.metric).kind in BY_QUANTILES]
+        name, lower, upper = LED_BY[table_kind(self.metric) in BY_QUANTILES]
         outside = table["in_band"].eq(False).fillna(False)
         known = table["in_band"].notna()
         no_band = np.logical_and(~known, known.any())
@@ -148,6 +151,7 @@ def trend(
     order: str | list[str] = "created_at",
     baseline: str | None = None,
     repeats: list[str] | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> Trend:
     """Follow a metric over runs, in segments of runs that may be compared.
 
@@ -185,6 +189,8 @@ def trend(
     repeats
         Runs that are repeats of one system. By default those with a `repeat`, of the same system,
         config and provenance.
+    declared
+        What is declared of columns of your own in a frame of scores; a store knows it.
 
     Returns
     -------
@@ -202,7 +208,7 @@ def trend(
     goldens = goldens_of(golden)
     history = read_history(
         source, metric, results=results, reported=reported, order=order, repeats=repeats,
-        goldens=goldens,
+        goldens=goldens, declared=declared,
     )  # fmt: skip
     if by is not None and len(history.reported):
         left_out = history.reported.index.tolist()
@@ -219,10 +225,27 @@ def trend(
     names = () if by is None else slice_names(by)
     means: Means = partial(_means, history, goldens, names)
     table = _with_reported(means(history.scores), history)
-    table = _with_segments(table, history, segments)
+    # Add the runs' facts, their segments, and the reason of a break on a segment's first
+    # run.
+    number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
+    reason = {segment.run_ids[0]: segment.break_reason or None for segment in segments}
+    runs = history.runs.loc[table["run_id"]].reset_index(drop=True)
+    changes = config_changes(history.runs)
+    table = table.assign(
+        position=history.runs.index.get_indexer(pd.Index(table["run_id"])) + 1,
+        system=runs["system"].astype("str"),
+        repeat=runs["repeat"].astype("Int64"),
+        created_at=pd.to_datetime(runs["created_at"], utc=True),
+        metric=history.metric,
+        segment=[number[run_id] for run_id in table["run_id"]],
+        break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
+        config_change=pd.array([changes.get(run_id) for run_id in table["run_id"]], dtype="str"),
+    )
     table = _with_bridges(table, segments, bridges, means)
     table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
-    return Trend(metric, names, table[[*COLUMNS[:6], *names, *COLUMNS[6:]]])
+    return Trend(
+        metric, names, table[[*COLUMNS[:6], *names, *COLUMNS[6:]]], history.declared.of([metric])
+    )
 
 
 def reported_trend(
@@ -303,7 +326,11 @@ def _means(
     for place, rows in scores.groupby(scores["run_id"].map(places), sort=False):
         own = goldens[int(place)] if place >= 0 else None
         golden = goldens[0] if by else own
-        tables.append(summarize(rows, golden, by=by or None, metrics=[history.metric]))
+        tables.append(
+            summarize(
+                rows, golden, by=by or None, metrics=[history.metric], declared=history.declared
+            )
+        )
     table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})
     table = table.assign(slice=_joined(table, by))
     order = pd.Categorical(table["run_id"], categories=history.runs.index, ordered=True)
@@ -332,24 +359,6 @@ def _joined(rows: pd.DataFrame, by: tuple[str, ...]) -> pd.Series:
     if not by:
         return pd.Series(ALL, index=rows.index, dtype="str")
     return slice_texts(rows, by)
-
-
-def _with_segments(table: pd.DataFrame, history: History, segments: list[Segment]) -> pd.DataFrame:
-    """Add the runs' facts, their segments, and the reason of a break on a segment's first run."""
-    number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
-    reason = {segment.run_ids[0]: segment.break_reason or None for segment in segments}
-    runs = history.runs.loc[table["run_id"]].reset_index(drop=True)
-    changes = config_changes(history.runs)
-    return table.assign(
-        position=history.runs.index.get_indexer(pd.Index(table["run_id"])) + 1,
-        system=runs["system"].astype("str"),
-        repeat=runs["repeat"].astype("Int64"),
-        created_at=pd.to_datetime(runs["created_at"], utc=True),
-        metric=history.metric,
-        segment=[number[run_id] for run_id in table["run_id"]],
-        break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
-        config_change=pd.array([changes.get(run_id) for run_id in table["run_id"]], dtype="str"),
-    )
 
 
 def _with_bridges(
@@ -407,7 +416,7 @@ def _with_band(
     centres: dict[int, pd.Series] = {}
     if reference.groups:
         centres = _centres(history, segments, bridges, means, goldens, run_ids)
-    is_unit = describe(history.metric).range == "0 to 1"
+    is_unit = history.declared.describe(history.metric).is_unit
     parts = []
     members = slices(goldens[0], by) if by else pd.DataFrame()
     names = _joined(members, by)

@@ -22,6 +22,7 @@ from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.frames.errors import DataError
 from ragscore.io.file_content import read_text
+from ragscore.io.secrets import Redactor
 from ragscore.io.yaml_text import yaml_value
 
 __all__ = [
@@ -74,7 +75,7 @@ def as_system(given: Given, name: str | None = None) -> System:
         return http_system(chatbot(with_path(text, ASK)), name)
     if file.suffix in (".yaml", ".yml", ".json"):
         return http_system(_read_mapping_file(file), name or file.stem)
-    raise DataError(f"found {text!r}", field="system", allowed=ALLOWED)
+    raise DataError(f"found {Redactor().message(text)!r}", field="system", allowed=ALLOWED)
 
 
 def _read_mapping_file(file: Path) -> Mapping:

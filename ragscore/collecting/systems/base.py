@@ -17,7 +17,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ragscore.collecting.secrets import hidden, secrets_in
+from ragscore.frames.errors import DataError
+from ragscore.io.secrets import Redactor, hidden, secrets_in
 from ragscore.io.source import parse_json
 
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
@@ -29,6 +30,7 @@ Request = dict[str, Any]
 """One query: `query`, `query_id`, and all known `SETTINGS`, `CARRIED` fields and other settings."""
 MAX_REPLY_BYTES = 10_000_000
 """Size of the largest reply, after unpacking: parsed, it may take forty times as much memory."""
+KILLED_SECONDS = 1.0  # time for what a killed command printed to be read
 SHOWN = 500  # characters of a failed command's output in its error
 
 
@@ -64,6 +66,20 @@ class System:
     needs: frozenset[str] = frozenset()
     secrets: tuple[str, ...] = field(default=(), repr=False)
     close: Callable[[], None] = lambda: None
+
+    def __reduce__(self) -> Any:
+        if self.secrets:
+            raise not_pickled("system", "secrets")
+        return super().__reduce__()
+
+
+def not_pickled(what: str, field: str) -> DataError:
+    """Return the error of what would write a key into a pickle."""
+    return DataError(
+        f"a {what} that holds a key is not pickled",
+        field=field,
+        allowed='"$NAME" of an environment variable in place of the key, and a mapping of it',
+    )
 
 
 class AskError(Exception):
@@ -103,6 +119,7 @@ def command_system(command: list[str], name: str | None = None) -> System:
 
     `{query}`, `{k}` and other names in an argument become the request's values. Other braces stay.
     """
+    secrets = tuple(secrets_in(command))
 
     def ask(request: Request, seconds: float | None) -> Any:
         def value(match: re.Match[str]) -> str:
@@ -112,17 +129,19 @@ def command_system(command: list[str], name: str | None = None) -> System:
             return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
         arguments = [re.sub(r"\{(\w+)\}", value, part) for part in command]
-        return _run(arguments, request, seconds)
+        return _run(arguments, request, seconds, secrets)
 
     return System(
         name or Path(command[0]).name,
         ask,
         {"kind": "command", "command": hidden(command)},
-        secrets=tuple(secrets_in(command)),
+        secrets=secrets,
     )
 
 
-def _run(command: list[str], request: Request, seconds: float | None) -> Any:
+def _run(
+    command: list[str], request: Request, seconds: float | None, secrets: tuple[str, ...]
+) -> Any:
     """Run a command and return the JSON that it prints.
 
     A command that fails may have printed its hits before; its error keeps them.
@@ -140,20 +159,17 @@ def _run(command: list[str], request: Request, seconds: float | None) -> Any:
     except OSError as error:
         raise AskError(f"can't be started: {error}") from error
     with process:
-        try:
-            output, messages = _communicate(process, sent, seconds)
-        except BaseException:
-            _kill(process)
-            raise
+        output, messages = _communicate(process, sent, seconds)
     try:
         reply, fault = parse_json(output), None
     except (ValueError, RecursionError) as error:
         reply, fault = None, f"printed no JSON ({error})"
-    if process.returncode:
-        last = f": {messages.strip()[-SHOWN:]}" if messages.strip() else ""
-        raise AskError(f"exit status {process.returncode}{last}", reply=reply)
-    if fault is not None:
-        raise AskError(f"{fault}: {output.strip()[:SHOWN]!r}")
+    if process.returncode or fault is not None:
+        redactor = Redactor([*secrets, *secrets_in(request)])
+        if not process.returncode:
+            raise AskError(f"{fault}: {redactor.excerpt(output, SHOWN)!r}")
+        last = redactor.excerpt(messages, -SHOWN)
+        raise AskError(f"exit status {process.returncode}{': ' * bool(last)}{last}", reply=reply)
     return reply
 
 
@@ -162,7 +178,7 @@ def _communicate(
 ) -> tuple[str, str]:
     """Return what a command prints, and the end of its messages.
 
-    `Popen.communicate` would hold any amount of both.
+    `Popen.communicate` would hold any amount of both. A command that doesn't end in time is killed.
     """
     deadline = None if seconds is None else monotonic() + seconds
     printed, messages = bytearray(), bytearray()
@@ -189,18 +205,23 @@ def _communicate(
         threading.Thread(target=step, name="ragscore-command", daemon=True)
         for step in (read, read_messages, write)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(None if deadline is None else max(deadline - monotonic(), 0))
-        if thread.is_alive():
-            raise timed_out(seconds)
-        if len(printed) > MAX_REPLY_BYTES:
-            raise too_large(MAX_REPLY_BYTES)
     try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(None if deadline is None else max(deadline - monotonic(), 0))
+            if thread.is_alive():
+                raise timed_out(seconds)
+            if len(printed) > MAX_REPLY_BYTES:
+                raise too_large(MAX_REPLY_BYTES)
         process.wait(None if deadline is None else max(deadline - monotonic(), 0))
-    except subprocess.TimeoutExpired as error:
-        raise timed_out(seconds) from error
+    except BaseException as error:
+        _kill(process)
+        for thread in threads:  # a pipe that some child of its own session holds stays open
+            thread.join(KILLED_SECONDS)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise timed_out(seconds) from error
+        raise
     return printed.decode("utf-8", "replace"), messages.decode("utf-8", "replace")
 
 

@@ -24,6 +24,7 @@ class EventLoop:
     """
 
     loop: asyncio.AbstractEventLoop | None = None
+    thread: threading.Thread | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, awaitable: Any, seconds: float | None) -> Any:
@@ -31,25 +32,29 @@ class EventLoop:
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                threading.Thread(
+                self.thread = threading.Thread(
                     target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True
-                ).start()
+                )
+                self.thread.start()
         future = asyncio.run_coroutine_threadsafe(_limited(awaitable, seconds), self.loop)
         return future.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Cancel running calls, do a last thing, and stop; a call that resists is abandoned."""
-        if self.loop is not None:
+        if self.loop is not None and self.thread is not None:
             for step in filter(None, (_cancel_others, last)):
                 with contextlib.suppress(TimeoutError):
                     asyncio.run_coroutine_threadsafe(step(), self.loop).result(CANCEL_SECONDS)
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self.loop = None
+            self.thread.join(CANCEL_SECONDS)
+            self.loop = self.thread = None
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
+        # Names of hosts are looked up in threads of the loop's own.
+        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
 

@@ -148,11 +148,13 @@ def _in_thread(call: Callable[[], Any], seconds: float) -> Any:
         except BaseException as error:
             done.put((None, error))
 
-    threading.Thread(target=work, name="ragscore-call", daemon=True).start()
+    thread = threading.Thread(target=work, name="ragscore-call", daemon=True)
+    thread.start()
     try:
         found, error = done.get(timeout=seconds)
     except queue.Empty:
         raise timed_out(seconds) from None
+    thread.join()
     if error is not None:
         raise error
     return found

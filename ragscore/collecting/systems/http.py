@@ -10,27 +10,39 @@ import json
 import os
 import re
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from ragscore.collecting.secrets import HIDDEN, hidden, hidden_url, is_secret, secrets_in
 from ragscore.collecting.systems.base import AskError, Request, System, too_large
 from ragscore.collecting.systems.event_loop import EventLoop
-from ragscore.collecting.systems.mapping import Mapping, body_of, reply_of
-from ragscore.frames.errors import DataError
+from ragscore.collecting.systems.mapping import (
+    OPEN_HEADERS,
+    Mapping,
+    body_of,
+    hidden_fields,
+    reply_of,
+)
+from ragscore.frames.errors import DataError, missing_package
+from ragscore.io.retry_after import retry_after
+from ragscore.io.secrets import (
+    QUOTED,
+    Redactor,
+    hidden_url,
+    is_secret_parameter,
+    secrets_in,
+    secrets_of_url,
+)
 from ragscore.io.source import parse_json
 
 if TYPE_CHECKING:
     import httpx
 
-# Any other header may hold a key.
-OPEN_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 RETRY_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 SHOWN = 300  # characters of an error page in a message
 UNPACKED = 65_536  # bytes that are unpacked at a time: what a reply may pass its limit by
+_OTHER_ENCODINGS = frozenset(("br", "compress", "zstd"))
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
@@ -46,11 +58,7 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     try:
         import httpx
     except ModuleNotFoundError as error:
-        raise DataError(
-            "the package httpx is missing",
-            field="system",
-            allowed="pip install 'ragscore[collect]'",
-        ) from error
+        raise missing_package("httpx", "collect", field="system") from error
     url, url_params, auth = _split_address(mapping.url)
     headers, header_variables = _filled(mapping.headers, "headers")
     own_params, param_variables = _filled(mapping.params, "params")
@@ -59,26 +67,34 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     ]
     secrets = [value for name, value in headers.items() if name.lower() not in OPEN_HEADERS]
     secrets += [word for value in secrets for word in value.split()[1:]]  # of "Bearer <token>"
-    secrets += [value for name, value in own_params.items() if is_secret(name)]
+    secrets += [value for name, value in own_params.items() if is_secret_parameter(name)]
     secrets += header_variables + param_variables
-    secrets += [value for name, value in url_params if is_secret(name)]
-    secrets += secrets_in(mapping.fixed)
+    secrets += secrets_of_url(mapping.url) + secrets_in(mapping.fixed)
     if auth:
-        secrets += [auth[1], ":".join(auth)]
+        secrets.append("Basic " + b64encode(":".join(auth).encode()).decode())
+    redactor = Redactor(secrets)
     # No limit on connections: the number of workers is one already. Nor on single waits, which a
     # server that drips would begin anew with each byte: the deadline is the loop's.
-    client = httpx.AsyncClient(
-        headers={"accept-encoding": "gzip, deflate", **headers},
-        auth=auth,
-        limits=httpx.Limits(max_connections=None),
-        timeout=None,
-        follow_redirects=False,
-    )
+    try:
+        client = httpx.AsyncClient(
+            headers={"accept-encoding": "gzip, deflate", **headers},
+            auth=auth,
+            limits=httpx.Limits(max_connections=None),
+            timeout=None,
+            follow_redirects=False,
+        )
+    except UnicodeEncodeError:  # which quotes the header
+        found = ", ".join(name for name, value in headers.items() if not value.isascii())
+        raise DataError(
+            f"{found} holds other signs than ASCII", field="headers", allowed="ASCII"
+        ) from None
     loop = EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
-        exchanged = loop.run(_exchange(client, mapping, url, params, request), seconds)
-        return _reply(mapping, request, *exchanged)
+        own = secrets_in(request)
+        door = Redactor([*secrets, *own]) if own else redactor
+        exchanged = loop.run(_exchange(client, mapping, url, params, request, door), seconds)
+        return _reply(mapping, request, door, *exchanged)
 
     return System(
         name or str(urlsplit(url).hostname),
@@ -96,6 +112,7 @@ async def _exchange(
     url: str,
     params: list[tuple[str, str]],
     request: Request,
+    redactor: Redactor,
 ) -> tuple[int, bytes, str | None, float | None]:
     """Return status, content, the address of a redirect and the requested wait of an exchange."""
     import httpx
@@ -112,11 +129,12 @@ async def _exchange(
             # httpx would unpack each part whole, which may make a thousand bytes of one.
             async for part in response.aiter_raw():
                 content.add(part)
-            wait = _retry_after(response.headers.get("retry-after"))
+            wait = retry_after(response.headers.get("retry-after"))
             location = response.headers.get("location") if response.has_redirect_location else None
             return response.status_code, content.whole(), location, wait
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise AskError(f"{type(error).__name__}: {error}", again=True) from error
+        text = f"{type(error).__name__}: {redactor.excerpt(str(error), SHOWN)}"
+        raise AskError(text, again=True) from error
 
 
 class _Content:
@@ -127,7 +145,8 @@ class _Content:
         self.limit, self.n_received, self.n_unpacked = limit, 0, 0
         encoding = headers.get("content-encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise AskError(f"the reply is encoded as {encoding[:SHOWN]!r}; gzip or deflate")
+            named = encoding if encoding in _OTHER_ENCODINGS else "something else"
+            raise AskError(f"the reply is encoded as {named!r}; gzip or deflate")
         self.is_packed = encoding not in ("", "identity")
         self.packed, self.begun = zlib.decompressobj(_GZIP_OR_ZLIB), b""
         declared = headers.get("content-length", "")
@@ -185,21 +204,23 @@ class _Content:
 def _reply(
     mapping: Mapping,
     request: Request,
+    redactor: Redactor,
     status: int,
     content: bytes,
     location: str | None,
     wait: float | None,
 ) -> dict[str, Any]:
-    text = content.decode("utf-8", "replace")
     if location is not None:
-        raise AskError(f"HTTP {status}: a redirect to {location[:SHOWN]}, which is not followed")
+        there = redactor.excerpt(location, SHOWN)
+        raise AskError(f"HTTP {status}: a redirect to {there}, which is not followed")
+    text = content[: 4 * QUOTED].decode("utf-8", "replace")
     try:
         values, fault = parse_json(content.decode()), None
     except UnicodeDecodeError as error:
         place = f"byte {content[error.start]:#x} at {error.start}"
-        values, fault = None, f"not UTF-8 ({place}): {text[:SHOWN]!r}"
+        values, fault = None, f"not UTF-8 ({place}): {redactor.excerpt(text, SHOWN)!r}"
     except (ValueError, RecursionError) as error:
-        values, fault = None, f"not valid JSON ({error}): {text[:SHOWN]!r}"
+        values, fault = None, f"not valid JSON ({error}): {redactor.excerpt(text, SHOWN)!r}"
     if not 200 <= status < 300:
         try:
             reply = reply_of(mapping, values, with_answer=False)
@@ -208,7 +229,7 @@ def _reply(
         else:  # the hits in an error's body
             kept = {name: reply[name] for name in reply if name not in ("answer", "error")}
         raise AskError(
-            f"HTTP {status}: {text.strip()[:SHOWN]}",
+            f"HTTP {status}: {redactor.excerpt(text, SHOWN)}",
             again=status in RETRY_STATUS,
             wait=wait,
             reply=kept,
@@ -218,20 +239,6 @@ def _reply(
     return reply_of(mapping, values, request.get("with_answer") is not False)
 
 
-def _retry_after(value: str | None) -> float | None:
-    """Return the seconds to wait, from a number of seconds or a date."""
-    if value is None:
-        return None
-    try:
-        return max(float(value), 0.0)
-    except ValueError:
-        pass
-    try:
-        return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return None
-
-
 def _body_params(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield a body as parameters: a list repeats its name, nested objects are JSON."""
     for name, value in body.items():
@@ -239,12 +246,21 @@ def _body_params(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # raises for one that is no number
+    except ValueError:  # which may quote a password
+        raise DataError("no address", field="url", allowed="http://... or https://...") from None
+    return parts
+
+
 def _split_address(url: str) -> tuple[str, list[tuple[str, str]], tuple[str, str] | None]:
     """Return the bare address, its parameters, and its user and password.
 
     httpx would replace parameters in an address by others, and log user and password.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise DataError(
             f"found {hidden_url(url)!r}", field="url", allowed="http://... or https://..."
@@ -280,21 +296,10 @@ def _filled(values: dict[str, str], part: str) -> tuple[dict[str, str], list[str
 
 def _description(mapping: Mapping) -> dict[str, Any]:
     """Return the endpoint for the snapshot, with names but not values of headers."""
-    shown_params = {
-        name: HIDDEN if is_secret(name) or "$" in value else value
-        for name, value in mapping.params.items()
-    }
-    shown_headers = {
-        name: value if name.lower() in OPEN_HEADERS and "$" not in value else HIDDEN
-        for name, value in mapping.headers.items()
-    }
     description = {
         "kind": "http",
-        "url": hidden_url(mapping.url),
         "method": mapping.method,
-        "params": shown_params,
-        "headers": shown_headers,
-        "fixed": hidden(mapping.fixed),
+        **hidden_fields(mapping),
         "request": mapping.request,
         "others": mapping.others,
         "response": mapping.response,
@@ -304,7 +309,7 @@ def _description(mapping: Mapping) -> dict[str, Any]:
 
 def with_path(url: str, path: str) -> str:
     """Return an address with this path if it has none; its query stays."""
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.path.strip("/"):
         return url
     return urlunsplit(parts._replace(path=path, query=urlencode(parse_qsl(parts.query))))

@@ -13,8 +13,17 @@ from ragscore.collecting.systems.base import (
     SETTINGS,
     AskError,
     Request,
+    not_pickled,
 )
 from ragscore.frames.errors import DataError, nearest
+from ragscore.io.secrets import (
+    HIDDEN,
+    hidden,
+    hidden_url,
+    is_secret_parameter,
+    secrets_in,
+    secrets_of_url,
+)
 from ragscore.io.source import describe
 
 HIT_FIELDS = (
@@ -36,6 +45,8 @@ TABLES = {
     "extra": None,
 }
 RESPONSE_FIELDS = ("answer", "hits", "citations", "mode", "error", *ANSWER_FIELDS, *TABLES)
+# Any other header may hold a key.
+OPEN_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 _MISSING = object()
 _CHATBOT_REQUEST = {"query": "question"} | {name: name for name in SETTINGS + CARRIED}
 
@@ -79,6 +90,38 @@ class Mapping:
     def takes(self) -> frozenset[str] | None:
         """Names of the accepted request fields besides the query; None means any."""
         return None if self.others is not None else frozenset(self.request) - {"query"}
+
+    def __repr__(self) -> str:
+        shown = {one.name: getattr(self, one.name) for one in fields(self)} | hidden_fields(self)
+        return f"Mapping({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def __reduce__(self) -> Any:
+        shown = hidden_fields(self)
+        literal = [
+            f"{part}.{name}"
+            for part in ("headers", "params")
+            for name, value in getattr(self, part).items()
+            if shown[part][name] == HIDDEN and "$" not in value
+        ]
+        if literal or any(secrets_of_url(self.url)) or secrets_in(self.fixed):
+            raise not_pickled("mapping", ", ".join(literal) or "url, fixed")
+        return super().__reduce__()
+
+
+def hidden_fields(mapping: Mapping) -> dict[str, Any]:
+    """Return the fields of a mapping that may hold secrets, with `***` for those."""
+    return {
+        "url": hidden_url(mapping.url),
+        "params": {
+            name: HIDDEN if is_secret_parameter(name) or "$" in value else value
+            for name, value in mapping.params.items()
+        },
+        "headers": {
+            name: value if name.lower() in OPEN_HEADERS and "$" not in value else HIDDEN
+            for name, value in mapping.headers.items()
+        },
+        "fixed": hidden(mapping.fixed),
+    }
 
 
 def chatbot(url: str) -> Mapping:

@@ -9,7 +9,8 @@ checks and writes the file.
 import os
 from typing import TYPE_CHECKING, Any
 
-from ragscore.frames.data import DataError, Results
+from ragscore.frames.data import Results
+from ragscore.frames.errors import missing_package
 from ragscore.golden.labelling.session import LabelConflict, LabelSession
 
 if TYPE_CHECKING:
@@ -60,11 +61,7 @@ def label(
     try:
         from ragscore.golden.labelling.panel import LabelPanel
     except ModuleNotFoundError as error:
-        raise DataError(
-            f"the package {error.name} is missing",
-            field="label",
-            allowed="pip install 'ragscore[lab]'",
-        ) from error
+        raise missing_package(error.name, "lab", field="label") from error
     session = LabelSession(golden_file, results, **options)
     session.show(show or ("all" if options.get("first") is None else "label first"))
     return LabelPanel(session)

@@ -239,7 +239,18 @@ class LabelPanel:
             (f"{name} ({int(keep(queries).sum())})", name) for name, keep in FILTERS.items()
         ]
         self._filter.value = session.filter
-        self._fill_list(queries)
+        kept = queries[
+            FILTERS[self.session.filter](queries).to_numpy(dtype=bool)
+            | (queries["query_id"] == self.session.query_id).to_numpy()
+        ]
+        entries = [
+            (f"{MARKS[state]} {query_id}: {query}"[:LONGEST_ENTRY], query_id)
+            for query_id, query, state in zip(
+                kept["query_id"], kept["query"], kept["state"], strict=True
+            )
+        ]
+        self._list.options = entries
+        self._list.value = self.session.query_id or None
         self._quiet = False
         self._progress.value, self._query.value = progress_html(session), query_html(session)
         self._refuse.button_style = "info" if session.state == "should refuse" else ""
@@ -254,20 +265,6 @@ class LabelPanel:
         ]
         if list(self._hits.children) != shown:
             self._hits.children = shown
-
-    def _fill_list(self, queries: pd.DataFrame) -> None:
-        kept = queries[
-            FILTERS[self.session.filter](queries).to_numpy(dtype=bool)
-            | (queries["query_id"] == self.session.query_id).to_numpy()
-        ]
-        entries = [
-            (f"{MARKS[state]} {query_id}: {query}"[:LONGEST_ENTRY], query_id)
-            for query_id, query, state in zip(
-                kept["query_id"], kept["query"], kept["state"], strict=True
-            )
-        ]
-        self._list.options = entries
-        self._list.value = self.session.query_id or None
 
     def _on_filter(self, change: Any) -> None:
         if not self._quiet:

@@ -209,9 +209,18 @@ def _results(
         name: [] for name in ("responses", "hits", "judgments", "reported")
     }
     runs: dict[str, dict[str, Any]] = {}
+    names = _run_names({case.run for case in cases}, described)
     for case in cases:
-        run = _run(case, described, declared)
+        run = _run(case, names[case.run], described, declared)
         counts = runs.setdefault(run["run_id"], run | {"n_queries": 0, "n_failed": 0})
+        if (counts["system"], counts["repeat"]) != (run["system"], run["repeat"]):
+            problems.add(
+                f"repeat {case.repeat} of {run['system']!r} would be named as a run of"
+                f" {counts['system']!r} is: {run['run_id']!r}",
+                line=case.line,
+                allowed="names of runs that don't end as those of repeats do; or a column repeat",
+            )
+            continue
         counts["n_queries"] += 1
         counts["n_failed"] += case.error is not None
         cell = {"run_id": run["run_id"], "query_id": case.query_id}
@@ -232,24 +241,29 @@ def _results(
     )
 
 
-def _run(case: Case, described: dict[str, Any], declared: bool) -> dict[str, Any]:
-    """Return the run of a case.
+def _run_names(runs: set[str | None], described: dict[str, Any]) -> dict[str | None, str]:
+    """Return the name of each run of a file, before repeats are told apart.
 
-    It is named after the file, with the system's name behind it if the file has several systems,
-    and a number if there are repeats.
+    A name from a column stays as it is. A system of another tool's file has the file's name before
+    its own, in which "-" stands for blanks and the like, unless two systems would become one.
     """
-    if case.run is None:
-        base = described["run_id"]
-    else:
-        base = case.run if described.get("runs_are_named") else f"{described['run_id']}.{case.run}"
-    # A store uses a run's id as the name of a folder.
-    base = re.sub(r"[^\w.+@=-]+", "-", base).strip("-.") or "run"
+    if described.get("runs_are_named"):
+        return {run: described["run_id"] if run is None else run for run in runs}
+    written = {run: ".".join(filter(None, (described["run_id"], run))) for run in runs}
+    plain = {
+        run: re.sub(r"[^\w.+@=-]+", "-", name).strip("-.") or "run" for run, name in written.items()
+    }
+    return plain if len(set(plain.values())) == len(plain) else written
+
+
+def _run(case: Case, name: str, described: dict[str, Any], declared: bool) -> dict[str, Any]:
+    """Return the run of a case: its name has a number behind it if there are repeats."""
     suffix = f"-r{case.repeat}" if declared or (case.repeat or 1) > 1 else ""
     known = {name: value for name, value in described.items() if name != "runs_are_named"}
     return {
         **known,
-        "run_id": f"{base}{suffix}",
-        "system": case.run or described.get("system") or base,
+        "run_id": f"{name}{suffix}",
+        "system": case.run or described.get("system") or name,
         "repeat": case.repeat,
     }
 

@@ -267,7 +267,7 @@ def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems
     if (should_refuse := cells.flag("should_refuse")) is not None:
         case.answerable = not should_refuse
     case.query_id = cells.identifier("query_id") or case.query_id
-    case.run = cells.text("run_id") or case.run
+    case.run = cells.identifier("run_id") or case.run
     case.labels |= {name: text for name in LABEL if (text := cells.text(name)) is not None}
     case.tags |= {kind: texts for role, kind in TAG.items() if (texts := cells.texts(role))}
     case.checks |= {kind: texts for role, kind in CHECK.items() if (texts := cells.texts(role))}
@@ -291,23 +291,57 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
     for role in ("doc_id", "chunk_id"):
         value = nested(cells.values.get(role))
         if isinstance(value, dict):
-            cells.values[role] = list(value)
-            cells.values["score"] = list(value.values())
-            scores = cells.numbers("score")
-            if None in scores:
+            pairs = [[one, as_number(score)] for one, score in value.items()]
+            if any(score is None for _, score in pairs):
                 cells.problems.reject(value, cells.line, role, "a mapping id -> score")
                 return None
-            found = hits_of(None, **{f"{role}s": cells.ids(role)}, scores=scores) or []
-            return sorted(found, key=lambda hit: -hit["score"])
+            cells.values[role] = value = sorted(pairs, key=lambda pair: -pair[1])
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             cells.take(role)
             return _inner_hits(value, role, cells)
         if isinstance(value, list) and value and all(_is_pair(one) for one in value):
             cells.values[role] = [one[0] for one in value]
             cells.values["score"] = [one[1] for one in value]
-    return hits_of(
-        cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"), cells.numbers("score")
+    beside = {role: _of_hits(role, cells) for role in ("score", "rank")}
+    hits = hits_of(cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"))
+    for role, values in beside.items():
+        if values is not None and len(values) != len(hits or []):
+            text = f"{len(values)} values for {len(hits or [])} hits"
+            cells.problems.add(text, line=cells.line, field=role, allowed="one for each hit")
+            return hits
+    if hits is None:
+        return None
+    if (of_hits := beside["score"]) is not None:
+        hits = [
+            hit | ({} if score is None else {"score": score})
+            for hit, score in zip(hits, of_hits, strict=True)
+        ]
+    if (ranks := beside["rank"]) is None:
+        return hits
+    by_rank = {int(one): hit for one, hit in zip(ranks, hits, strict=True) if one and one % 1 == 0}
+    if len(by_rank) < len(hits):
+        cells.problems.reject(ranks, cells.line, "rank", "whole numbers from 1, each once")
+        return hits
+    return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+def _of_hits(role: str, cells: Cells) -> list[float | None] | None:
+    """Return a list of numbers that stands beside the hits; None if there is none.
+
+    A single number is one of the query, which no list of hits can hold: a problem.
+    """
+    value = nested(cells.take(role))
+    if value is None:
+        return None
+    numbers = [as_number(one) for one in value] if isinstance(value, list) else []
+    wrong = not isinstance(value, list) or any(
+        number is None and one is not None for number, one in zip(numbers, value, strict=True)
     )
+    if wrong:
+        allowed = f'a list of numbers, one for each hit; columns={{"{role}": None}} if it is no'
+        cells.problems.reject(value, cells.line, role, f"{allowed} {role} of hits")
+        return None
+    return numbers
 
 
 def _is_pair(value: Any) -> bool:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, to_install
 from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row
@@ -57,9 +57,9 @@ def _eval_log(path: Path) -> dict[str, Any]:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
         raise DataError(
-            "inspect_ai is not installed",
+            "the package inspect_ai is missing",
             file=path,
-            allowed="pip install inspect_ai, or the log as JSON (inspect log convert --to json)",
+            allowed=f"{to_install('inspect')}; or the log as JSON (inspect log convert --to json)",
         ) from error
     try:
         log = read_eval_log(str(path), resolve_attachments=True)

@@ -57,7 +57,8 @@ def _read(
         if not is_role(role, side):
             raise unknown_role(role, side, name)
     expected = EXPECTED if side == "golden" else {}
-    roles = {expected.get(role, role): column for role, column in (columns or {}).items()}
+    given = {role: column for role, column in (columns or {}).items() if column is not None}
+    roles = {expected.get(role, role): column for role, column in given.items()}
     described = {"run_id": run_id or run_name_of(source)}
     try:
         return read(source, Problems(name, strict), described, roles)

@@ -20,8 +20,7 @@ from ragscore.frames.data import Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.plot.style import in_order, run_styles
 from ragscore.reporting.explorer.lists import Asked, Lists, Runs, column, starts
-from ragscore.scoring.intervals import bounds_of
-from ragscore.scoring.metrics import describe, headline_of
+from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.scoring.value_states import chosen_columns
 
@@ -98,8 +97,7 @@ class Columns:
         """Flag the queries of which any run has another outcome or primary value than the first."""
         same = [place for place, word in enumerate(self.words) if word in SAME]
         moved = ~np.isin(self.outcome, [-1, *same]) | (np.nan_to_num(self.change) > 0)
-        changed: Flags = np.any(moved, axis=0)
-        return changed
+        return np.any(moved, axis=0)
 
     @cached_property
     def of_interest(self) -> Flags:
@@ -117,10 +115,13 @@ class Columns:
             size = np.fmax.reduce(self.change[1:], axis=0)
         else:
             primary = self.metric[0, 0] if len(self.metric) else np.zeros(self.n)
-            size = primary if describe(self.metrics[0]).better == "lower" else -primary
+            size = (
+                primary
+                if self.runs.declared.describe(self.metrics[0]).better == "lower"
+                else -primary
+            )
         order = np.argsort(-np.nan_to_num(size, nan=-np.inf), kind="stable")
-        found: Codes = order[self.of_interest[order]]
-        return found
+        return order[self.of_interest[order]]
 
     @cached_property
     def change(self) -> Values:
@@ -133,9 +134,9 @@ class Columns:
         for place, one in enumerate(self.per_query, start=1):
             shares = np.zeros(self.n)
             for name, values in zip(self.metrics, self.metric, strict=True):
-                low, high = bounds_of(describe(name))
-                if name in self.runs.primary and np.isfinite(high - low):
-                    difference = np.abs(values[place] - values[0]) / (high - low)
+                width = self.runs.declared.describe(name).width
+                if name in self.runs.primary and np.isfinite(width):
+                    difference = np.abs(values[place] - values[0]) / width
                     shares = np.fmax(shares, difference)
             first, second = (
                 np.nan_to_num(1 / one[f"rank_{side}"].to_numpy("float64", na_value=np.inf))
@@ -333,7 +334,7 @@ class Content:
         ]
 
     def _metric_content(self, name: str) -> dict[str, Any]:
-        metric = describe(name)
+        metric = self.runs.declared.describe(name)
         return {
             "name": name,
             "better": metric.better,

@@ -20,7 +20,14 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import describe_matching
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
-from ragscore.frames.errors import excerpt, name_list, names_of, nearest
+from ragscore.frames.errors import (
+    check_known,
+    excerpt,
+    missing_package,
+    name_list,
+    names_of,
+    nearest,
+)
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_for, shown_interval
 from ragscore.frames.tables import Table
@@ -238,11 +245,7 @@ def _bridge(name: str) -> Any:
     try:
         from ragscore.reporting.explorer.widget import bridge
     except ModuleNotFoundError as error:
-        raise DataError(
-            f"the package {error.name} is missing",
-            field="selected",
-            allowed="pip install 'ragscore[lab]'",
-        ) from error
+        raise missing_package(error.name, "lab", field="selected") from error
     return bridge(name)
 
 
@@ -294,7 +297,7 @@ def explore_comparison(
     runs = Runs(
         cmp.golden, cmp.results, cmp.scores, [cmp.baseline, cmp.candidate], (cmp,), cmp.primary,
         cmp.level, resolve_policies(cmp.profile, Policies(**cmp.policies)), cmp.rule,
-        bool(cmp.profile and cmp.profile.score_refusals),
+        bool(cmp.profile and cmp.profile.score_refusals), cmp.declared,
     )  # fmt: skip
     head = {
         "kind": "comparison",
@@ -330,7 +333,7 @@ def explore_runs(
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
         golden, ev.results, scores, names, compared, ev.primary, level, policies, ev.rule,
-        bool(ev.profile and ev.profile.score_refusals),
+        bool(ev.profile and ev.profile.score_refusals), ev.declared,
     )  # fmt: skip
     title = f"{names[1]} against {names[0]}" if len(names) == 2 else (
         f"{len(names)} runs, baseline {names[0]}" if compared else names[0]
@@ -413,11 +416,7 @@ def _known_outcomes(outcome: list[str] | str | None, columns: Columns) -> list[s
             "one run has no outcomes", field="outcome", allowed="two runs or more, or no outcome"
         )
     words = names_of(outcome, "outcome", f"outcomes: {name_list(columns.words)}")
-    for word in words:
-        if word not in columns.words:
-            raise DataError(
-                f"no outcome {excerpt(word)}", field="outcome", allowed=nearest(word, columns.words)
-            )
+    check_known(words, columns.words, "outcome", "outcome")
     return words
 
 

@@ -23,6 +23,7 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.anchors import ELLIPSES
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies, in_order
 from ragscore.scoring.rules import LEVELS, Rule, apply_rule, targets_at
 
@@ -36,6 +37,7 @@ class Runs:
 
     `compared` are the comparisons of the first run with each of the others, in their order; empty
     where there is one run. `scores_refusals`: queries that should be refused are matched, too.
+    `declared`: what is declared of columns of your own.
     """
 
     golden: Golden
@@ -48,6 +50,7 @@ class Runs:
     policies: Policies
     rule: Rule | None = None
     scores_refusals: bool = False
+    declared: Declarations = NOTHING_DECLARED
 
 
 class Asked:
@@ -108,8 +111,7 @@ class Lists:
 
     def is_kept(self, query: Codes) -> Flags:
         """Flag the rows of kept queries."""
-        found: Flags = np.append(self.keep, False)[query]
-        return found
+        return np.append(self.keep, False)[query]
 
     def _hits(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the hits by run, query and rank, and each document or passage once."""

@@ -103,7 +103,7 @@ def test_only_primary_metrics_make_the_overall_word(ev):
     assert cmp.primary == ev.primary
     latency = cmp.deltas.set_index("metric").loc["latency_ms"]
     assert (latency["verdict"], latency["is_primary"]) == ("worse", False)
-    assert cmp.overall == "can't tell"
+    assert cmp.overall == "better"  # by passed alone
     text = cmp.to_markdown()
     assert "worse (exploratory)" in text and "Exploratory: " in text
     slower = rs.evaluate(ev.results, ev.golden, primary=["mrr@10", "latency_ms"])

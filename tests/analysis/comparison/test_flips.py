@@ -8,7 +8,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.scoring.judgments import CRITERIA, OF_CLAIMS
 from ragscore.scoring.limits import limits_of
-from ragscore.scoring.metrics import declare
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
 
 def scores_of(metric, before, after):
@@ -24,8 +24,9 @@ def scores_of(metric, before, after):
     )
 
 
-def kinds(metric, before, after, **more):
-    found = diff_scores(scores_of(metric, before, after), "a", "b").flips(**more)
+def kinds(metric, before, after, declared=NOTHING_DECLARED, **more):
+    scores = scores_of(metric, before, after)
+    found = diff_scores(scores, "a", "b", declared=declared).flips(**more)
     return dict(zip(found["query_id"], found["kind"], strict=True))
 
 
@@ -53,7 +54,7 @@ def test_a_metric_without_limits_flips_by_thresholds_only():
     assert kinds(
         "latency_ms", [50.0, 101, 100], [101.0, 50, 50], thresholds={"latency_ms": (100, 50)}
     ) == {"q0": "regression", "q1": "improvement"}
-    with pytest.raises(rs.DataError, match=r"thresholds: no column mrr@7; scores has mrr"):
+    with pytest.raises(rs.DataError, match=r"thresholds: no column 'mrr@7'; scores has mrr"):
         kinds("mrr", [1.0], [0.1], thresholds={"mrr@7": (0.2, 0.5)})
 
 
@@ -79,22 +80,20 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
 )  # fmt: skip
 def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
     name = f"judge of {scale}"
-    declare(name, "higher", scale)
-    assert limits_of(name) == (bad, good)
+    declared = Declarations().with_own(name, "higher", scale)
+    assert limits_of(name, declared) == (bad, good)
     least, most = scale
-    assert kinds(name, [good, bad - 0.1, bad, most], [bad - 0.1, good, good, bad]) == {
-        "q0": "regression",
-        "q1": "improvement",
-    }
-    declare(f"faults, {scale}", "lower", scale)
-    assert limits_of(f"faults, {scale}") == pytest.approx((least + most - bad, least + most - good))
+    before, after = [good, bad - 0.1, bad, most], [bad - 0.1, good, good, bad]
+    assert kinds(name, before, after, declared) == {"q0": "regression", "q1": "improvement"}
+    declared = Declarations().with_own("faults", "lower", scale)
+    assert limits_of("faults", declared) == pytest.approx((least + most - bad, least + most - good))
 
 
 def test_one_point_more_or_less_never_turns_bad_into_good():
     for least in (0, 1):
         for most in range(least + 3, 11):
-            declare(f"{least} to {most}", "higher", (least, most))
-            bad, good = limits_of(f"{least} to {most}")
+            declared = Declarations().with_own("points", "higher", (least, most))
+            bad, good = limits_of("points", declared)
             points = np.arange(least, most + 1)
             assert points[points >= good].min() - points[points < bad].max() >= 2
 

@@ -6,7 +6,9 @@ everywhere.
 
 import json
 import math
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from conftest import hit, record
 from hypothesis import given
@@ -43,7 +45,7 @@ def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden
     )
     found = gate(cmp, {"hit@5": 0.25, "mrr": 0.2, "empty": 0.25, "failed": 0})
     assert found.table["verdict"].tolist() == ["pass", "fail", "pass", "pass"]
-    assert found.table.set_index("metric").loc["mrr", "reason"] == "worse by 0.25, more than 0.2"
+    assert found.table.set_index("metric").loc["mrr", "reason"] == "loss of 0.25, more than 0.2"
     assert (found.passed, found.exit_status) == (False, 1)
     assert gate(cmp, {"empty": 0.2}).exit_status == 1, "more empty lists are a loss"
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q3", "regression"]]
@@ -56,7 +58,7 @@ def test_the_interval_rule_asks_that_the_loss_is_ruled_out(write_golden, write_r
     # nothing moved among 20: Tango's interval is ± z² / (20 + z²) = ± .161
     assert strict.table["low"][0] == pytest.approx(-0.161, abs=5e-4)
     assert (
-        strict.table["reason"][0] == "nothing changed, but a loss of 0.161 can't be ruled out"
+        strict.table["reason"][0] == "mean unchanged, but a loss of 0.161 can't be ruled out"
         and not strict.passed
     )
     assert gate(cmp, {"hit@5": 0.17}, rule="interval").passed
@@ -67,7 +69,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     found = gate(better, {"hit@5": 0.05}, rule="interval")
     assert found.table["reason"][
         0
-    ] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
+    ] == "gain of 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
         "## ✓ Gate passed: b against a (primary metrics: better)"
     )
     few = compared(
@@ -78,7 +80,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     )
     open_one = gate(few, {"latency_ms": 5}, rule="interval", require=True)
     assert (
-        open_one.table["reason"][0] == "worse by 2; too few queries for an interval"
+        open_one.table["reason"][0] == "loss of 2; too few queries for an interval"
         and open_one.table["verdict"][0] == "not evaluated"
     )
     assert (
@@ -95,20 +97,112 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     cmp = compared(write_golden, write_run, a, b)
     # `empty` has no value where b failed: what is left looks better than a (0 of 2 against 2 of 4)
     row = gate(cmp, {"empty": 0.1}).table.iloc[0]
-    assert (row["verdict"], row["n_lost"]) == (
-        "pass",
-        2,
-    ) and "2 failed queries counted at their worst" in row["reason"]
+    assert (row["verdict"], row["n_lost"]) == ("pass", 2) and "2 at their worst" in row["reason"]
     worse = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), b)
-    assert (
-        gate(worse, {"empty": 0.1}).table["reason"][0]
-        == "worse by 0.5, more than 0.1, 2 failed queries counted at their worst"
-    )
+    row = gate(worse, {"empty": 0.1}).table.iloc[0]
+    assert (row["verdict"], row["baseline"], row["candidate"], row["delta"], row["n"]) == (
+        "fail", 0, 0.5, 0.5, 4,
+    )  # fmt: skip
     slow = gate(worse, {"latency_ms": 1000}).table.iloc[0]
     assert (slow["verdict"], slow["reason"]) == (
         "fail",
-        "the candidate failed on 2 queries that have no latency_ms now",
+        "no latency_ms of 2 queries that the candidate failed on or was not asked",
     )
+
+
+@pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
+def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
+    write_golden, write_run, policy
+):
+    a, b = runs(*[FOUND] * 40), runs(*[FOUND] * 40, error="no answer")
+    cmp = compared(write_golden, write_run, a, b, policies=rs.Policies(**policy))
+    allowed = {"hit@5": 0.02, "mrr": 0.02, "failed": 0.02, "empty": 0.02}
+    found = gate(cmp, allowed)
+    assert found.exit_status == 1 and set(found.table["verdict"]) == {"fail"}
+    assert found.table["delta"].tolist() == [-1, -1, 1, 1]
+    assert found.table["n_lost"].tolist() == [40] * 4
+    assert gate(cmp).exit_status == gate(cmp, {"hit@5": 0.02}, rule="interval").exit_status == 1
+    # by a metric that nothing happened to, as scored
+    alone = compared(write_golden, write_run, a, b, metrics="hit@5", policies=rs.Policies(**policy))
+    assert gate(alone).exit_status == 1
+    if "errors" not in policy:
+        assert alone.overall == "can't tell" and alone.deltas["delta"][0] == 0, "scores keep hits"
+
+
+def test_a_run_against_itself_passes_whatever_it_failed_on(write_golden, write_run):
+    one = [*runs(*[FOUND] * 6), *runs(FOUND, FOUND, [], error="late")]
+    cmp = compared(write_golden, write_run, one, one)
+    allowed = dict.fromkeys(["hit@5", "mrr", "passed", "failed", "timeout", "empty_all"], 0)
+    found = gate(compared(write_golden, write_run, one, one, metrics=list(allowed)), allowed)
+    assert found.table["verdict"].tolist() == ["pass"] * 6 and gate(cmp).passed
+    rows = found.table.set_index("metric")
+    assert rows.loc["hit@5", ["n", "n_left_out", "n_lost"]].tolist() == [6, 3, 0]
+    assert rows.loc["failed", ["n", "baseline", "candidate"]].tolist() == [9, 3 / 9, 3 / 9]
+
+
+def test_errors_of_the_baseline_never_make_a_gate_pass(write_golden, write_run):
+    # 4 of the 6 that the baseline answered are lost; the 6 it failed on don't make up for them
+    lost = [*[FOUND] * 2, *[MISSED] * 4]
+    a = [*runs(*[FOUND] * 6), *runs(*[[]] * 6, error="late")]
+    cmp = compared(write_golden, write_run, a, runs(*lost, *[FOUND] * 6))
+    row = gate(cmp, {"hit@5": 0.1}).table.iloc[0]
+    assert cmp.deltas.set_index("metric").loc["hit@5", "delta"] == pytest.approx(2 / 12)
+    assert (row["verdict"], row["n"], row["n_left_out"]) == ("fail", 6, 6)
+    assert row[["baseline", "candidate", "delta"]].tolist() == pytest.approx([1, 1 / 3, -2 / 3])
+    # what it found before it failed may be lost
+    kept = [*runs(*[FOUND] * 6), *runs(*[FOUND] * 6, error="late")]
+    row = gate(
+        compared(write_golden, write_run, kept, runs(*[FOUND] * 8, *[MISSED] * 4)), {"hit@5": 0.1}
+    ).table.iloc[0]
+    assert (row["verdict"], row["n"], row["n_left_out"]) == ("fail", 10, 2)
+    assert row["delta"] == pytest.approx(-0.4)
+    # nothing is left to compare with
+    none = compared(write_golden, write_run, runs(*[FOUND] * 6, error="late"), runs(*[FOUND] * 6))
+    for found in (gate(none, {"hit@5": 0.1}), gate(none, {"empty": 0.1}), gate(none)):
+        assert (found.answer, found.exit_status) == ("not evaluated", 2)
+    failing = gate(none, {"failed": 0}).table.iloc[0]
+    assert (failing["verdict"], failing["delta"]) == ("pass", -1), "failures are what it measures"
+
+
+def test_a_margin_must_hold_with_failed_queries_at_their_worst(write_golden, write_run):
+    margins = {"hit@5": 0.1}
+    a = runs(*[FOUND] * 100)
+    for n_failed, answer in ((0, "passed"), (5, "not evaluated"), (20, "failed")):
+        b = [*runs(*[FOUND] * (100 - n_failed)), *runs(*[FOUND] * n_failed, error="late")]
+        cmp = compared(write_golden, write_run, a, b, metrics="hit@5", margins=margins)
+        assert (cmp.overall, gate(cmp).answer) == ("no worse", answer)
+
+
+def test_a_margin_of_one_metric_of_a_pair_must_hold():
+    """The two metrics of refusals are judged together; a margin is held against its own metric."""
+    golden = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"][: n % 2]} for n in range(8)]
+    records = [
+        {"run_id": run, "query_id": f"q{n}", "hits": [], "answer": "yes", "refused": False}
+        for run in "ab"
+        for n in range(8)
+    ]
+    pair = ["answered_unanswerable", "false_refusal"]
+    ev = rs.evaluate(records, golden, pair, primary=pair)
+    assert ev.compare("a", "b").gate().passed
+    found = ev.compare("a", "b", margins={"false_refusal": 0.05}).gate()
+    assert found.table.set_index("metric").loc[pair, "verdict"].tolist() == [
+        "pass", "not evaluated",
+    ]  # fmt: skip
+    assert found.exit_status == 2 and "95 % interval" in found.shown()
+
+
+def test_queries_dropped_from_stored_scores_count_at_their_worst():
+    """Another tool's scores have no row for a query that was not asked."""
+    asked = [(run, f"q{n}") for run, n_asked in (("a", 10), ("b", 5)) for n in range(n_asked)]
+    keys = pd.DataFrame(asked, columns=["run_id", "query_id"])
+    results = rs.load_results([{**row, "hits": []} for row in keys.to_dict("records")])
+    results = replace(results, reported=keys.assign(metric="mrr", value=1.0))
+    golden = rs.load_golden(
+        [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(10)]
+    )
+    cmp = compare_runs(results, golden, "a", "b", scores=results.reported_scores())
+    row = gate(cmp, {"mrr": 0.1}).table.iloc[0]
+    assert row[["verdict", "n", "n_lost", "delta"]].tolist() == ["fail", 10, 5, -0.5]
 
 
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
@@ -125,7 +219,7 @@ def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
     asked = {"hit@5": 0, "refusal_correct": 0, "mrr": 0}
     loose, strict = gate(cmp, asked), gate(cmp, asked, require=True)
     assert loose.table["reason"].tolist() == [
-        "nothing changed",
+        "mean unchanged",
         "no query has a value in both runs",
         "the comparison lacks this metric",
     ]
@@ -183,7 +277,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         assert (
             "Gate failed by mrr, 1 not evaluated: b against a (primary metrics: " in text
-            and "worse by 0.5" in text
+            and "loss of 0.5" in text
             and "q1" in text
         )
 
@@ -254,10 +348,8 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     ]
     assert found.table[
         ["n", "n_expected_baseline", "n_expected_candidate", "n_lost"]
-    ].to_numpy().tolist() == [[2, 3, 3, 1]]
-    assert (
-        "2 / 3" in found.to_markdown() and "2 / 3" in repr(found) and "2 / 3" in found._repr_html_()
-    )
+    ].to_numpy().tolist() == [[3, 3, 3, 1]]
+    assert all("3 / 3" in text for text in (found.to_markdown(), repr(found), found._repr_html_()))
 
 
 @pytest.mark.filterwarnings("ignore:ids of")
@@ -351,5 +443,5 @@ def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
 ):
     found = gate(compared(write_golden, write_run, runs(*[FOUND] * 3), runs(*[FOUND] * 2), n=3))
     assert found.answer == "failed" and found.table["n_lost"].tolist() == [1, 1]
-    assert found.table["reason"][0] == "the candidate has no value for 1 of the baseline's queries"
+    assert found.table["reason"][0] == "loss of 0.333, 1 at their worst"
     assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"

@@ -237,3 +237,32 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
         2,
         1,
     ]
+
+
+def test_a_system_that_gains_as_many_queries_as_it_loses_has_changed(write_golden, write_run):
+    """The means are equal, and no answer is as it was."""
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]}
+                                          for n in range(4)]))  # fmt: skip
+    found, missed = [hit("c", "d", 1)], [hit("y", "x", 1)]
+    runs = [
+        write_run(name, [record(f"q{n}", found if n % 2 == odd else missed) for n in range(4)])
+        for name, odd in (("a", 0), ("b", 1))
+    ]
+    effect = label_effect(rs.load_results(runs), golden, golden, "a", "b", metrics="recall@5")
+    row = effect.deltas.iloc[0]
+    assert (row["system_effect"], row["n_moved"]) == (0, 4)
+    assert effect.verdict == "The system changed, not the labels."
+
+
+def test_means_on_unchanged_queries_are_of_the_same_queries(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]}
+                                          for n in range(3)]))  # fmt: skip
+    # both fail on one query, and each has no time of its own there
+    a = [record("q0", [], elapsed_ms=10.0), record("q1", [], elapsed_ms=20.0),
+         record("q2", [], error="late")]  # fmt: skip
+    b = [record("q0", [], error="late"), record("q1", [], elapsed_ms=30.0),
+         record("q2", [], elapsed_ms=90.0)]  # fmt: skip
+    results = rs.load_results([write_run("a", a), write_run("b", b)])
+    row = label_effect(results, golden, golden, "a", "b", metrics="latency_ms").deltas.iloc[0]
+    names = ["unchanged_baseline", "unchanged_candidate", "unchanged_delta", "n_unchanged"]
+    assert row[names].tolist() == [20, 30, 10, 1]

@@ -82,7 +82,7 @@ def test_candidate_documents_by_gain_and_novelty(write_golden):
 def test_a_run_or_metric_that_is_not_there_is_named():
     with pytest.raises(rs.DataError, match="no run 'c'; there are a, b"):
         rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "c")
-    with pytest.raises(rs.DataError, match="no column recall@7"):
+    with pytest.raises(rs.DataError, match="no column 'recall@7'"):
         rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "b", {"recall@7": 1})
 
 

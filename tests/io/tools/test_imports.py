@@ -281,7 +281,7 @@ def test_inspect_epochs_become_repeats_without_a_warning():
 
 def test_inspect_s_own_format_holds_the_same_as_its_json():
     pytest.importorskip(
-        "inspect_ai", reason="inspect_ai reads its .eval files; pip install ragscore[inspect]"
+        "inspect_ai", reason="inspect_ai reads its .eval files; pip install inspect_ai"
     )
     one, other = (both(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval"))
     pd.testing.assert_frame_equal(one.results.responses, other.results.responses)

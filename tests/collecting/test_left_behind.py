@@ -1,0 +1,130 @@
+"""Nothing stays behind a call: no thread, no open file or socket, nothing in the logs' way."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from servers import Reply, Server, chatbot
+
+import ragscore as rs
+
+N = 6
+
+
+@pytest.fixture
+def golden(write_golden):
+    rows = [{"id": f"q{n}", "query": f"{n}", "expected_doc_ids": ["d"]} for n in range(N)]
+    return rs.load_golden(write_golden(rows))
+
+
+def state():
+    """Return what a call could leave: threads, open files, what makes and takes log records."""
+    gc.collect()
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    folder = Path("/proc/self/fd")
+    return {
+        "threads": sorted(thread.name for thread in threading.enumerate()),
+        "files": len(list(folder.iterdir())) if folder.exists() else 0,
+        "factory": logging.getLogRecordFactory(),
+        "filters": sum(len(one.filters) + len(one.handlers) for one in loggers),
+    }
+
+
+async def slow(query):
+    await asyncio.sleep(0.01)
+    return [{"chunk_id": query}]
+
+
+def interrupted(query):
+    if query == "3":
+        os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+    return [{"chunk_id": query}]
+
+
+def ends(query):
+    if query == "3":
+        raise SystemExit(1)
+    return [{"chunk_id": query}]
+
+
+COMMAND = [sys.executable, "-c", "print('[]')"]
+HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+
+@pytest.mark.filterwarnings("ignore:every query failed")
+@pytest.mark.parametrize(
+    ("system", "options", "error"),
+    [
+        (lambda query: [{"chunk_id": query}], {}, None),
+        (lambda query: [{"chunk_id": query}], {"timeout": None}, None),
+        (slow, {}, None),
+        (COMMAND, {}, None),
+        (HANGS, {"timeout": 0.3}, None),
+        (lambda query: 1 / 0, {}, None),
+        (ends, {}, SystemExit),
+        (interrupted, {}, KeyboardInterrupt),
+    ],
+    ids=["function", "one thread", "async", "command", "hangs", "fails", "ends", "Ctrl-C"],
+)
+def test_a_function_or_command_leaves_nothing(golden, tmp_path, system, options, error):
+    rs.collect(slow, golden, tmp_path / "first", progress=False)  # what is loaded once
+    before = state()
+    given = {"workers": 3, "retries": 0} | options
+    if error is None:
+        rs.collect(system, golden, tmp_path / "run", progress=True, **given)
+    else:
+        with pytest.raises(error):
+            rs.collect(system, golden, tmp_path / "run", progress=True, **given)
+    assert state() == before
+
+
+@pytest.mark.filterwarnings("ignore:every query failed")
+@pytest.mark.parametrize("kind", ["answers", "errors", "hangs", "Ctrl-C"])
+def test_an_endpoint_leaves_nothing(golden, tmp_path, kind):
+    def reply(seen):
+        if kind == "hangs":
+            server.hang()
+        if kind == "Ctrl-C" and seen.body["question"] == "3":
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        return Reply({}, status=500) if kind == "errors" else chatbot(seen)
+
+    def collect(name, **options):
+        # By its name, which is looked up in a thread.
+        url = server.url.replace("127.0.0.1", "localhost")
+        return rs.collect(url, golden, tmp_path / name, retries=0, progress=True, **options)
+
+    with Server(chatbot) as server:
+        collect("first")
+    with Server(reply) as server:
+        names = {thread.name for thread in threading.enumerate()}
+        ours = state() | {"threads": None, "files": None}
+        if kind == "Ctrl-C":
+            with pytest.raises(KeyboardInterrupt):
+                collect("run", workers=3)
+        else:
+            collect("run", workers=3, timeout=0.3 if kind == "hangs" else 30)
+        # The server's own threads, one a connection, are no concern of the call.
+        left = {thread.name for thread in threading.enumerate()} - names
+        assert not {name for name in left if "process_request_thread" not in name}
+        assert state() | {"threads": None, "files": None} == ours
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_without_extras_a_function_is_asked_all_the_same(
+    golden, tmp_path, monkeypatch, capsys, progress
+):
+    for name in ("tqdm", "tqdm.auto", "tenacity", "httpx"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    results = rs.collect(
+        lambda query: [{"chunk_id": query}], golden, tmp_path / "run", progress=progress
+    )
+    assert len(results.responses) == N and capsys.readouterr().err == ""

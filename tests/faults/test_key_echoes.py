@@ -1,0 +1,304 @@
+"""Endpoints that echo the key: at every cut, in every kind of reply, and nothing is left of it.
+
+A key is hidden before a text is cut, so all that is written is searched for six characters of it in
+a row: a random key of 64 signs has 36 bits in them, and five occur by chance.
+"""
+
+import base64
+import json
+import logging
+import pickle
+import random
+import string
+from urllib.parse import quote
+
+import pyarrow.parquet as pq
+import pytest
+from conftest import answer, hit, record
+from servers import Reply, Server
+
+import ragscore as rs
+from faults.judge_wire import WireServer, sent, verdict
+from faults.size import tally, times
+from ragscore.collecting import journal
+
+PIECE = 6
+LENGTHS = (8, 12, 16, 20, 32, 51, 164)
+SIGNS = string.ascii_letters + string.digits
+CUTS = (60, 200, 300, 500, 1_000, 10_000)  # where some message or buffer ends
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:every query failed", "ignore:replies differ", "ignore:.*do not join"
+)
+
+
+def key_of(chance, length):
+    """Return a key as services give them: letters and digits, at times with other signs."""
+    key = "".join(chance.choices(SIGNS + chance.choice(["", "-_", "+/=."]), k=length))
+    return "k" + key[1:-1] + "Q"  # an address would drop signs at the ends
+
+
+ENCODINGS = {
+    "plain": str,
+    "upper": str.upper,
+    "lower": str.lower,
+    "url": lambda key: quote(key, safe=""),
+    "json": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+    "twice": lambda key: json.dumps(json.dumps(key)),
+    "basic": lambda key: base64.b64encode(f"user:{key}".encode()).decode(),
+    "basic, other user": lambda key: base64.b64encode(f"x:{key}".encode()).decode(),
+    "repr": lambda key: repr({"authorization": f"Bearer {key}"}),
+    "bytes": lambda key: repr(key.encode()),
+}
+
+
+def echoes(chance, key, n):
+    """Return texts that hold the key, so that a cut falls at each place within it."""
+    made = []
+    for number in range(n):
+        shown = ENCODINGS[chance.choice(list(ENCODINGS))](key)
+        before = CUTS[number % len(CUTS)] - number // len(CUTS) % (len(shown) + 1)
+        made.append(f"{'.' * max(before, 0)}{shown}{' ' * chance.choice([0, 3, 500])}")
+    return made
+
+
+def pieces_of(key):
+    """Return all that a search looks for: pieces of the key and of what base64 makes of it."""
+    forms = {key, ENCODINGS["url"](key)}
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + key.encode()).decode().rstrip("=")
+        forms.add(encoded[3:-2])  # the signs between those that the neighbours change
+    return {form[at : at + PIECE].lower() for form in forms for at in range(len(form) - PIECE + 1)}
+
+
+def assert_no_piece(text, key, attack):
+    folded = text.lower()
+    for piece in pieces_of(key):
+        at = folded.find(piece)
+        assert at < 0, f"{attack}: {piece!r} in {text[max(at - 200, 0) : at + 60]!r}"
+
+
+def everything_in(folder):
+    """Return all bytes below a folder as text, Parquet also decoded."""
+    texts = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            texts.append(file.read_bytes().decode("utf-8", "replace"))
+            if file.suffix == ".parquet":
+                texts += [str(column.to_pylist()) for column in pq.read_table(file).columns]
+    return "\n".join(texts)
+
+
+def stored(results, golden, folder):
+    """Return all that a store and pickles make of results."""
+    evaluation = rs.evaluate(results, golden)
+    rs.RunStore(folder).save(evaluation)
+    pickled = pickle.dumps(results).decode("utf-8", "replace")
+    return f"{everything_in(folder)}\n{pickled}\n{results!r}\n{evaluation!r}"
+
+
+CHATBOT = {"response": {"answer": "answer", "hits": "hits", "config": {"note": "note"}}}
+SYSTEM_REPLIES = {
+    "400": lambda text: Reply(text=text, status=400),
+    "400, JSON": lambda text: Reply({"error": {"message": text}}, status=400),
+    "500": lambda text: Reply(text=text, status=500),
+    "429": lambda text: Reply(text=text, status=429, headers={"Retry-After": "1e9"}),
+    "no JSON": lambda text: Reply(text=text),
+    "no JSON, quoted": lambda text: Reply(text=f'{{"answer": "{text}'),
+    "no object": lambda text: Reply([text]),
+    "redirect": lambda text: Reply({}, 307, {"Location": f"http://127.0.0.1/{quote(text)}"}),
+    "header": lambda text: Reply({"answer": "a", "hits": []}, 200, {"X-Key": text.strip()}),
+    "answer": lambda text: Reply(
+        {"answer": text, "hits": [{"doc_id": "d", "chunk_id": text, "text": text}]}
+    ),
+    "field": lambda text: Reply({"answer": "a", "hits": [{"chunk_id": "c", text[-300:]: text}]}),
+    "rank": lambda text: Reply({"answer": "a", "hits": [{"chunk_id": "c", "rank": text}]}),
+    "score": lambda text: Reply({"answer": "a", "hits": [{"chunk_id": "c", "score": text}]}),
+    "hits": lambda text: Reply({"answer": "a", "hits": text}),
+    "config": lambda text: Reply({"answer": "a", "hits": [], "note": {"api_key": text}}),
+    "citations": lambda text: Reply({"answer": {"answer": "a", "citations": text}, "hits": []}),
+}
+HOW = {
+    "X-Key": lambda url, key: {"url": url, "headers": {"X-Key": key}},
+    "bearer": lambda url, key: {"url": url, "headers": {"Authorization": "Bearer $ECHOED_NAME"}},
+    "user": lambda url, key: {"url": url.replace("://", f"://user:{quote(key, safe='')}@")},
+    "query string": lambda url, key: {"url": f"{url}/?key={quote(key, safe='')}"},
+    "parameter": lambda url, key: {"url": url, "params": {"api_key": key}},
+    "body": lambda url, key: {"url": url, "fixed": {"password": key}},
+}
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_no_piece_of_a_key_that_a_system_echoes_is_written(
+    write_golden, tmp_path, monkeypatch, caplog, capfd, length
+):
+    caplog.set_level(logging.DEBUG)
+    chance = random.Random(length)
+    key = key_of(chance, length)
+    monkeypatch.setenv("ECHOED_NAME", key)
+    lines, write_line = [], journal.write_line
+    monkeypatch.setattr(
+        journal,
+        "write_line",
+        lambda handle, values: (lines.append(json.dumps(values)), write_line(handle, values))[1],
+    )
+    n = times(200)
+    texts = echoes(chance, key, n)
+    kinds = [list(SYSTEM_REPLIES)[number % len(SYSTEM_REPLIES)] for number in range(n)]
+    chance.shuffle(kinds)
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{i}", "query": f"{i}", "expected_doc_ids": ["d"]} for i in range(n)]
+        )
+    )
+
+    def reply(seen):
+        number = int(seen.body["query"])
+        return SYSTEM_REPLIES[kinds[number]](texts[number])
+
+    how = list(HOW)[LENGTHS.index(length) % len(HOW)]
+    with Server(reply) as server:
+        results = rs.collect(
+            CHATBOT | HOW[how](server.url, key),
+            golden,
+            tmp_path / "run",
+            retries=0,
+            workers=2,
+            progress=True,
+        )
+        told = server.requests[0]
+        assert key in f"{told.headers} {told.params} {told.text}" or how == "user"
+    captured = capfd.readouterr()
+    written = [everything_in(tmp_path / "run"), *lines, captured.out, captured.err, caplog.text]
+    written += [stored(results, golden, tmp_path / "store"), repr(logs_of(caplog))]
+    for text in written:
+        assert_no_piece(text, key, f"{how}, {length} characters")
+    assert results.responses["error"].notna().any() and "***" in written[0]
+    tally(f"an echoed key: a system, {how}", "hidden", n)
+
+
+def logs_of(caplog):
+    return [(entry.msg, entry.args, entry.exc_text) for entry in caplog.records]
+
+
+def reason(text):
+    return lambda body: json.dumps(
+        verdict(body)
+        | {
+            "choices": [
+                {"message": {"content": json.dumps(
+                    {"reasoning": text, "supported_claims": [text], "unsupported_claims": [],
+                     "score": 4})}}
+            ]
+        }
+    ).encode()  # fmt: skip
+
+
+def content(text):
+    return lambda body: json.dumps(
+        verdict(body) | {"choices": [{"message": {"content": text}}]}
+    ).encode()
+
+
+def codes(text):
+    return "".join(f"\\u{ord(one):04x}" for one in text)
+
+
+def wire(data, status=b"200 OK", *headers):
+    return [sent(data, *headers, status=status)]
+
+
+JUDGE_REPLIES = {
+    "400": lambda text, body: wire(text.encode(), b"400 no"),
+    "400, JSON": lambda text, body: wire(
+        json.dumps({"error": {"message": text}}).encode(), b"400 no"
+    ),
+    "500": lambda text, body: wire(text.encode(), b"500 oh"),
+    "429": lambda text, body: wire(text.encode(), b"429 wait", b"Retry-After: 1e9"),
+    "no JSON": lambda text, body: wire(text.encode()),
+    "redirect": lambda text, body: wire(
+        b"", b"307 x", b"Location: http://%s.example/" % quote(text.strip(" .")).encode()[:900]
+    ),
+    "redirect, no address": lambda text, body: wire(
+        b"", b"307 x", b"Location: http://[%s" % quote(text.strip()).encode()[:900]
+    ),
+    "status": lambda text, body: [b"HTTP/1.1 " + text.strip(" .").encode()[:900] + b"\r\n\r\n"],
+    "header": lambda text, body: wire(
+        reason("fine")(body), b"200 OK", b"X-Key: " + text.strip().encode()
+    ),
+    "verdict": lambda text, body: wire(reason(text)(body)),
+    "verdict in codes": lambda text, body: wire(
+        content(
+            f'{{"reasoning": "{codes(text.strip(" .")[:900])}", "supported_claims": [],'
+            ' "unsupported_claims": [], "score": 4}'
+        )(body)
+    ),
+    "prose": lambda text, body: wire(content(text)(body)),
+    "another field": lambda text, body: wire(content(json.dumps({text: 1}))(body)),
+    "score": lambda text, body: wire(content(json.dumps({"score": text}))(body)),
+    "tokens": lambda text, body: wire(
+        json.dumps(verdict(body) | {"usage": {"prompt_tokens": text}}).encode()
+    ),
+    "model": lambda text, body: wire(
+        json.dumps(verdict(body) | {"model": text, "id": text}).encode()
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*token counts that can't be true")
+@pytest.mark.parametrize("length", LENGTHS)
+def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
+    write_golden, write_run, tmp_path, caplog, capfd, length
+):
+    caplog.set_level(logging.DEBUG)
+    chance = random.Random(1000 + length)
+    key = key_of(chance, length)
+    n = times(100)
+    texts = echoes(chance, key, n)
+    kinds = [list(JUDGE_REPLIES)[number % len(JUDGE_REPLIES)] for number in range(n)]
+    chance.shuffle(kinds)
+    asked = [{"id": f"q{i}", "query": f"{i}", "expected_doc_ids": ["d"]} for i in range(n)]
+    records = [
+        record(f"q{i}", [hit("c", "d", 1, snippet="Stone.")], answer=answer("Stone."))
+        for i in range(n)
+    ]
+    results, golden = rs.load_results(write_run("r", records)), rs.load_golden(write_golden(asked))
+
+    def reply(number, body):
+        asked_of = int(json.loads(body["messages"][1]["content"])["question"])
+        return JUDGE_REPLIES[kinds[asked_of]](texts[asked_of], body)
+
+    # The first question is answered, as a refusal from the first call on ends the run.
+    kinds[0] = "verdict"
+    with WireServer(reply) as server:
+        endpoint = rs.judging.Endpoint(
+            "words", base_url=server.url, api_key=key, retries=0, timeout=20
+        )
+        judged = rs.judge(
+            results,
+            golden,
+            "groundedness",
+            endpoint,
+            cache=tmp_path / "cache.jsonl",
+            workers=2,
+            progress=True,
+        )
+    judged.save(tmp_path / "judged")
+    captured = capfd.readouterr()
+    pickled = b"".join(map(pickle.dumps, (judged, endpoint, judged.ledger, judged.judgments)))
+    written = [
+        everything_in(tmp_path / "judged"),
+        (tmp_path / "cache.jsonl").read_text(encoding="utf-8"),
+        judged.judgments.to_csv(),
+        judged.ledger.to_csv(),
+        captured.out + captured.err,
+        caplog.text,
+        repr(logs_of(caplog)),
+        f"{judged!r} {endpoint!r}",
+        pickled.decode("utf-8", "replace"),
+        stored(judged.results, golden, tmp_path / "store"),
+    ]
+    for text in written:
+        assert_no_piece(text, key, f"{length} characters")
+        assert codes(key)[:36] not in text
+    assert {"scored", "judge_failed"} <= set(judged.ledger["state"]) and "***" in written[0]
+    tally("an echoed key: a judge", "hidden", n)

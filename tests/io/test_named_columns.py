@@ -1,0 +1,215 @@
+"""A column that is called as a role is has it, or is refused with its row; none is left out."""
+
+import json
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore import DataError
+
+GOLDEN = rs.load_golden({"q1": ["d1"], "q2": ["d2"]})
+NAMES = ("run_id", "system", "tag")
+
+
+def two_runs(name, first, second):
+    """Two runs: one finds the document of each query, the other that of the other one."""
+    found = [("q1", "d1", first), ("q2", "d2", first), ("q1", "d2", second), ("q2", "d1", second)]
+    return [{"query_id": query, "doc_id": doc, name: run} for query, doc, run in found]
+
+
+TEXTS = {
+    "text": ("a", "b"),
+    "long": ("a" * 201, "b" * 201),
+    "many words": ("a run of more words than a name has", "b"),
+    "two lines": ("a\nb", "c"),
+    "nan": ("nan", "b"),
+    "yes and no": ("yes", "no"),
+    "True": ("True", "False"),
+    "a list": ("[a]", "[b]"),
+    "numbers": (1, 2),
+    "decimal texts": ("0.1", "0.2"),
+}
+OTHERS = {
+    "decimals": (0.1, 0.2),
+    "whole decimals": (1.0, 2.0),
+    "booleans": (True, False),
+    "a boolean and its text": (True, "True"),
+    "mappings": ({"a": 1}, {"a": 2}),
+    "tuples": (("a", 1), ("a", 2)),
+    "lists": (["a"], ["b"]),
+    "dates": (pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02")),
+    "bytes": (b"a", b"b"),
+    "a number and its text": (1, "1"),
+    "a missing one": ("a", None),
+}
+
+
+def shapes(records, folder, name):
+    """The records as every kind of source that can hold them."""
+    columns = {column: [row[column] for row in records] for column in records[0]}
+    frame = pd.DataFrame({column: pd.Series(values) for column, values in columns.items()})
+    per_query = [
+        {"query_id": row["query_id"], "retrieved": [row["doc_id"]], name: row[name]}
+        for row in records
+    ]
+    yield "frame", frame
+    yield "records", records
+    yield "dict of columns", columns
+    yield "per query", per_query
+    yield "per query frame", pd.DataFrame(per_query)
+    try:
+        (folder / "a.jsonl").write_text("\n".join(json.dumps(row) for row in records))
+        (folder / "b.jsonl").write_text("\n".join(json.dumps(row) for row in per_query))
+        yield "JSON lines", folder / "a.jsonl"
+        yield "JSON lines per query", folder / "b.jsonl"
+    except TypeError:
+        pass
+    try:
+        frame.to_parquet(folder / "a.parquet")
+        yield "Parquet", folder / "a.parquet"
+    except (ValueError, TypeError, OverflowError):
+        pass
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("values", TEXTS.values(), ids=TEXTS)
+def test_a_column_that_names_runs_keeps_them_apart(name, values, tmp_path):
+    records = two_runs(name, *values)
+    pd.DataFrame(records).to_csv(tmp_path / "a.csv", index=False)
+    for kind, source in [*shapes(records, tmp_path, name), ("CSV", tmp_path / "a.csv")]:
+        results = rs.load_results(source)
+        assert results.runs["run_id"].astype("str").to_list() == list(map(str, values)), kind
+    means = rs.score(results, GOLDEN).groupby("run_id")["mrr"].mean()
+    assert means.to_dict() == {str(values[0]): 1.0, str(values[1]): 0.0}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("values", OTHERS.values(), ids=OTHERS)
+def test_what_names_no_run_is_refused_with_its_row(name, values, tmp_path):
+    for kind, source in shapes(two_runs(name, *values), tmp_path, name):
+        with pytest.raises(DataError) as caught:
+            rs.load_results(source)
+        assert caught.value.line is not None, kind
+        assert caught.value.field == name, kind
+
+
+def test_runs_of_one_folder_name_stay_two():
+    rows = [
+        {"query_id": "q1", "retrieved": ["d1"], "run_id": "a b"},
+        {"query_id": "q2", "retrieved": ["d2"], "run_id": "a-b"},
+    ]
+    assert rs.load_results(rows).runs["run_id"].to_list() == ["a b", "a-b"]
+
+
+def test_a_repeat_that_would_get_the_name_of_another_run_is_refused():
+    rows = [
+        {"query_id": "q1", "retrieved": ["d1"], "run_id": "a-r2"},
+        {"query_id": "q2", "retrieved": ["d1"], "run_id": "a"},
+        {"query_id": "q2", "retrieved": ["d1"], "run_id": "a"},
+    ]
+    with pytest.warns(UserWarning, match="q2"), pytest.raises(DataError, match="a-r2") as caught:
+        rs.load_results(rows)
+    assert caught.value.line == 3
+
+
+@pytest.mark.parametrize(
+    "source", [{1: {"q1": ["a"]}, "1": {"q2": ["b"]}}, {1: ["a"], "1": ["b"]}], ids=["run", "query"]
+)
+def test_keys_of_a_dict_that_become_one_id_are_refused(source):
+    with pytest.raises(DataError, match="text and as a number"):
+        rs.load_results(source)
+
+
+def test_labels_of_keys_that_become_one_id_are_refused():
+    with pytest.raises(DataError, match="text and as a number"):
+        rs.load_golden({1: ["a"], "1": ["b"]})
+
+
+@pytest.mark.parametrize("field", ["run_id", "run_name", "run", "system"])
+@pytest.mark.parametrize("n", [2, 6000], ids=["by line", "by block"])
+def test_a_run_file_of_two_runs_is_refused(field, n, tmp_path):
+    file = tmp_path / "per_query.jsonl"
+    hits = [{"rank": 1, "doc_id": "a", "snippet": "x" * 20}]
+    file.write_text(
+        "\n".join(
+            json.dumps({"query_id": f"q{i}", field: "AB"[i == n - 1], "hits_top_k": hits})
+            for i in range(n)
+        )
+    )
+    with pytest.raises(DataError) as caught:
+        rs.load_results(file)
+    assert (caught.value.field, caught.value.line) == (field, n)
+    apart = rs.load_results(file, format="table")
+    assert apart.runs["run_id"].to_list() == ["A", "B"]
+
+
+def test_no_column_has_a_role_that_is_given_to_none():
+    rows = [{"query_id": "q1", "doc_id": "d1", "model": {"name": "m"}}]
+    with pytest.raises(DataError, match='"run_id": None') as caught:
+        rs.load_results(rows)
+    assert (caught.value.line, caught.value.field) == (1, "model")
+    results = rs.load_results(rows, columns={"run_id": None})
+    assert results.runs["run_id"].to_list() == ["run"]
+    assert results.hits["x_model"].to_list() == ['{"name": "m"}']
+
+
+def test_an_empty_column_names_no_run():
+    rows = [{"query_id": "q1", "doc_id": "d1", "run_id": None, "system": "a"}]
+    assert rs.load_results(rows).runs["run_id"].to_list() == ["a"]
+
+
+RESULTS = {
+    "rank": [{"query_id": "q1", "doc_id": "d1", "position": "second"}],
+    "score": [{"query_id": "q1", "doc_id": "d1", "similarity": "low"}],
+    "query_id": [{"query_id": {"a": 1}, "query": "x", "doc_id": "d1"}],
+    "ranks": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": [1, 1]}],
+    "fewer ranks": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": [1]}],
+    "one rank": [{"query_id": "q1", "retrieved": ["a", "b"], "rank": 1}],
+    "one score": [{"query_id": "q1", "retrieved": ["a", "b"], "score": 0.5}],
+    "scores of words": [{"query_id": "q1", "retrieved": ["a", "b"], "score": ["x", "y"]}],
+    "more scores": [{"query_id": "q1", "retrieved": ["a"], "score": [2, 1]}],
+    "a score of an answer": [{"query_id": "q1", "answer": "a", "score": 0.5}],
+}
+LABELS = {
+    "grade": [{"query_id": "q1", "doc_id": "d1", "label": "irrelevant"}],
+    "decimal grade": [{"query_id": "q1", "doc_id": "d1", "relevance": 0.2}],
+    "reference": [{"query_id": "q1", "doc_id": "d1", "ground_truth": {"a": 1}}],
+    "yes": [{"query_id": "q1", "doc_id": "d1", "ground_truth": True}],
+    "category": [{"query_id": "q1", "doc_id": "d1", "category": True}],
+    "difficulties": [{"query_id": "q1", "doc_id": "d1", "difficulty": ["easy", "hard"]}],
+    "group": [{"query_id": "q1", "doc_id": "d1", "group": {"a": 1}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("load", "rows"),
+    [
+        *((rs.load_results, rows) for rows in RESULTS.values()),
+        *((rs.load_golden, rows) for rows in LABELS.values()),
+    ],
+    ids=[*RESULTS, *LABELS],
+)
+def test_values_that_a_role_cant_have_are_refused_with_their_row(load, rows):
+    with pytest.raises(DataError) as caught:
+        load(rows)
+    assert caught.value.line == 1
+
+
+def test_ranks_beside_a_list_of_documents_order_it():
+    rows = [{"query_id": "q1", "retrieved": ["a", "b", "c"], "rank": [3, 1, 2]}]
+    assert rs.load_results(rows).hits["doc_id"].to_list() == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("answer", ["yes", "3.14"])
+def test_a_reference_answer_of_one_word_is_one(answer):
+    golden = rs.load_golden([{"query_id": "q1", "query": "x", "ground_truth": answer}])
+    assert golden.queries["reference_answer"].to_list() == [answer]
+
+
+def test_a_text_that_may_be_the_documents_is_asked_about():
+    rows = [{"query_id": "q1", "answer": "x", "documents": "a text of more words than an id has"}]
+    with pytest.raises(DataError, match='"doc_id": None'):
+        rs.load_results(rows)
+    results = rs.load_results(rows, columns={"doc_id": None})
+    assert results.responses["x_documents"].notna().all()

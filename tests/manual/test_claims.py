@@ -1,0 +1,73 @@
+"""Numbers and words that the manual's prose claims are those of the code and of its own tables."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ragscore as rs
+from ragscore.scoring.id_overlap import FEW
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+def prose(page):
+    return " ".join((NOTEBOOKS / page).read_text(encoding="utf-8").split())
+
+
+def test_the_share_of_ids_below_which_a_warning_is_given_is_the_pages(recwarn):
+    assert f"fewer than {FEW:.0%}".replace("%", " %") in prose("howto/load.md")
+    labels = {f"q{n}": [f"d{n}"] for n in range(100)}
+
+    def run(n_joined):
+        return {f"q{n}": [f"d{n}" if n < n_joined else f"docs/d{n}"] for n in range(100)}
+
+    with pytest.warns(UserWarning, match="without the prefix 'docs/'"):
+        rs.evaluate(run(4), labels)
+    recwarn.clear()
+    rs.evaluate(run(5), labels)
+    assert not recwarn.list
+
+
+def test_the_exponents_that_sizing_speaks_of_are_those_of_the_table():
+    page = (NOTEBOOKS / "benchmarks.md").read_text(encoding="utf-8")
+    words = r"exponents are ([\d.]+) from the store and ([\d.]+) from frames"
+    said = re.search(words, prose("benchmarks.md"))
+    growth = page[page.index("Growth exponents") :]
+    last = [
+        re.search(rf"^\| ragscore, {tool} \| [\d.]+ \| (.*) \|$", growth, re.MULTILINE)
+        for tool in ("store", "frames")
+    ]
+    assert list(said.groups()) == [one[1].split(", ")[-1] for one in last]
+
+
+@pytest.fixture(scope="module")
+def ev():
+    root = NOTEBOOKS.parent / "data" / "demo"
+    return rs.evaluate(root / "runs" / "*" / "per_query.jsonl", root / "golden.yaml")
+
+
+def test_the_detectable_difference_grows_with_what_else_is_compared(ev):
+    def detectable(metrics):
+        deltas = ev.compare("dense", "hybrid_rerank", metrics).deltas.set_index("metric")
+        return deltas.loc["hit@5", "mde"]
+
+    assert detectable(["hit@5"]) < detectable(["hit@5", "mrr@10", "hit@10"])
+    # a smaller difference than the detectable one may well be found
+    row = ev.compare("hybrid", "hybrid_rerank").deltas.set_index("metric").loc["ndcg@10"]
+    assert row["delta"] < row["mde"] and row["verdict"] == "better"
+
+
+def test_where_the_interval_leaves_out_0_and_the_test_does_not_a_line_says_so(ev):
+    cmp = ev.compare("dense", "hybrid_rerank", ["hit@5", "mrr@10", "hit@10"])
+    rows = cmp.deltas.set_index("metric")
+    assert rows.loc["hit@5", "low"] > 0 and f"{rows.loc['hit@5', 'p']:.3f}" == "0.058"
+    assert rows.loc["mrr@10", "low"] < 0 and rows.loc["mrr@10", "p"] < 0.05
+    text = repr(cmp)
+    assert "hit@5: the interval leaves out 0, the test alone has p .058" in text
+    assert "mrr@10: the interval holds 0, the test alone has p .045" in text
+    assert "own p is .058" in prose("concepts/uncertainty.md")
+
+
+def test_nothing_is_said_where_interval_and_test_agree(ev):
+    assert "the test alone has p" not in repr(ev.compare("bm25", "dense", ["hit@5"]))

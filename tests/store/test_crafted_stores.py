@@ -1,0 +1,446 @@
+"""Stores that somebody made up: every field of what describes them, names, and what is no file."""
+
+import copy
+import hashlib
+import json
+import os
+import random
+import shutil
+import socket
+import threading
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import fuzzed, hit, record
+from stored import compact_file, describe, described, stored_file
+
+import ragscore as rs
+from ragscore.store.checked import (
+    DIGEST_LENGTH,
+    BlockSums,
+    json_bytes,
+    json_object,
+    sealed,
+    unsealed,
+)
+from ragscore.store.run_cache import COMPACT_FILE
+from ragscore.store.runs import RUN_FILE, folder_of
+
+GOLDEN = rs.load_golden(
+    [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(3)]
+)
+ODD = [
+    None, True, 0, -1, 5, 2**63, 10**400, 1.5, "", "x", "\u202e\x00", "\ud800", "x" * 100_000,
+    "2024-01-01", "../../x", [], [None], [[]], ["a", 1], {}, {"a": 1}, {"": None},
+    {"a": {"b": [1]}}, COMPACT_FILE,
+]  # fmt: skip
+READS = {
+    "runs": lambda store: store.runs(),
+    "load": lambda store: store.load(),
+    "scores": lambda store: store.scores(allow_different=True),
+    "metrics": lambda store: store.metrics(allow_different=True),
+    "provenance": lambda store: store.provenance(),
+    "trend": lambda store: store.trend("mrr"),
+}
+
+
+def results_of(run_id, shift=0):
+    rows = [record(f"q{n}", [hit("c", f"d{(n + shift) % 3}", 1)]) for n in range(3)]
+    loaded = rs.load_results(rows, run_id="r")
+    about = {"run_id": run_id, "system": run_id, "config": '{"bm25": {"k1": 1}}'}
+    created_at = pd.Timestamp("2026-01-01", tz="UTC") + pd.Timedelta(days=shift)
+    runs = loaded.runs.assign(**about, created_at=created_at)
+    own = {kind: getattr(loaded, kind).assign(run_id=run_id) for kind in ("responses", "hits")}
+    return rs.Results(runs=runs, **own)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("crafted") / "store"
+    store = rs.RunStore(root)
+    for shift, run_id in enumerate(("a", "b")):
+        store.save(results_of(run_id, shift), golden=GOLDEN)
+    store.compact()
+    return root
+
+
+@pytest.fixture
+def root(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "store")
+
+
+def places(value, at=()):
+    """The paths of all values in a JSON value."""
+    yield at
+    if isinstance(value, (dict, list)):
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(one, (*at, name))
+
+
+def changed(value, at, odd):
+    """The value with another one in a place, or without it."""
+    if not at:
+        return odd
+    value = copy.deepcopy(value)
+    parent = value
+    for name in at[:-1]:
+        parent = parent[name]
+    if odd == "drop":
+        del parent[at[-1]]
+    else:
+        parent[at[-1]] = odd
+    return value
+
+
+def write_metrics(root, content):
+    """Put other metrics in place of run a's, under the same name and with their sums."""
+    store = rs.RunStore(root)
+    file = stored_file(store, "a", "metrics")
+    data = json_bytes(content) if isinstance(content, dict) else json.dumps(content).encode()
+    file.write_bytes(data)
+    sums = BlockSums()
+    sums.add(memoryview(data))
+    entry = sums.entry(file.name)
+
+    def name_it(run):
+        run["ragscore"]["files"]["metrics"] |= {"size": entry.size, "crc32": entry.crc32}
+
+    describe(root, "a", name_it)
+
+
+def outcome(store, read):
+    """The file that an error names; None if it reads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of runs that were measured differently
+        try:
+            read(store)
+        except rs.DataError as error:
+            return error.file or "none"
+    return None
+
+
+@pytest.mark.parametrize("what", [RUN_FILE, COMPACT_FILE, "metrics"])
+def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that_names_it(
+    root, what
+):
+    file = {RUN_FILE: root / "a" / RUN_FILE, COMPACT_FILE: root / COMPACT_FILE}.get(
+        what, stored_file(rs.RunStore(root), "a", "metrics")
+    )
+    before = file.read_bytes()
+    content = json.loads(before) if what == "metrics" else unsealed(before, file)
+    run_json = (root / "a" / RUN_FILE).read_bytes()
+    rng, n_errors = random.Random(0), 0
+    every = list(places(content))
+    chosen = every if fuzzed(1) > 1 else rng.sample(every, min(len(every), 60))
+    for at in chosen:
+        new = changed(content, at, rng.choice([*ODD, "drop", "drop"]))
+        try:
+            if what == "metrics":
+                write_metrics(root, new)
+            else:
+                file.write_bytes(sealed(new) if isinstance(new, dict) else json.dumps(new).encode())
+        except (ValueError, AttributeError):
+            continue  # half a character in a name, or a number that JSON can't have
+        for name in READS if rng.random() < 0.2 else ("runs", "metrics", "load"):
+            found = outcome(rs.RunStore(root), READS[name])
+            assert found is None or found.startswith(str(root)), (at, name)
+            n_errors += found is not None
+        file.write_bytes(before)
+        (root / "a" / RUN_FILE).write_bytes(run_json)
+    assert n_errors or what == COMPACT_FILE
+    assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == [1] * 3 + [0] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "allowed"),
+    [
+        (lambda run: run | {"run_id": None}, "run_id", "text"),
+        (lambda run: run | {"run_id": 5}, "run_id", "text"),
+        (lambda run: run | {"run_id": []}, "run_id", "text"),
+        (lambda run: run | {"text": "some"}, "text", "cut, full, none"),
+        (lambda run: run | {"scoring": []}, "scoring", "an object"),
+        (lambda run: run | {"scoring": run["scoring"] | {"level": "word"}}, "scoring.level", "doc"),
+        (
+            lambda run: run | {"scoring": run["scoring"] | {"policies": {"errors": "x"}}},
+            "scoring.policies",
+            "policies of rs.score",
+        ),
+        (
+            lambda run: run | {"scoring": run["scoring"] | {"primary": ["mrr", None]}},
+            "scoring.primary.1",
+            "text",
+        ),
+        (lambda run: run | {"ragscore": {}}, "ragscore.files", "as the store writes it"),
+        (
+            lambda run: run | {"ragscore": run["ragscore"] | {"superseded": ["x"]}},
+            "ragscore.superseded",
+            "an object",
+        ),
+        (lambda run: run | {"created_at": "soon"}, "created_at", "ISO 8601"),
+        (lambda run: run | {"k": "10"}, "k", "a whole number"),
+    ],
+)
+def test_a_field_of_run_json_is_what_the_schema_says(root, change, field, allowed):
+    describe(root, "a", change)
+    with pytest.raises(rs.DataError) as caught:
+        rs.RunStore(root).runs()
+    assert caught.value.file == str(root / "a" / RUN_FILE)
+    assert caught.value.field == field and allowed in caught.value.allowed
+    assert "found" in caught.value.found or "missing" in caught.value.found
+
+
+@pytest.mark.parametrize("depth", [90, 3000])
+def test_a_config_is_read_up_to_a_depth_that_nothing_gives_up_at(root, depth):
+    file = root / "a" / RUN_FILE
+    content = unsealed(file.read_bytes(), file) | {"config": {"deep": "here"}}
+    reseal(file, content, b'"here"', b"[" * depth + b"]" * depth)
+    if depth < 100:
+        assert len(rs.RunStore(root).runs()) == 2 == len(rs.RunStore(root).load().runs)
+        return
+    with pytest.raises(rs.DataError, match="nested too deeply") as caught:
+        rs.RunStore(root).runs()
+    assert caught.value.file == str(file)
+
+
+def reseal(file, content, old, new):
+    """Write content as no store would, with its checksum."""
+    head = sealed(content).partition(b',\n "checksum"')[0].replace(old, new)
+    digest = hashlib.sha256(head).hexdigest()[:DIGEST_LENGTH].encode()
+    file.write_bytes(head + b',\n "checksum": "' + digest + b'"\n}\n')
+
+
+@pytest.mark.parametrize("name", [None, 5, [], "../b/x", "hits.parquet", "hits-0123456789ab.txt"])
+def test_a_name_of_a_file_that_no_store_gives_is_refused(root, name):
+    def rename(run):
+        run["ragscore"]["files"]["hits"]["name"] = name
+
+    describe(root, "a", rename)
+    for read in READS.values():
+        with pytest.raises(rs.DataError, match=r"a/run.json: ragscore.files.hits.name: found"):
+            read(rs.RunStore(root))
+
+
+@pytest.mark.parametrize("kept", ['"\\ud800"', '"\\ud83d\\ude00"'])
+def test_half_of_a_character_is_refused_and_a_whole_one_is_read(kept):
+    written = f'{{"run_id": {kept}}}'.encode()
+    if "ude00" in kept:
+        assert json_object(written, "run.json") == {"run_id": "\U0001f600"}
+    else:
+        with pytest.raises(rs.DataError, match="half of a character") as found:
+            json_object(written, "run.json")
+        assert found.value.file == "run.json"
+
+
+def test_an_infinite_number_in_run_json_is_refused(root):
+    file = root / "a" / RUN_FILE
+    content = unsealed(file.read_bytes(), file)
+    reseal(file, content | {"config": {"k": 12345}}, b"12345", b"1e999")
+    with pytest.raises(rs.DataError, match="no finite number") as caught:
+        rs.RunStore(root).runs()
+    assert caught.value.file == str(file)
+
+
+def test_metrics_of_another_run_are_refused(root):
+    store = rs.RunStore(root)
+    write_metrics(root, json.loads(stored_file(store, "b", "metrics").read_bytes()))
+    with pytest.raises(rs.DataError, match="run_id: found 'b'; a") as caught:
+        rs.RunStore(root).metrics()
+    assert "metrics-" in caught.value.file
+
+
+NAMES = [
+    "compact.json", "Compact.JSON", "scores-0123456789ab.parquet", ".lock", ".gitignore", ".", "..",
+    "CON", "nul", "Aux.txt", "COM1", "lpt9.tar.gz", "con .x", "a.", "b ", "c. .", "a:b", "d*", "e?",
+    "f|g", 'h"i', "<j>", "k\\l", "m/n", "~", "con1", "x" * 300, "é", "%41", "run.json", "\n", " ",
+]  # fmt: skip
+
+
+def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path):
+    store = rs.RunStore(tmp_path)
+    for name in NAMES:
+        assert store.save(results_of(name), golden=GOLDEN) == [name]
+        store.compact()
+    assert set(store.runs()["run_id"]) == set(NAMES)
+    assert len(rs.RunStore(tmp_path).scores(["mrr"])) == 3 * len(NAMES)
+    devices = {"con", "prn", "aux", "nul", "com1", "lpt9"}
+    folders = [folder_of(tmp_path, name).name for name in NAMES]
+    assert len({name.lower() for name in folders}) == len(NAMES)
+    for folder in folders:
+        assert (tmp_path / folder).is_dir()
+        assert not set(folder) & set('<>:"/\\|?*') and folder.isprintable()
+        assert folder[-1] not in ". " and folder.split(".")[0].strip().lower() not in devices
+        assert folder.lower() != "compact.json" and not folder.startswith(".")
+
+
+def test_a_compacted_store_with_a_run_called_compact_json_stays_readable(tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(results_of(COMPACT_FILE), golden=GOLDEN)
+    store.compact()
+    again = rs.RunStore(tmp_path)
+    assert again.scores(["mrr"])["mrr"].tolist() == [1, 1, 1]
+    assert again.load().runs["run_id"].tolist() == [COMPACT_FILE]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_run_ids_that_differ_in_case_alone_are_refused(tmp_path, overwrite):
+    store = rs.RunStore(tmp_path)
+    store.save(results_of("BM25"))
+    with pytest.raises(rs.DataError, match="bm25 and BM25 differ in case alone") as caught:
+        store.save(results_of("bm25"), overwrite=overwrite)
+    assert caught.value.field == "run_id" and store.runs()["run_id"].tolist() == ["BM25"]
+    with pytest.raises(rs.DataError, match="differ in case alone"):
+        store.save(rs.Results.concat([results_of("x"), results_of("X")]))
+    assert store.runs()["run_id"].tolist() == ["BM25"]
+    assert store.save(results_of("BM25"), overwrite=True) == ["BM25"]
+
+
+def test_a_copied_run_folder_is_named_with_the_one_it_was_copied_from(root):
+    shutil.copytree(root / "a", root / "a copy")
+    with pytest.raises(rs.DataError) as caught:
+        rs.RunStore(root).runs()
+    assert caught.value.file == str(root / "a copy" / RUN_FILE) and caught.value.field == "run_id"
+    assert str(root / "a") in caught.value.found and str(root / "a copy") in caught.value.allowed
+    shutil.rmtree(root / "a copy")
+    assert len(rs.RunStore(root).runs()) == 2
+
+
+def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root):
+    store = rs.RunStore(root)
+    wanted = store.scores(["mrr"])["mrr"].tolist()
+    file = compact_file(store, "scores")
+    for damaged in (b"", file.read_bytes()[:-1] + b"x", file.read_bytes()[: len(wanted)]):
+        file.write_bytes(damaged)
+        with pytest.raises(rs.DataError, match="damaged") as caught:
+            rs.RunStore(root).scores(["mrr"])
+        assert caught.value.file == str(file) and "store.compact()" in caught.value.allowed
+        assert "overwrite" not in str(caught.value)
+        rs.RunStore(root).compact()
+        assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
+        file = compact_file(rs.RunStore(root), "scores")
+    file.unlink()
+    with pytest.raises(rs.DataError, match=r"not there.*store\.compact\(\)"):
+        rs.RunStore(root).scores(["mrr"])
+    rs.RunStore(root).compact()
+    assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
+
+
+def test_a_damaged_compact_json_says_that_compacting_mends_it_and_it_does(root):
+    (root / COMPACT_FILE).write_text("{}")
+    with pytest.raises(rs.DataError, match=r"compact\.json.*store\.compact\(\)"):
+        rs.RunStore(root).scores(["mrr"])
+    rs.RunStore(root).compact()
+    assert len(rs.RunStore(root).scores(["mrr"])) == 6
+
+
+def pipe(place):
+    os.mkfifo(place)
+
+
+def socket_at(place):
+    with socket.socket(socket.AF_UNIX) as one:
+        here = Path.cwd()
+        os.chdir(place.parent)  # such a name may have 100 characters
+        one.bind(place.name)
+        os.chdir(here)
+
+
+def device(place):
+    place.symlink_to("/dev/zero")
+
+
+def loop(place):
+    place.symlink_to(place.name)
+
+
+SPECIAL = {"pipe": pipe, "socket": socket_at, "device": device, "folder": os.mkdir, "loop": loop}
+
+
+def within(seconds, call):
+    """What a call raises, if it ends in time."""
+    caught = []
+
+    def run():
+        try:
+            call()
+        except Exception as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), "it waits"
+    return caught[0] if caught else None
+
+
+@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize("what", [RUN_FILE, "metrics", "hits", "scores", COMPACT_FILE])
+def test_what_is_no_file_is_named_and_never_waited_for(root, kind, what):
+    store = rs.RunStore(root)
+    if what in (RUN_FILE, COMPACT_FILE):
+        place = root / "a" / RUN_FILE if what == RUN_FILE else root / COMPACT_FILE
+    else:
+        shutil.rmtree(root / COMPACT_FILE, ignore_errors=True)
+        (root / COMPACT_FILE).unlink(missing_ok=True)
+        place = stored_file(store, "a", what)
+    place.unlink()
+    SPECIAL[kind](place)
+    read = READS["metrics" if what == "metrics" else "load" if what == "hits" else "scores"]
+    error = within(20, lambda: read(rs.RunStore(root)))
+    assert isinstance(error, rs.DataError) and error.file == str(place)
+
+
+READERS = {
+    "results": lambda place: rs.load_results(place),
+    "results of a format": lambda place: rs.load_results(place, format="trec"),
+    "golden": lambda place: rs.load_golden(place),
+    "topics": lambda place: rs.load_golden(
+        place.parent / "qrels.txt", format="trec_qrels", topics=place
+    ),
+    "documents": lambda place: rs.io.load_documents(place),
+    "ingest": lambda place: rs.RunStore(place.parent / "store").ingest(place),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SPECIAL if kind != "folder"])
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reader_waits_for_what_is_no_file(tmp_path, kind, reader):
+    (tmp_path / "qrels.txt").write_text("q 0 d 1\n")
+    for name in ("per_query.jsonl", "run.txt.gz", "hits.parquet", "x.db"):
+        SPECIAL[kind](tmp_path / name)
+        error = within(20, lambda name=name: READERS[reader](tmp_path / name))
+        assert isinstance(error, rs.DataError) and name in str(error)
+
+
+@pytest.mark.parametrize("name", ["run.json", "judgments.jsonl"])
+def test_no_reader_waits_for_what_lies_beside_a_run(tmp_path, name):
+    (tmp_path / "per_query.jsonl").write_text(json.dumps(record("q", [hit("c", "d", 1)])))
+    os.mkfifo(tmp_path / name)
+    error = within(20, lambda: rs.load_results(tmp_path / "per_query.jsonl"))
+    assert isinstance(error, rs.DataError) and error.file == str(tmp_path / name)
+
+
+def test_no_thread_stays_behind_a_call_of_a_store(tmp_path):
+    def calls():
+        store = rs.RunStore(tmp_path / "store")
+        store.save(results_of("a"), golden=GOLDEN, overwrite=True)
+        store.save(results_of("b"), golden=GOLDEN, overwrite=True)
+        store.compact()
+        for read in READS.values():
+            read(store)
+        store.score(GOLDEN)
+        store.refresh(GOLDEN)
+
+    before = {one.ident for one in threading.enumerate()}
+    calls()
+    assert {one.ident for one in threading.enumerate()} <= before
+
+
+def test_the_stored_runs_of_the_demo_still_read():
+    history = Path(__file__).parents[2] / "data" / "demo" / "history"
+    store = rs.RunStore(history)
+    assert len(store.runs()) == 18
+    for name in store.runs()["run_id"]:
+        assert described(store, name)["scoring"]["level"] == "doc"
+    assert pd.notna(store.metrics("14-rerank-30-relabelled")["mean"]).any()

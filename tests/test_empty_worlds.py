@@ -1,0 +1,48 @@
+"""Whatever is asked of next to nothing is answered, or refused by a `DataError` that says why."""
+
+import warnings
+
+import pytest
+from empty_worlds import METRICS, WORLDS, evaluated, questions
+
+import ragscore as rs
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_question_and_picture_returns_or_raises_a_data_error(world):
+    ev, faults = evaluated(world), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for name, ask in questions(ev):
+            try:
+                ask()
+            except rs.DataError:
+                pass
+            except Exception as error:  # any other error is the fault that is sought
+                faults.append(f"{name}: {error!r}")
+    assert faults == []
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        ("other queries", "no query has a value of the same metric in both runs"),
+        ("no common query", "no query has a value of the same metric in both runs"),
+        ("no response", "no query has a value of the same metric in both runs"),
+        ("all unlabelled", "no metric applies to any query; the golden set may be unlabelled"),
+    ],
+)
+def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, why):
+    cmp = evaluated(world).compare("a", "b", METRICS)
+    for text in (repr(cmp), cmp.to_markdown()):
+        assert f"Nothing can be compared: {why}" in " ".join(text.split())
+    assert cmp.overall == "can't tell"
+
+
+@pytest.mark.parametrize("draw", ["summary", "metric_at_k", "heatmap", "slices"])
+def test_a_picture_of_an_unlabelled_golden_set_says_that_there_is_no_value(draw):
+    plot = getattr(evaluated("all unlabelled").plot, draw)
+    given = ("mrr", "difficulty") if draw in ("heatmap", "slices") else ()
+    with pytest.raises(rs.DataError, match=r"no (metric|value|query|slice)"):
+        plot(*given)
