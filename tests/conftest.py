@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas as pd
@@ -13,24 +15,114 @@ from hypothesis import HealthCheck, settings
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from tests import messages
 
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("quick", max_examples=20, **UNHURRIED)
+settings.register_profile("all", **UNHURRIED)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Hit = tuple[str, str, int]
+SIZE = [1.0]  # of what `fuzzed` gives
+NOT_PASSED: set[str] = set()
+COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones
+DIFFERING = pytest.StashKey[list[str]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="the tests that are marked as long, too")
+    parser.addoption(
+        "--messages",
+        choices=["check", "renew", "ignore"],
+        default="check",
+        help="what to do with tests/messages.md",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
+    config.addinivalue_line("markers", "sampled(n): n cases are quick, the others long")
+    everything = config.getoption("--all")
+    SIZE[0] = 1.0 if everything else 0.2
+    settings.load_profile("all" if everything else "quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless asked for: by `--all`, or by a test's own name.
+
+    Of a test marked `sampled(n)`, n cases are quick ones, chosen by its name, the others long.
+    """
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, same in cases.items():
+        (n,) = same[0].get_closest_marker("sampled").args
+        kept = Random(name).sample(range(len(same)), min(n, len(same)))
+        for at in set(range(len(same))) - set(kept):
+            same[at].add_marker("long")
+    long = {item for item in items if item.get_closest_marker("long")}
+    config.stash[COUNTS] = [len(items), len(long)]
+    if long and not config.getoption("--all") and not any("::" in one for one in config.args):
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if not report.passed:
+        NOT_PASSED.add(report.nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take what a worker of xdist has to say."""
+    given = getattr(node, "workeroutput", {})
+    messages.SAID.update(given.get("said", {}))
+    node.config.stash[COUNTS] = given.get("counts", [0, 0])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Compare what tests said with the page of messages, or renew it."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput |= {"said": messages.SAID, "counts": config.stash.get(COUNTS, [0, 0])}
+        return
+    said = {test: texts for test, texts in messages.SAID.items() if test not in NOT_PASSED}
+    kept = messages.read()
+    how = config.getoption("--messages")
+    if how == "renew":
+        ran = {test.partition("::")[0] for test in said}
+        others = {one: texts for one, texts in kept.items() if one.partition("::")[0] not in ran}
+        messages.write(others | said)
+    elif how == "check" and (differing := messages.differences(said, kept)):
+        config.stash[DIFFERING] = differing
+        if session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if differing := config.stash.get(DIFFERING, []):
+        terminalreporter.section("tests/messages.md says otherwise")
+        for line in differing:
+            terminalreporter.write_line(line)
+        terminalreporter.write_line("python -m tests.messages renews the page, to be reviewed")
+    n, n_long = config.stash.get(COUNTS, [0, 0])
+    if config.getoption("--all"):
+        terminalreporter.write_line(f"every test: {n:,}, of which {n_long:,} are long")
+    elif n_long:
+        terminalreporter.write_line(f"quick: {n - n_long:,} of {n:,} tests; --all for the others")
 
 
 def fuzzed(n: int) -> int:
-    """How many files or examples a fuzz test takes.
+    """How many files or examples a fuzz test takes: a fifth of `n` in a quick run.
 
     RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night).
     """
-    return max(1, round(n * float(os.environ.get("RAGSCORE_FUZZ", "1"))))
+    return max(1, round(n * SIZE[0] * float(os.environ.get("RAGSCORE_FUZZ", "1"))))
 
 
 def hit(chunk: str, doc: str, rank: int, **more: Any) -> dict[str, Any]:
