@@ -70,6 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long and not config.getoption("--all") and not any("::" in one for one in config.args):
         config.hook.pytest_deselected(items=list(long))
         items[:] = [item for item in items if item not in long]
+    # Workers take whole files, in this order: those that hold one for long come first.
+    items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name != "test_pages.py")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

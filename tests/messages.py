@@ -124,21 +124,31 @@ class warned:
 
 
 def says(text: object, *named: object, kept: bool = True) -> str:
-    """Check what a text names, keep it for the page, and return it."""
+    """Check what a text names, keep it for the page, and return it.
+
+    Of a text of several lines, one has to name it all, and the first that does is kept.
+    """
     __tracebackhide__ = True
     text = str(text)
-    for name in named:
-        assert names(text, name), f"{name!r} is not named in: {text}"
+    lines = text.strip("\n").splitlines()
+    if len(lines) > 1 and named:
+        fitting = [line for line in lines if all(names(line, name) for name in named)]
+        assert fitting, f"no line names {named} in:\n{text}"
+        sentence = fitting[0]
+    else:
+        sentence = text
+        for name in named:
+            assert names(text, name), f"{name!r} is not named in: {text}"
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     if kept and test:
-        SAID.setdefault(test, []).append(plain(text))
+        SAID.setdefault(test, []).append(plain(sentence.strip()))
     return text
 
 
 def names(text: str, name: object) -> bool:
     """Whether a text holds a name or number, not only as a part of a longer one."""
     name = str(name)
-    before = r"(?<![\w.])" if re.match(r"\w", name) else ""
+    before = r"(?<![\w.])" if re.match(r"\d", name) else r"(?<!\w)" if re.match(r"\w", name) else ""
     after = r"(?!\w|\.\d)" if re.search(r"\w$", name) else ""
     return re.search(before + re.escape(name) + after, text) is not None
 

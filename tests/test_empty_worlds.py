@@ -6,6 +6,7 @@ import pytest
 from empty_worlds import METRICS, WORLDS, evaluated, questions
 
 import ragscore as rs
+from tests.messages import refused, says
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -27,16 +28,16 @@ def test_every_question_and_picture_returns_or_raises_a_data_error(world):
 @pytest.mark.parametrize(
     ("world", "why"),
     [
-        ("other queries", "no query has a value of the same metric in both runs"),
-        ("no common query", "no query has a value of the same metric in both runs"),
-        ("no response", "no query has a value of the same metric in both runs"),
-        ("all unlabelled", "no metric applies to any query; the golden set may be unlabelled"),
+        ("other queries", ["no query", "both runs"]),
+        ("no common query", ["no query", "both runs"]),
+        ("no response", ["no query", "both runs"]),
+        ("all unlabelled", ["no metric", "golden set"]),
     ],
 )
 def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, why):
     cmp = evaluated(world).compare("a", "b", METRICS)
     for text in (repr(cmp), cmp.to_markdown()):
-        assert f"Nothing can be compared: {why}" in " ".join(text.split())
+        says(text, *why)
     assert cmp.overall == "can't tell"
 
 
@@ -44,5 +45,5 @@ def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, wh
 def test_a_picture_of_an_unlabelled_golden_set_says_that_there_is_no_value(draw):
     plot = getattr(evaluated("all unlabelled").plot, draw)
     given = ("mrr", "difficulty") if draw in ("heatmap", "slices") else ()
-    with pytest.raises(rs.DataError, match=r"no (metric|value|query|slice)"):
+    with refused():
         plot(*given)

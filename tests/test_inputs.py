@@ -20,6 +20,7 @@ from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.score import scoring
 from ragscore.scoring.summary import slices, summarize
+from tests.messages import ANY, refused
 
 
 def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path):
@@ -69,10 +70,7 @@ SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}
 def test_spans_need_their_end_and_unit(side, column):
     frames = {"hits": hits_of(SPAN), "targets": targets_of(SPAN)}
     frames[side] = frames[side].drop(columns=column)
-    with pytest.raises(
-        rs.DataError,
-        match=rf"{side}: spans without the columns \['{column}'\]; start, end and span_unit",
-    ):
+    with refused(column, "start", "end", "span_unit", field=side):
         rs.match.grade_hits(frames["hits"], frames["targets"], rs.match.by_span())
     frames[side] = frames[side].assign(start=pd.array([None], dtype="Int64"))
     # no span, nothing amiss
@@ -88,7 +86,7 @@ def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_
     results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)], answer=cited)]))
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     assert rs.score(results, golden, ["citation_coverage"])["citation_coverage"].tolist() == [1]
-    with pytest.raises(rs.DataError, match=r"hits: spans without the columns \['span_unit'\]"):
+    with refused("span_unit", field="hits"):
         rs.score(
             replace(results, hits=results.hits.drop(columns="span_unit")),
             golden,
@@ -97,37 +95,29 @@ def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_
 
 
 @pytest.mark.parametrize(
-    ("matches", "message"),
+    ("matches", "field", "named"),
     [
-        ([(0, 0)], "odd_rule: found list; a DataFrame with the columns hit and target"),
-        (None, "odd_rule: found NoneType"),
-        (pd.DataFrame({"hit": [0], "doc": [0]}), r"odd_rule: columns \['target'\] are missing"),
-        (
-            pd.DataFrame({"hit": [0.0], "target": [0]}),
-            "odd_rule.hit: float64 values; row positions",
-        ),
-        (pd.DataFrame({"hit": ["0"], "target": [0]}), "odd_rule.hit: str values"),
-        (pd.DataFrame({"hit": [True], "target": [0]}), "odd_rule.hit: bool values"),
+        ([(0, 0)], "odd_rule", ("list", "DataFrame", "hit", "target")),
+        (None, "odd_rule", ("NoneType",)),
+        (pd.DataFrame({"hit": [0], "doc": [0]}), "odd_rule", ("['target']",)),
+        (pd.DataFrame({"hit": [0.0], "target": [0]}), "odd_rule.hit", ("float64",)),
+        (pd.DataFrame({"hit": ["0"], "target": [0]}), "odd_rule.hit", ("str",)),
+        (pd.DataFrame({"hit": [True], "target": [0]}), "odd_rule.hit", ("bool",)),
         (
             pd.DataFrame({"hit": pd.array([0, None], "Int64"), "target": [0, 0]}),
-            r"odd_rule.hit: row 1 holds NA .*; row positions from 0 to 0",
+            "odd_rule.hit",
+            (1, "NA", 0),  # row, value, highest position
         ),
-        (
-            pd.DataFrame({"hit": [0, 1], "target": [0, 0]}),
-            r"odd_rule.hit: row 1 holds 1 .*; row positions from 0 to 0",
-        ),
-        (
-            pd.DataFrame({"hit": [0], "target": [-1]}),
-            r"odd_rule.target: row 0 holds -1 .*; row positions from 0 to 1",
-        ),
+        (pd.DataFrame({"hit": [0, 1], "target": [0, 0]}), "odd_rule.hit", (1, 0)),
+        (pd.DataFrame({"hit": [0], "target": [-1]}), "odd_rule.target", (0, -1, 1)),
     ],
 )
-def test_a_rule_that_returns_no_matches_frame_is_named(matches, message, pair, tmp_path):
+def test_a_rule_that_returns_no_matches_frame_is_named(matches, field, named, pair, tmp_path):
     def odd_rule(hits, targets):
         return matches
 
     odd_rule.__qualname__ = "odd_rule"
-    with pytest.raises(rs.DataError, match=message):
+    with refused(*named, field=field):
         rs.match.grade_hits(
             hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"}), odd_rule
         )
@@ -203,7 +193,7 @@ def test_the_same_span_with_and_without_a_path_is_one_span():
     "other", [{"end": 8}, {"span_unit": "char"}, {"doc_id": "e"}, {"path": "e.md"}]
 )
 def test_two_spans_of_one_chunk_are_refused(other):
-    with pytest.raises(rs.DataError, match="1 chunk ids have more than one span: 7"):
+    with refused(1, 7, field="chunk_id"):
         resolved(pd.DataFrame([CHUNK, CHUNK | other]))
 
 
@@ -215,14 +205,12 @@ def test_a_span_is_taken_whole_or_not_at_all():
 
 @pytest.mark.parametrize("other", [{"doc_id": "e"}, {"path": "e.md"}])
 def test_a_chunk_that_its_target_places_elsewhere_is_refused(other):
-    with pytest.raises(
-        rs.DataError, match="1 expected chunks stand in another document than the catalogue says: 7"
-    ):
+    with refused(1, 7, field="chunk_id"):
         resolved(pd.DataFrame([CHUNK]), **other)
 
 
 def test_a_catalogue_without_chunk_ids_is_refused():
-    with pytest.raises(rs.DataError, match=r"known: no column chunk_id"):
+    with refused("chunk_id", field="known"):
         resolved(pd.DataFrame({"doc_id": ["d"]}))
 
 
@@ -237,109 +225,110 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),  # the field, and what else the error names
     [
         (
             lambda results, golden: rs.frames.conform(results.hits, "hit"),
-            "kind: found 'hit'; did you mean hits or hit_meta",
+            ("kind", "hit", "hits", "hit_meta"),
         ),
         (
             lambda results, golden: rs.frames.conform(
                 pd.concat([results.hits, results.hits[["rank"]]], axis=1), "hits"
             ),
-            r"hits: columns \['rank'\] are there twice",
+            ("hits", "rank"),
         ),
         (
             lambda results, golden: rs.frames.conform("hits.csv", "hits"),
-            "hits: found str; a DataFrame",
+            ("hits", "str", "DataFrame"),
         ),
         (
             lambda results, golden: targets_at(golden, "docs"),
-            "level: found 'docs'; one of chunk, span, ",
+            ("level", "docs", "chunk", "span"),
         ),
-        (lambda results, golden: aggregate(results, golden, None), "profile: no profile given"),
-        (lambda results, golden: results.select(["a", "a"]), "run: a is named twice"),
-        (lambda results, golden: rs.Results.concat([]), "parts: found none"),
-        (lambda results, golden: rs.score(results, golden, [5]), "metrics: found 5"),
-        (lambda results, golden: rs.score(golden, results), "results: found Golden; Results"),
-        (lambda results, golden: rs.score(results, "golden.yaml"), "golden: found str; a Golden"),
-        (lambda results, golden: scoring(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: aggregate(results, golden, None), ("profile",)),
+        (lambda results, golden: results.select(["a", "a"]), ("run", "a")),
+        (lambda results, golden: rs.Results.concat([]), ("parts", "none")),
+        (lambda results, golden: rs.score(results, golden, [5]), ("metrics", 5)),
+        (lambda results, golden: rs.score(golden, results), ("results", "Golden", "Results")),
+        (lambda results, golden: rs.score(results, "golden.yaml"), ("golden", "str", "Golden")),
+        (lambda results, golden: scoring(golden, results), ("results", "Golden", "Results")),
         (
             lambda results, golden: aggregate(golden, results, rs.Profile("own", {})),
-            "results: found Golden; Results",
+            ("results", "Golden", "Results"),
         ),
         (
             lambda results, golden: compare_runs(golden, results, "a", "b"),
-            "results: found Golden; Results",
+            ("results", "Golden", "Results"),
         ),
         (
             lambda results, golden: compare_runs("runs", golden, "a", "b"),
-            "results: found str; Results",
+            ("results", "str", "Results"),
         ),
         (
             lambda results, golden: config_diff(golden, "a", "b"),
-            "results: found Golden; Results",
+            ("results", "Golden", "Results"),
         ),
-        (lambda results, golden: coverage(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: coverage(golden, results), ("results", "Golden", "Results")),
         (
             lambda results, golden: coverage_rows(golden, results),
-            "results: found Golden; Results",
+            ("results", "Golden", "Results"),
         ),
-        (lambda results, golden: paraphrases(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: paraphrases(golden, results), ("results", "Golden", "Results")),
         (
             lambda results, golden: rs.match.score_answers(golden, results),
-            "results: found Golden; Results",
+            ("results", "Golden", "Results"),
         ),
         (
             lambda results, golden: resolve_spans(results, golden),
-            "golden: found Results; a Golden",
+            ("golden", "Results", "Golden"),
         ),
         (
             lambda results, golden: resolve_spans(golden, "runs"),
-            "known: found str; Results or a DataFrame",
+            ("known", "str", "Results", "DataFrame"),
         ),
-        (lambda results, golden: targets_at(results, "doc"), "golden: found Results; a Golden"),
-        (lambda results, golden: slices(results, "tag"), "golden: found Results; a Golden"),
-        (lambda results, golden: summarize(golden), "scores: found Golden; a DataFrame"),
-        (lambda results, golden: summarize("scores.csv"), "scores: found str; a DataFrame"),
+        (lambda results, golden: targets_at(results, "doc"), ("golden", "Results", "Golden")),
+        (lambda results, golden: slices(results, "tag"), ("golden", "Results", "Golden")),
+        (lambda results, golden: summarize(golden), ("scores", "Golden", "DataFrame")),
+        (lambda results, golden: summarize("scores.csv"), ("scores", "str", "DataFrame")),
         (
             lambda results, golden: summarize(results, golden),
-            "scores: found Results; a DataFrame",
+            ("scores", "Results", "DataFrame"),
         ),
         (
             lambda results, golden: summarize(golden.queries),
-            r"scores: no run_id, state, level; a frame of rs.score",
+            ("scores", "run_id", "state", "level", "rs.score"),
         ),
         (
             lambda results, golden: summarize(rs.score(results, golden, ["mrr"]), results),
-            "golden: found Results; a Golden",
+            ("golden", "Results", "Golden"),
         ),
         (
             lambda results, golden: rs.match.grade_hits(results, golden),
-            "hits: found Results; a DataFrame",
+            ("hits", "Results", "DataFrame"),
         ),
         (
             lambda results, golden: rs.match.grade_hits(results.hits, golden),
-            "targets: found Golden; a DataFrame",
+            ("targets", "Golden", "DataFrame"),
         ),
         (
             lambda results, golden: rs.Golden(queries="golden.yaml"),
-            "queries: found str; a DataFrame",
+            ("queries", "str", "DataFrame"),
         ),
     ],
 )
-def test_what_cannot_be_meant_ends_in_one_clear_error(pair, call, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_what_cannot_be_meant_ends_in_one_clear_error(pair, call, about):
+    field, *named = about
+    with refused(*named, field=field):
         call(*pair)
 
 
 def test_a_store_says_what_it_was_given_instead_of_results(pair, tmp_path):
     results, golden = pair
-    with pytest.raises(rs.DataError, match="results: found Golden; Results"):
+    with refused("Golden", "Results", field="results"):
         rs.RunStore(tmp_path).save(golden, golden=results)
-    with pytest.raises(rs.DataError, match="golden: found Results; a Golden"):
+    with refused("Results", "Golden", field="golden"):
         rs.RunStore(tmp_path).save(results, golden=results)
-    with pytest.raises(rs.DataError, match="golden: found Results; a Golden"):
+    with refused("Results", "Golden", field="golden"):
         rs.RunStore(tmp_path).refresh(results)
 
 
@@ -419,51 +408,52 @@ def test_a_wrong_argument_is_one_short_error(pair, verb, args, more, place, mean
     if wrong in meant:
         getattr(ev, verb)(*given, **named)
         return
-    with pytest.raises(rs.DataError) as refused:
+    with pytest.raises(rs.DataError) as caught:
         getattr(ev, verb)(*given, **named)
-    assert len(str(refused.value)) < 400 and "\n" not in str(refused.value)
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "about"),  # the field, and what else the error names
     [
-        (lambda ev: ev.query("q22"), "no query 'q22'; the golden set and these runs have q1, q2"),
-        (lambda ev: ev.summary("mrrr"), "unknown metric 'mrrr'; .*did you mean mrr"),
-        (lambda ev: ev.compare("a", "c"), "run: no run or system 'c'; there are a, b"),
-        (lambda ev: ev.select(runs="A"), "no run or system 'A'; there are a, b; did you mean a?"),
-        (lambda ev: ev.summary("mrr", by="lange"), "by: no column or kind of tag 'lange'; one of"),
+        (lambda ev: ev.query("q22"), (ANY, "q22", "q1", "q2")),
+        (lambda ev: ev.summary("mrrr"), (ANY, "mrrr", "mrr")),
+        (lambda ev: ev.compare("a", "c"), ("run", "c", "a", "b")),
+        (lambda ev: ev.select(runs="A"), (ANY, "A", "a", "b")),
+        (lambda ev: ev.summary("mrr", by="lange"), ("by", "lange")),
         (
             lambda ev: ev.to_profile("treck"),
-            "unknown profile 'treck'; .*did you mean trec",
+            (ANY, "treck", "trec"),
         ),
         (
             lambda ev: rs.evaluate(ev.results, ev.golden, match="docs"),
-            "match: found 'docs'; one of auto, .*; did you mean doc",
+            ("match", "docs", "auto", "doc"),
         ),
         (
             lambda ev: rs.evaluate(ev.results, ev.golden, mising="zero"),
-            "found 'mising'; one of match, .*; did you mean missing",
+            (ANY, "mising", "match", "missing"),
         ),
         (
             lambda ev: rs.evaluate(ev.results, ev.golden, primary="mr"),
-            "primary: mr wasn't scored; .*did you mean",
+            ("primary", "mr", "mrr"),
         ),
-        (lambda ev: rs.evaluate(ev.golden, ev.results), "found (Golden|Results)"),
+        (lambda ev: rs.evaluate(ev.golden, ev.results), (ANY, "Results")),
         (
             lambda ev: rs.evaluate(ev.results, ev.golden, rule="doc"),
-            "rule: found str; a function of hits and targets",
+            ("rule", "str"),
         ),
-        (lambda ev: rs.Results.concat("a"), "parts: found str; a list of Results"),
-        (lambda ev: rs.RunStore(None), "root: found NoneType; a folder, or a URL"),
-        (lambda ev: rs.Golden(None), "queries: found NoneType; a DataFrame"),
-        (lambda ev: rs.Results(ev.results.runs, None), "responses: found NoneType; a DataFrame"),
-        (lambda ev: ev.results.save("x", format=["trec"]), "unknown format list; one of"),
-        (lambda ev: rs.plot.summary("ev"), "found str; ev.summary"),
-        (lambda ev: rs.plot.ranks(ev.scores), "cmp: found DataFrame; what ev.compare returns"),
-        (lambda ev: rs.judging.get_judge("groundness"), "unknown judge 'groundness'; .*groundedn"),
+        (lambda ev: rs.Results.concat("a"), ("parts", "str", "Results")),
+        (lambda ev: rs.RunStore(None), ("root", "NoneType")),
+        (lambda ev: rs.Golden(None), ("queries", "NoneType", "DataFrame")),
+        (lambda ev: rs.Results(ev.results.runs, None), ("responses", "NoneType", "DataFrame")),
+        (lambda ev: ev.results.save("x", format=["trec"]), (ANY, "list", "trec")),
+        (lambda ev: rs.plot.summary("ev"), (ANY, "str", "ev.summary")),
+        (lambda ev: rs.plot.ranks(ev.scores), ("cmp", "DataFrame", "ev.compare")),
+        (lambda ev: rs.judging.get_judge("groundness"), (ANY, "groundness", "groundedness")),
     ],
 )
-def test_a_misspelt_name_or_a_wrong_kind_tells_the_way_on(pair, call, message):
+def test_a_misspelt_name_or_a_wrong_kind_tells_the_way_on(pair, call, about):
     ev = rs.evaluate(*pair, ["mrr", "hit@1"])
-    with pytest.raises(rs.DataError, match=message):
+    field, *named = about
+    with refused(*named, field=field):
         call(ev)

@@ -6,7 +6,7 @@ import pytest
 
 import ragscore as rs
 from tests import messages
-from tests.messages import check, names, plain, read, refused, warned, write
+from tests.messages import check, names, plain, read, refused, says, warned, write
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,15 @@ def test_a_warning_that_names_it_is_expected_and_others_are_passed_on():
     with pytest.raises(UserWarning, match="other"), warned("q1"):
         warnings.warn("3 rows of q1", UserWarning, stacklevel=1)
         warnings.warn("other", UserWarning, stacklevel=1)
+
+
+def test_of_a_display_the_line_that_names_it_all_is_kept():
+    says("Comparison\n  2 win, 1 loss\n  2 ties", 2, 1)
+    says("3 runs", 3)
+    (kept,) = messages.SAID.values()
+    assert kept == ["2 win, 1 loss", "3 runs"]
+    with pytest.raises(AssertionError):
+        says("2 win\n1 loss", 2, 1)
 
 
 def test_a_name_is_named_as_a_whole():

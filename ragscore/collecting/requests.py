@@ -289,8 +289,8 @@ def ask_all(
             if n_left and (n_alive := sum(thread.is_alive() for thread in threads)):
                 on_wait(n_alive)
             for thread in threads:
-                if thread.ident is not None:
-                    thread.join()
+                while thread.is_alive():
+                    thread.join(0.5)  # an interrupt just before a wait without end goes unseen
         finally:
             with saving:  # the last line is written before the journal is closed
                 is_open = False

@@ -3,12 +3,11 @@ another.
 """
 
 import numpy as np
-import pytest
 from test_refusals import RUN, asked, load
 
-import ragscore as rs
 from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.refusals import refusals
+from tests.messages import refused
 
 __all__ = ["load"]  # a fixture
 
@@ -72,11 +71,11 @@ def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):
 
 def test_what_says_hit_must_be_zero_or_one(load):
     scores, golden, _ = load(RUN)
-    with pytest.raises(rs.DataError, match="hit: no column 'hit@7'"):
+    with refused("hit@7", field="hit"):
         failures(scores, golden, hit="hit@7")
-    with pytest.raises(rs.DataError, match="mine is not 0 or 1"):
+    with refused("mine", 0, 1, field="hit"):
         failures(scores.assign(mine=0.5), golden, hit="mine")
-    with pytest.raises(rs.DataError, match="no metric says which answers are right"):
+    with refused("answers", "right", field="right"):
         failures(scores.drop(columns="answer_checks"), golden)
 
 
@@ -108,5 +107,5 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
         and table.loc["memory", "missing"] == 1
     )
     assert table.index.tolist() == table.columns.tolist() and "undecided" not in table.index
-    with pytest.raises(rs.DataError, match=r"no run 'C'.*there are A, B"):
+    with refused("C", "A", "B", field="run"):
         found.transitions("A", "C")

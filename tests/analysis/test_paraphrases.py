@@ -9,6 +9,7 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.scoring.profile_aggregates import aggregate
+from tests.messages import refused, warned
 
 GROUP = [
     {
@@ -77,7 +78,7 @@ def test_questions_without_group_make_no_group(write_golden, write_run):
 
 
 def test_a_shallow_pool_is_said(group_of):
-    with pytest.warns(UserWarning, match="candidate pool of r may be cut short: no hit at rank 50"):
+    with warned("r", 50):
         found = group_of([1, None], deep=False)
     group = found.groups.iloc[0]
     assert (group["n_misranked"], group["n_missing"], group["dominant"]) == (0, 1, "retrieval")
@@ -85,7 +86,7 @@ def test_a_shallow_pool_is_said(group_of):
 
 
 def test_a_run_of_smaller_k_is_refused(group_of):
-    with pytest.raises(rs.DataError, match=r"r \(k = 10\) retrieved fewer than 50 hits a query"):
+    with refused("r", 10, 50, field="pool"):
         group_of([1], config={"eval_k": 10}, pool=50)
     assert group_of([1], config={"eval_k": 10}).pool == 10  # by default, what the run kept
     assert len(group_of([1], config={"other": 1}).per_query)  # a run that doesn't say is allowed
@@ -108,7 +109,7 @@ def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
 
 
 def test_two_misses_are_a_fault_of_retrieval(group_of):
-    with pytest.warns(UserWarning, match="ids of r do not join"):
+    with warned("r"):
         summary = group_of([None, None]).summary.iloc[0]
     assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)
 
@@ -163,7 +164,7 @@ def test_kinds_may_stand_in_the_query_id(kinds):
     assert read.equals(paraphrases(results, golden).kinds)
     assert paraphrases(results, unnamed).kinds["kind"].tolist() == ["(none)"]
     for pattern in ("-", "(", "(a)(b)"):
-        with pytest.raises(rs.DataError, match="pattern"):
+        with refused(pattern, field="pattern", kept=False):
             paraphrases(results, golden, pattern=pattern)
 
 
@@ -172,7 +173,7 @@ def test_each_paraphrase_shows_its_text(kinds):
 
 
 def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
-    with pytest.warns(UserWarning, match="may be cut short"):
+    with warned("r", 50):
         summary = group_of([1, None], deep=False).summary
     assert summary["pool_cut_short"].tolist() == [True]
     assert group_of([1, None]).summary["pool_cut_short"].tolist() == [False]

@@ -16,6 +16,7 @@ from test_help import PARSERS
 
 import ragscore as rs
 from ragscore.cli import main
+from tests.messages import says
 
 MODULE = """
 def answer(query, k=3, mode=None, temperature=None, seed=None, with_answer=True, depth=1):
@@ -253,7 +254,7 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
     assert Path("page.md").read_text().startswith("# Ours")
     assert main(f"report {PAIR} --out page.json".split()) == 0
-    assert rs.Report.from_json(Path("page.json").read_text()).title.startswith("2 runs")
+    says(rs.Report.from_json(Path("page.json").read_text()).title, 2)
 
 
 def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):

@@ -10,6 +10,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.demo.ask import REFUSE_BELOW, demo_system
 from ragscore.demo.corpus import chunker_version
+from tests.messages import refused
 
 DATA = Path(__file__).parents[2] / "data" / "demo"
 
@@ -93,7 +94,5 @@ def test_retrieval_only_gives_no_answer(tmp_path):
 
 
 def test_another_name_is_refused(tmp_path):
-    with pytest.raises(
-        rs.DataError, match="system: no system 'bm26'; one of bm25, dense, hybrid, hybrid_rerank"
-    ):
+    with refused("bm26", "bm25", "dense", "hybrid", "hybrid_rerank", field="system"):
         demo_system("bm26", tmp_path)

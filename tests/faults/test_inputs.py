@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
+import pytest
 import yaml
 from damaged_files import (
     IS_GOLDEN,
@@ -45,6 +46,8 @@ from faults.size import tally, times
 from ragscore.collecting.systems import as_system
 from ragscore.frames.kinds import KINDS, conform
 from ragscore.golden.labelling.golden_text import GoldenFile
+
+pytestmark = pytest.mark.long
 
 MB = 1 << 20
 MOST_BYTES, MOST_SECONDS = 1024 * MB, 20

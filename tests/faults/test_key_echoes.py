@@ -26,9 +26,12 @@ PIECE = 6
 LENGTHS = (8, 12, 16, 20, 32, 51, 164)
 SIGNS = string.ascii_letters + string.digits
 CUTS = (60, 200, 300, 500, 1_000, 10_000)  # where some message or buffer ends
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:every query failed", "ignore:replies differ", "ignore:.*do not join"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings(
+        "ignore:every query failed", "ignore:replies differ", "ignore:.*do not join"
+    ),
+]
 
 
 def key_of(chance, length):

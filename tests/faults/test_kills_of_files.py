@@ -14,6 +14,8 @@ import pytest
 from faults import killed_writers
 from faults.size import tally, times
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked for speed")
 def test_a_file_is_the_old_or_the_new_one_whatever_ends_its_writer(tmp_path):

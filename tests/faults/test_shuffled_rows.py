@@ -14,6 +14,8 @@ import pytest
 import ragscore as rs
 from faults.size import tally, times
 
+pytestmark = pytest.mark.long
+
 SYSTEMS = ("a", "b", "c")
 DOCUMENTS = [f"d{n:02}" for n in range(14)]
 METRICS = [

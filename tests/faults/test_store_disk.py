@@ -22,6 +22,8 @@ from faults import small_stores as small
 from faults.children import STEPS, chance, outcome_of, start
 from faults.size import tally, times
 
+pytestmark = pytest.mark.long
+
 ATTACKED = {
     "save": (None, small.save(1)),
     "overwrite": (small.State(1, 1), small.overwrite(2)),

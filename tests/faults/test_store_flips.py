@@ -20,6 +20,8 @@ from faults.children import chance
 from faults.size import tally, times
 from ragscore.store import checked
 
+pytestmark = pytest.mark.long
+
 WAYS = small.READS | {
     "score": lambda store: small.as_text(store.score(small.labels(0), ["mrr@10", "hit@5"])),
     "measured": lambda store: small.as_text(store.measured("mrr@10")[0]),

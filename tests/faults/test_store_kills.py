@@ -13,6 +13,8 @@ from faults import small_stores as small
 from faults.children import Lines, Steps, chance, start
 from faults.size import tally, times
 
+pytestmark = pytest.mark.long
+
 # What is done to which state.
 ATTACKED = {
     "save": (None, small.save(1)),

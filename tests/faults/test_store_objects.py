@@ -25,6 +25,8 @@ from faults.children import chance, outcome_of
 from faults.size import tally, times
 from ragscore.store import objects
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("s3fs")
 
 ATTACKED = {

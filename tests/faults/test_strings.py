@@ -335,6 +335,7 @@ def stored(ev, folder):
     return store
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not RENDERERS, reason="no renderer of Markdown is installed")
 def test_a_text_is_shown_and_never_followed_in_any_form_of_any_object(tmp_path):
     n_objects = 0
@@ -387,6 +388,7 @@ def letters(figure) -> str:
     return re.sub(r"\s", "", "|".join(shown))
 
 
+@pytest.mark.long
 def test_a_text_is_a_text_in_every_figure(tmp_path):
     for seed in range(times(1)):
         with strict():
@@ -430,6 +432,7 @@ def test_texts_of_the_callers_own_axes_stay_formulas(pair):
     plt.close(ax.figure)
 
 
+@pytest.mark.long
 def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_path, capsys):
     for seed in range(times(1)):
         folder = tmp_path / str(seed)

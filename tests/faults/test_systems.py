@@ -25,6 +25,8 @@ import pytest
 import ragscore as rs
 from faults.size import tally, times
 
+pytestmark = pytest.mark.long
+
 LIMIT, MAX_BYTES, N_QUERIES = 0.6, 200_000, 6
 SECRET = "s3cret-0f-the-house"
 COLUMNS = ("query_id", "chunk_id")
@@ -157,17 +159,17 @@ ZEROS = b" " * 30_000_000
 BOMB, BOMB_OF_BOMB = gzip.compress(ZEROS), gzip.compress(gzip.compress(ZEROS))
 # What a fault does, and what its error says; "" if a sound answer may come of it, too.
 FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
-    "dripped first line": (lambda s, c, q: s.drip(c, b"HTTP/1.1 ", b"2"), "timed out|Protocol"),
-    "dripped headers": (lambda s, c, q: s.drip(c, HEAD, b"X-A: b\r\n"), "timed out"),
+    "dripped first line": (lambda s, c, q: s.drip(c, b"HTTP/1.1 ", b"2"), r"\d s\b|Protocol"),
+    "dripped headers": (lambda s, c, q: s.drip(c, HEAD, b"X-A: b\r\n"), r"\d s\b"),
     "dripped body": (
-        lambda s, c, q: s.drip(c, HEAD + b"Content-Length: 9999\r\n\r\n", b" "), "timed out"),
-    "dripped chunks": (lambda s, c, q: s.drip(c, CHUNKED, b"1\r\n \r\n"), "timed out"),
-    "no reply": (lambda s, c, q: s.drip(c, b"", b""), "timed out"),
+        lambda s, c, q: s.drip(c, HEAD + b"Content-Length: 9999\r\n\r\n", b" "), r"\d s\b"),
+    "dripped chunks": (lambda s, c, q: s.drip(c, CHUNKED, b"1\r\n \r\n"), r"\d s\b"),
+    "no reply": (lambda s, c, q: s.drip(c, b"", b""), r"\d s\b"),
     "endless 102": (
-        lambda s, c, q: s.drip(c, b"", b"HTTP/1.1 102 Processing\r\n\r\n"), "timed out"),
-    "endless headers": (lambda s, c, q: s.pour(c, HEAD, b"X-A: b\r\n" * 99), "Protocol|timed out"),
+        lambda s, c, q: s.drip(c, b"", b"HTTP/1.1 102 Processing\r\n\r\n"), r"\d s\b"),
+    "endless headers": (lambda s, c, q: s.pour(c, HEAD, b"X-A: b\r\n" * 99), "Protocol|\\d s\\b"),
     "endless body": (
-        lambda s, c, q: s.pour(c, CHUNKED, b"4000\r\n" + b" " * 0x4000 + b"\r\n"), "more than"),
+        lambda s, c, q: s.pour(c, CHUNKED, b"4000\r\n" + b" " * 0x4000 + b"\r\n"), "200,000"),
     "closed": (lambda s, c, q: None, "Protocol|ReadError"),
     "reset": (lambda s, c, q: s.reset(c), "ReadError|Protocol|CloseError"),
     "reset in the body": (
@@ -176,29 +178,29 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
     "length too long": (
         saying(lambda q: reply(good(q), length=len(good(q)) + 9)), "Protocol|ReadError"),
     "length too short": (
-        saying(lambda q: reply(good(q), length=len(good(q)) - 9)), "not valid JSON"),
-    "length of a terabyte": (says(reply(b"", length=10**12)), "more than 200,000 bytes"),
+        saying(lambda q: reply(good(q), length=len(good(q)) - 9)), "JSON"),
+    "length of a terabyte": (says(reply(b"", length=10**12)), "200,000"),
     "no number as length": (
         says(reply(b"", "Content-Length: x"), reply(b"", "Content-Length: -5")), "Protocol"),
-    "too large": (says(reply(b" " * 300_000)), "more than 200,000 bytes"),
-    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), "more than 200,000 bytes"),
+    "too large": (says(reply(b" " * 300_000)), "200,000"),
+    "bomb": (says(reply(BOMB, "Content-Encoding: gzip")), "200,000"),
     "deflate bomb": (
-        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "more than 200,000 bytes"),
+        says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "200,000"),
     "bomb in a bomb": (
-        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "is encoded as"),
-    "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "is encoded as 'br'"),
-    "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "can't be unpacked"),
+        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "'gzip, gzip'"),
+    "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "'br'"),
+    "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "unpacked"),
     "gzip cut short": (
         saying(lambda q: reply(gzip.compress(good(q))[:-12], "Content-Encoding: gzip")),
-        "can't be unpacked"),
+        "unpacked"),
     "redirect": (
         lambda s, c, q: c.sendall(reply(b"", f"Location: {s.other}", status=s.drawn.choice(
-            ["301 M", "302 F", "303 S", "307 T", "308 P"]))), "a redirect to http://localhost"),
+            ["301 M", "302 F", "303 S", "307 T", "308 P"]))), "http://localhost"),
     "odd redirect": (
         says(reply(b"", "Location: http://[", status="302 F"),
-             reply(b"", "Location: \x01", status="302 F")), "HTTP 302|Protocol|redirect"),
+             reply(b"", "Location: \x01", status="302 F")), "302|Protocol|redirect"),
     "error page": (says(reply(b"<html>\xff", status="500 Oh"),
-                        reply(b"", status="404 No")), "HTTP (500|404)"),
+                        reply(b"", status="404 No")), "500|404"),
     "not HTTP": (says(b"SSH-2.0-OpenSSH_9.6\r\n", b"\0" * 99, b"HTTP/9.9 x y\r\n\r\n"), "Protocol"),
     "odd JSON": (says(*map(reply, ODD)), "."),
     "odd JSON, packed": (says(*map(packed, ODD)), "."),

@@ -9,6 +9,7 @@ import pytest
 import ragscore as rs
 from ragscore.cli import main
 from ragscore.golden.checks import CHECKS
+from tests.messages import says
 
 SUPPORT = {"path": "notes/a.md", "heading": "# A > ## B"}
 OTHER = {"path": "notes/b.md", "heading": "# A"}
@@ -244,11 +245,10 @@ def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_fil
     )
     assert main(["validate", sound]) == 0 and capsys.readouterr() == ("", "")
     assert main(["validate", broken]) == 1
-    assert capsys.readouterr() == (
-        f"{broken}:2: error: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or"
-        " supports: the query should be refused [unanswerable expects nothing]\n",
-        "1 error in 1 query\n",
-    )
+    (told,), (total,) = (text.splitlines() for text in capsys.readouterr())
+    assert told.startswith(f"{broken}:2: error: test_001: gold_supports: ")
+    says(told, "notes/a.md## A > ## B", "[unanswerable expects nothing]")
+    says(total, 1)
     assert (
         main(["validate", broken, "--json"]) == 1
         and json.loads(capsys.readouterr().out)[0]["rule"] == "unanswerable expects nothing"
@@ -264,10 +264,8 @@ def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_fil
 def test_the_command_takes_a_catalogue(write_golden, tmp_path, capsys):
     pd.DataFrame({"doc_id": ["d"]}).to_parquet(tmp_path / "chunks.parquet")
     golden = str(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["zz"]}]))
-    assert (
-        main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1
-        and "zz; ids of the catalogue" in capsys.readouterr().out
-    )
+    assert main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1
+    says(capsys.readouterr().out, "expected_doc_ids", "zz")
 
 
 def test_a_golden_set_is_asked_about_by_its_methods(write_golden):

@@ -12,6 +12,7 @@ import ragscore as rs
 from ragscore.golden.labelling.golden_text import GoldenFile
 from ragscore.io import arrow_lines, file_content
 from ragscore.io.source import parse_json
+from tests.messages import refused, warned
 
 
 def bomb(levels, width=9):
@@ -32,10 +33,9 @@ MERGES = "- &a0 {k: v}\n" + "".join(
 )
 def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, text, read):
     (tmp_path / "g.yaml").write_text(text)
-    with pytest.raises(rs.DataError, match=r"stands for more than 1\d\d,\d\d\d values") as caught:
-        read(tmp_path / "g.yaml")
     # 9 ** 5 texts are under 100,000, 9 ** 6 aren't: line 1 has 9 of them, line 5 has 9 ** 5.
-    assert caught.value.line == 6 and "*a" in caught.value.found
+    with refused("*a4", "100,000", file="g.yaml", line=6) as caught:
+        read(tmp_path / "g.yaml")
     assert caught.value.file == str((tmp_path / "g.yaml").resolve())
 
 
@@ -43,7 +43,7 @@ def test_aliases_that_many_queries_share_are_read(tmp_path):
     shared = f"- &all {{id: q0, query: q, tags: &tags [{', '.join('abcdefgh')}]}}\n"
     rows = "".join(f"- {{id: q{n}, query: q, tags: *tags}}\n" for n in range(1, 3000))
     (tmp_path / "g.yaml").write_text(shared + rows)
-    with pytest.warns(UserWarning, match="no expectation"):
+    with warned("3000 of 3000"):
         assert len(rs.load_golden(tmp_path / "g.yaml").tags) == 3000 * 8
 
 
@@ -51,9 +51,9 @@ def test_max_bytes_none_lifts_the_limit_of_aliases(tmp_path):
     text = "- {id: q0, query: q, x: &a0 [" + ", ".join("x" * 400) + "]}\n"
     text += "- {id: q1, query: q, x: [" + ", ".join(["*a0"] * 400) + "]}\n"
     (tmp_path / "g.yaml").write_text(text)
-    with pytest.raises(rs.DataError, match=r"g\.yaml:2: with alias \*a0 .* max_bytes=None"):
+    with refused("a0", "max_bytes", file="g.yaml", line=2):
         rs.load_golden(tmp_path / "g.yaml")
-    with pytest.warns(UserWarning, match="no expectation"):
+    with warned("2 of 2"):
         assert len(rs.load_golden(tmp_path / "g.yaml", max_bytes=None).queries) == 2
 
 
@@ -68,7 +68,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fro
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
     size, unpacked = file.stat().st_size, sum(map(len, rows))
     monkeypatch.setattr(file_content, "RATIO", unpacked // size // 2)
-    with pytest.raises(rs.DataError, match=f"{size:,} bytes unpack to more than .* max_bytes=None"):
+    with refused(size, "max_bytes", file="per_query.jsonl.gz"):
         rs.load_results(file, max_bytes=1000)
     assert len(rs.load_results(file).responses) == 2000  # under 64 MB, whatever the ratio
     assert len(rs.load_results(file, max_bytes=None).responses) == 2000
@@ -99,7 +99,7 @@ def test_a_line_over_the_limit_is_named(tmp_path, monkeypatch, from_bytes):
     file = tmp_path / "per_query.jsonl"
     long = json.dumps(record("long", [], query="x" * 5000))
     file.write_text(f"{LINE}\n{long}\n")
-    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:2: a line of more than 4,000 bytes"):
+    with refused(4, "000", file="per_query.jsonl", line=2):
         rs.load_results(file, max_bytes=4000)
     assert len(rs.load_results(file).responses) == 2
 
@@ -108,7 +108,7 @@ def test_a_file_is_ingested_within_the_same_limits(tmp_path):
     file = tmp_path / "per_query.jsonl"
     file.write_text(json.dumps(record("q", [], query="x" * 5000)))
     store = rs.RunStore(tmp_path / "store")
-    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:1: a line of more than 4,000 bytes"):
+    with refused(4, "000", file="per_query.jsonl", line=1):
         store.ingest(file, max_bytes=4000)
     assert len(store.runs()) == 0
     assert store.ingest(file, max_bytes=None) and len(store.runs()) == 1
@@ -117,7 +117,7 @@ def test_a_file_is_ingested_within_the_same_limits(tmp_path):
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, "1"])
 def test_a_limit_is_a_whole_number_from_1_or_none(tmp_path, limit):
     (tmp_path / "per_query.jsonl").write_text(LINE)
-    with pytest.raises(rs.DataError, match="max_bytes: found"):
+    with refused(field="max_bytes"):
         rs.load_results(tmp_path / "per_query.jsonl", max_bytes=limit)
 
 
@@ -135,40 +135,38 @@ LONG_IDS = {
 )
 def test_an_endless_id_is_refused_at_its_line_and_field(tmp_path, name, place):
     (tmp_path / name).write_text(LONG_IDS[name])
-    with pytest.raises(rs.DataError, match=r"characters: .* at most 65,536 characters") as caught:
+    with refused(65, 536) as caught:
         rs.load_results(tmp_path / name)
     assert place in str(caught.value) and len(str(caught.value)) < 500
     assert len(rs.load_results(tmp_path / name, max_bytes=None).responses)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "place"),
+    ("name", "text", "line", "field", "named"),
     [
-        (
-            "g.yaml",
-            "- id: a\n  query: q\n  size: 1:59:59" + ":59" * 3000,
-            r":3: size: .* is no int",
-        ),
-        ("g.yaml", "- id: a\n  query: q\n  size: 1.0e+999\n", r":3: size: .* is no float"),
-        ("g.yaml", "- id: a\n  query: q\n  size: -.inf\n", r":3: size: .* is no float"),
-        ("g.jsonl", '{"id": "a", "query": "q", "size": {"x": [1e999]}}', r":1: size.x: .*finite"),
-        ("g.jsonl", '{"id": "a", "query": "q", "size": -Infinity}', r":1: size: .*finite"),
+        ("g.yaml", "- id: a\n  query: q\n  size: 1:59:59" + ":59" * 3000, 3, "size", ["int"]),
+        ("g.yaml", "- id: a\n  query: q\n  size: 1.0e+999\n", 3, "size", ["1.0e+999", "float"]),
+        ("g.yaml", "- id: a\n  query: q\n  size: -.inf\n", 3, "size", ["-.inf", "float"]),
+        ("g.jsonl", '{"id": "a", "query": "q", "size": {"x": [1e999]}}', 1, "size.x", ["1e999"]),
+        ("g.jsonl", '{"id": "a", "query": "q", "size": -Infinity}', 1, "size", ["-Infinity"]),
     ],
 )
-def test_numbers_that_overflow_are_refused_with_line_and_field(tmp_path, name, text, place):
+def test_numbers_that_overflow_are_refused_with_line_and_field(
+    tmp_path, name, text, line, field, named
+):
     (tmp_path / name).write_text(text)
-    with pytest.raises(rs.DataError, match=place):
+    with refused(*named, file=name, line=line, field=field):
         rs.load_golden(tmp_path / name)
 
 
 def test_infinite_scores_of_a_run_are_refused_in_every_format(tmp_path):
-    for name, text in {
-        "a.txt": "q Q0 d 1 1e999 t\n",
-        "a.csv": "query_id,doc_id,score\nq,d,1e999\n",
-        "a.json": '{"q": {"d": 1e999}}',
-    }.items():
+    for name, text, field in (
+        ("a.txt", "q Q0 d 1 1e999 t\n", "format"),
+        ("a.csv", "query_id,doc_id,score\nq,d,1e999\n", "score"),
+        ("a.json", '{"q": {"d": 1e999}}', "q.d"),
+    ):
         (tmp_path / name).write_text(text)
-        with pytest.raises(rs.DataError, match="finite") as caught:
+        with refused("1e999", field=field) as caught:
             rs.load_results(tmp_path / name)
         assert caught.value.file == str(tmp_path / name)
 
@@ -177,7 +175,7 @@ def test_a_time_out_of_range_is_refused(tmp_path):
     (tmp_path / "per_query.jsonl").write_text(LINE)
     for time in ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2024-13-01"):
         (tmp_path / "run.json").write_text(f'{{"run_id": "r",\n"created_at": "{time}"}}')
-        with pytest.raises(rs.DataError, match=r"run\.json:2: created_at: "):
+        with refused(file="run.json", line=2, field="created_at"):
             rs.load_results(tmp_path / "per_query.jsonl")
 
 
@@ -200,7 +198,7 @@ def test_a_description_comes_back_as_it_was_read(tmp_path):
 def test_an_infinite_number_in_a_description_is_refused_with_line_and_field(tmp_path):
     (tmp_path / "per_query.jsonl").write_text(LINE)
     (tmp_path / "run.json").write_text('{"run_id": "r",\n"config": {"k": {"deep": 1e999}}}')
-    with pytest.raises(rs.DataError, match=r"run\.json:2: config\.k\.deep: .* no finite number"):
+    with refused(file="run.json", line=2, field="config.k.deep"):
         rs.load_results(tmp_path / "per_query.jsonl")
 
 

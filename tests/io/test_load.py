@@ -12,10 +12,11 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.summary import summarize
+from tests.messages import ANY, refused, says, warned
 
 
 def test_minimal_rows_get_defaults(write_golden):
-    with pytest.warns(UserWarning, match="1 of 1 queries carry no expectation"):
+    with warned(1):
         golden = rs.load_golden(write_golden("- {id: g1, query: what?}\n"))
     row = golden.queries.iloc[0]
     assert (row["query_id"], row["query"], row["position"]) == ("g1", "what?", 0)
@@ -31,13 +32,7 @@ def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
         {"id": name, "query": "?", "expected_doc_ids": ["d"]}
         for name in ("g2", "g1", "g2", "g1", "g2", "g3")
     ]
-    with pytest.raises(
-        rs.DataError,
-        match=(
-            r"golden\.yaml:6: id: appear more than once: g1 \(first on line 3\), g2 \(first on line"
-            r" 2\); ids must be unique"
-        ),
-    ):
+    with refused("g1", 3, "g2", 2, file="golden.yaml", line=6, field="id"):
         rs.load_golden(write_golden(rows))
 
 
@@ -52,22 +47,19 @@ def test_unknown_expected_ids_are_all_listed_documents_then_chunks(write_golden)
         },
     ]
     file = write_golden(rows)
-    with pytest.raises(rs.DataError) as caught:
+    with refused(2, "d8, d9", "c10, c9", field="expected_doc_ids, expected_chunk_ids"):
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]}))
-    assert str(caught.value).endswith(
-        "expected_doc_ids, expected_chunk_ids: not in the catalogue: 2 documents (d8, d9), 2 chunks"
-        " (c10, c9); ids of the catalogue"
-    )
     # of a kind of id that the catalogue doesn't have, none is missing
-    with pytest.raises(rs.DataError, match=r"expected_chunk_ids: not in .*: 1 chunk \(c10\);"):
+    with refused(1, "c10", file="golden.yaml", field="expected_chunk_ids"):
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["c1", "c9"]}))
     lenient = rs.load_golden(file, strict=False, catalogue=pd.DataFrame({"doc_id": ["d1", "d8"]}))
-    assert lenient.problems["found"].tolist() == ["not in the catalogue: 1 document (d9)"]
+    (found,) = lenient.problems["found"]
+    says(found, 1, "d9")
 
 
 def test_a_catalogue_of_numbers_holds_the_ids_that_a_file_writes_as_numbers(write_golden):
     file = write_golden([{"id": "q", "query": "?", "expected_chunk_ids": [7, 8]}])
-    with pytest.raises(rs.DataError, match=r"1 chunk \(8\)"):
+    with refused(1, 8, file="golden.yaml", field="expected_chunk_ids"):
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": [7]}))
 
 
@@ -82,9 +74,7 @@ def test_a_group_that_disagrees_is_named_with_its_canonical_member(write_golden)
         for n in (1, 2, 3)
     ]
     rows.append({"id": "alone", "query": "?", "expected_doc_ids": ["docC"]})
-    with pytest.raises(
-        rs.DataError, match=r":3: group: g2 of group 'intent' expect other documents than g1"
-    ) as caught:
+    with refused(3, "g2", "intent", "g1", file="golden.yaml", line=3, field="group") as caught:
         rs.load_golden(write_golden(rows))
     assert "g3" not in str(caught.value)
 
@@ -151,50 +141,44 @@ def test_ids_stay_as_written(write_golden):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "field", "named"),
     [
-        (
-            "- {id: no, query: q}\n",
-            r"golden\.yaml:1: id: found a boolean: false; text, quoted where YAML reads",
-        ),
-        ("- {id: 2024-01-01, query: q}\n", r"id: found a date: \"2024-01-01\""),
-        ("- query: q\n", r":1: id: the field is missing"),
-        ("- id: a\n  query: [x]\n", r":2: query: found a list: \[\"x\"\]; text"),
-        (
-            "- id: a\n  query: q\n  expected_doc_ids: d1\n",
-            r":3: expected_doc_ids: found text: \"d1\"; ids, lists of alternative ids",
-        ),
-        (
-            "- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n",
-            r":3: expected_doc_ids: grade is a number: -1; a whole number from 0",
-        ),
-        (
-            "- id: a\n  query: q\n  expected_doc_ids: [true]\n",
-            r":3: expected_doc_ids: found a boolean",
-        ),
-        (
-            "- id: a\n  query: q\n  tags: [yes]\n",
-            r":3: tags: found a list: \[true\]; a list of texts",
-        ),
+        ("- {id: no, query: q}\n", 1, "id", ["false"]),
+        ("- {id: 2024-01-01, query: q}\n", 1, "id", ["2024-01-01"]),
+        ("- query: q\n", 1, "id", []),
+        ("- id: a\n  query: [x]\n", 2, "query", ['["x"]']),
+        ("- id: a\n  query: q\n  expected_doc_ids: d1\n", 3, "expected_doc_ids", ['"d1"']),
+        ("- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n", 3, "expected_doc_ids", [-1, 0]),
+        ("- id: a\n  query: q\n  expected_doc_ids: [true]\n", 3, "expected_doc_ids", ["true"]),
+        ("- id: a\n  query: q\n  tags: [yes]\n", 3, "tags", ["[true]"]),
         (
             "- id: a\n  query: q\n  answerable: maybe\n",
-            r":3: answerable: found text: \"maybe\"; true or false",
+            3,
+            "answerable",
+            ['"maybe"', "true", "false"],
         ),
-        ("- id: a\n  query: q\n  query: r\n", r":3: query: the key appears twice"),
-        ("- id: a\n  query: 'q\n", r"not valid YAML"),
-        ("id: a\n", r":1: the top level is a mapping; a list of queries"),
+        ("- id: a\n  query: q\n  query: r\n", 3, "query", []),
+        ("- id: a\n  query: 'q\n", ANY, ANY, ["YAML"]),
+        ("id: a\n", 1, None, []),
         (
             "- id: a\n  query: q\n  gold_supports: [{heading: H}]\n",
-            r":3: gold_supports: found a mapping: .*; a mapping with path",
+            3,
+            "gold_supports",
+            ["heading", "path"],
         ),
         (
             "- id: a\n  query: q\n  gold_supports: [{path: p, start: 9, end: 3}]\n",
-            r":3: gold_supports: start a number: 9, end a number: 3; .*half-open",
+            3,
+            "gold_supports",
+            ["start", 9, "end", 3],
         ),
     ],
 )
-def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(write_golden, text, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(
+    write_golden, text, line, field, named
+):
+    kept = "YAML" not in named
+    with refused(*named, file="golden.yaml", line=line, field=field, kept=kept):
         rs.load_golden(write_golden(text))
 
 
@@ -202,45 +186,44 @@ Q = "- id: a\n  query: q\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "line", "field", "named"),
     [
-        (f"{Q}  ? [a, b]\n  : 1\n", r"golden\.yaml:3: not valid YAML \(a key that is a list\)"),
-        (f"{Q}  filters: {{? {{a: 1}} : 2}}\n", r":3: .*\(a key that is a mapping\)"),
-        (f"{Q}  filters: &loop [1, *loop]\n",
-        r":3: .*not valid YAML \(an alias of something that it stands in\)"),
-        (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", r":3: .*not valid YAML \(an alias"),
-        (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", r":3: .*not valid YAML \(an alias"),
-        (f"{Q}  filters: !!int abc\n", r":3: .*not valid YAML \('abc' is no int\)"),
-        (f"{Q}  filters: !!int ''\n", r":3: .*not valid YAML \('' is no int\)"),
-        (f"{Q}  filters: !!float abc\n", r":3: .*not valid YAML \('abc' is no float\)"),
-        (f"{Q}  filters: !!bool maybe\n", r":3: .*not valid YAML \('maybe' is no bool\)"),
-        (f"{Q}  filters: {'9' * 5000}\n", r":3: .*not valid YAML \('9+' is no int\)"),
-        (f"{Q}  <<: 3\n", r":3: .*not valid YAML \(expected a mapping"),
-        (f"{Q}  note: \x07\n", r"golden\.yaml:3: not valid YAML"),
-        (f"{Q}  filters: {'[' * 900}{']' * 900}\n",
-        r"golden\.yaml:3: .*nested too deeply"),
+        (f"{Q}  ? [a, b]\n  : 1\n", 3, ANY, ["YAML", "list"]),
+        (f"{Q}  filters: {{? {{a: 1}} : 2}}\n", 3, ANY, ["mapping"]),
+        (f"{Q}  filters: &loop [1, *loop]\n", 3, ANY, ["YAML", "alias"]),
+        (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", 3, ANY, ["YAML", "alias"]),
+        (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", 3, ANY, ["YAML", "alias"]),
+        (f"{Q}  filters: !!int abc\n", 3, ANY, ["YAML", "'abc'", "int"]),
+        (f"{Q}  filters: !!int ''\n", 3, ANY, ["YAML", "''", "int"]),
+        (f"{Q}  filters: !!float abc\n", 3, ANY, ["YAML", "'abc'", "float"]),
+        (f"{Q}  filters: !!bool maybe\n", 3, ANY, ["YAML", "'maybe'", "bool"]),
+        (f"{Q}  filters: {'9' * 5000}\n", 3, ANY, ["YAML", "int"]),
+        (f"{Q}  <<: 3\n", 3, ANY, ["YAML", "mapping"]),
+        (f"{Q}  note: \x07\n", 3, ANY, ["YAML"]),
+        (f"{Q}  filters: {'[' * 900}{']' * 900}\n", 3, ANY, []),
         (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n",
-        r":3: gold_supports: start a number: 1, end a number: 9223372036854775808"),
+        3, "gold_supports", ["start", 1, "end", 2**63]),
         (f"{Q}  gold_supports: [{{path: p, grade: {2**31}}}]\n",
-        r":3: gold_supports: grade is a number: 2147483648; a whole number from 0 to 2147483647"),
+        3, "gold_supports", ["grade", 2**31, 0, 2**31 - 1]),
         (f"{Q}  gold_supports: [{{path: p, grade: 1.5}}]\n",
-        r":3: gold_supports: grade is a number: 1\.5"),
-        (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n", r":3: gold_supports: grade is text"),
+        3, "gold_supports", ["grade", 1.5]),
+        (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n",
+        3, "gold_supports", ["grade", "high"]),
         (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n",
-        r":3: gold_supports\.doc_id: found a boolean"),
-        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n",
-        r":3: expected_doc_ids: grade is a number: 2147483648"),
-        (f"{Q}  expected_doc_ids: ['']\n", r":3: expected_doc_ids: found text: \"\""),
-        (f"{Q}  chunker_version: [1]\n", r":3: chunker_version: found a list"),
-        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n",
-        r":3: required_support_groups: found a mapping"),
-        ("- id: ''\n  query: q\n", r":1: id: found text: \"\""),
+        3, "gold_supports.doc_id", ["true"]),
+        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n", 3, "expected_doc_ids", ["grade", 2**31]),
+        (f"{Q}  expected_doc_ids: ['']\n", 3, "expected_doc_ids", ['""']),
+        (f"{Q}  chunker_version: [1]\n", 3, "chunker_version", ["[1]"]),
+        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n", 3, "required_support_groups", ["a"]),
+        ("- id: ''\n  query: q\n", 1, "id", ['""']),
     ],
 )  # fmt: skip
-def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text, message):
-    with pytest.raises(rs.DataError, match=message) as caught:
+def test_odd_yaml_is_one_error_with_its_line_and_one_problem(
+    write_golden, text, line, field, named
+):
+    kept = named not in (["YAML"], ["YAML", "mapping"])
+    with refused(*named, file="golden.yaml", line=line, field=field, kept=kept):
         rs.load_golden(write_golden(text))
-    assert caught.value.line is not None
     if "900" not in str(len(text)) and "\x07" not in text:
         with warnings.catch_warnings(action="ignore"):
             assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
@@ -249,7 +232,7 @@ def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text,
 @pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 100_000])
 def test_yaml_of_any_depth_ends_in_an_error_and_not_the_process(write_golden, text):
     for strict in (True, False):
-        with pytest.raises(rs.DataError, match=r"golden\.yaml:1: nested too deeply"):
+        with refused(file="golden.yaml", line=1):
             rs.load_golden(write_golden(text), strict=strict)
 
 
@@ -291,10 +274,7 @@ def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, me
         }
         for name in "abc"
     ]
-    with pytest.warns(
-        UserWarning,
-        match=rf"golden\.yaml:3: unknown field '{written}' in 2 rows; did you mean '{meant}'\?",
-    ) as caught:
+    with warned("golden.yaml:3", written, meant) as caught:
         golden = rs.load_golden(write_golden(rows))
     assert len(caught) == 1 and caught[0].filename == __file__
     assert golden.queries[f"x_{written}"].count() == 2
@@ -319,21 +299,13 @@ def test_own_fields_that_resemble_nothing_are_silent(write_golden):
 
 
 def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
-    with pytest.raises(
-        rs.DataError, match=r"golden\.jsonl:1: the file is a JSON array; one JSON object per line"
-    ):
+    with refused(file="golden.jsonl", line=1):
         rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
-    with pytest.raises(
-        rs.DataError,
-        match=(
-            r"golden\.jsonl:2: the file looks like CSV with the header text: \"id,query\"; one JSON"
-            r" object per line"
-        ),
-    ):
+    with refused("id,query", file="golden.jsonl", line=2):
         rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
     file = write_run("a", [])
     file.write_text(json.dumps(RUN_A))
-    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:1: the file is a JSON array"):
+    with refused(file="per_query.jsonl", line=1):
         rs.load_results(file)
     file.write_text("query_id;rank\nq1;1\n" * 3)
     assert len(rs.load_results(file, strict=False).problems) == 1
@@ -344,9 +316,9 @@ def test_a_path_that_is_none_says_what_is_allowed(given, monkeypatch):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
     monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
     allowed = r"\{query: \[ids\]\}|a dict per row"
-    with pytest.raises(rs.DataError, match=rf"found .*({allowed})"):
+    with refused(allowed, kept=False):
         rs.load_results(given)
-    with pytest.raises(rs.DataError, match=rf"found .*({allowed})|no golden file given"):
+    with refused(allowed, kept=False):
         rs.load_golden(given)
 
 
@@ -362,7 +334,7 @@ def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
         [3, "id"],
         [4, "tags"],
     ]
-    assert golden.problems["found"].tolist()[1] == "appear more than once: a (first on line 1)"
+    says(golden.problems["found"][1], "a", 1)
 
 
 def test_golden_path_from_the_environment(write_golden, monkeypatch):
@@ -370,7 +342,7 @@ def test_golden_path_from_the_environment(write_golden, monkeypatch):
     monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES)))
     assert len(rs.load_golden().queries) == 3
     monkeypatch.delenv("RAGSCORE_GOLDEN")
-    with pytest.raises(rs.DataError, match="variable RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN"):
+    with refused("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN", field="source"):
         rs.load_golden()
 
 
@@ -415,11 +387,9 @@ def test_json_lines_are_read_with_their_line_numbers(write_golden):
     good = json.dumps({"id": "a", "query": "q", "expected_doc_ids": {"d": 2}})
     golden = rs.load_golden(write_golden(f"\ufeff{good}\n\n", "golden.jsonl"))
     assert golden.targets["grade"].tolist() == [2]
-    with pytest.raises(rs.DataError, match=r"golden\.jsonl:3: not valid JSON"):
+    with refused(file="golden.jsonl", line=3):
         rs.load_golden(write_golden(f"{good}\n\n{{bad\n", "golden.jsonl"))
-    with pytest.raises(
-        rs.DataError, match=r"golden\.jsonl:1: not valid JSON \(key 'id' appears twice\)"
-    ):
+    with refused("id", file="golden.jsonl", line=1):
         rs.load_golden(write_golden('{"id": "a", "id": "b"}\n', "golden.jsonl"))
 
 
@@ -583,51 +553,47 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "field", "named"),
     [
-        ("[1]", r"per_query\.jsonl:2: found a list: \[1\]; one JSON object per line"),
-        ("{", r"per_query\.jsonl:2: not valid JSON"),
-        ('{"query_id": true}', r":2: query_id: found a boolean: true; text"),
-        ('{"query_id": "q1"}', r":2: query_id: 'q1' stood on line 1 already; one record per query"),
-        ('{"query_id": "x", "hits_top_k": {}}', r":2: hits_top_k: found a mapping"),
-        (
-            '{"query_id": "x", "hits_top_k": [null]}',
-            r":2: hits_top_k: found nothing \(null\); a list of objects",
-        ),
+        ("[1]", None, ["[1]"]),
+        ("{", ANY, ["JSON"]),
+        ('{"query_id": true}', "query_id", ["true"]),
+        ('{"query_id": "q1"}', "query_id", ["'q1'", 1]),
+        ('{"query_id": "x", "hits_top_k": {}}', "hits_top_k", ["{}"]),
+        ('{"query_id": "x", "hits_top_k": [null]}', "hits_top_k", ["null"]),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
-            r":2: hits_top_k\.rank: rank 3 appears twice for query 'x'; ranks must be 1, 2, 3",
+            "hits_top_k.rank",
+            [3, "'x'", "1, 2, 3"],
         ),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 0}]}',
-            r":2: hits_top_k\.rank: rank is a number: 0 for query 'x'",
+            "hits_top_k.rank",
+            [0, "'x'"],
         ),
-        (
-            '{"query_id": "x", "elapsed_ms": "fast"}',
-            r":2: elapsed_ms: found text: \"fast\"; a number or null",
-        ),
-        (
-            '{"query_id": "x", "answer": 7}',
-            r":2: answer: found a number: 7; an object, text or null",
-        ),
+        ('{"query_id": "x", "elapsed_ms": "fast"}', "elapsed_ms", ['"fast"', "null"]),
+        ('{"query_id": "x", "answer": 7}', "answer", [7, "null"]),
         (
             '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}',
-            r"kind is one of line, code, page, time, region, caption",
+            ANY,
+            ["kind", "line, code, page, time, region, caption"],
         ),
         (
             (
                 '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start":'
                 ' 5, "end": 2}}]}}'
             ),
-            r"start a number: 5, end a number: 2; whole numbers in order",
+            ANY,
+            ["start", 5, "end", 2],
         ),
-        ('{"query_id": "x", "query": "\\ud800"}', r":2: .*surrogate"),
+        ('{"query_id": "x", "query": "\\ud800"}', ANY, ["JSON", "ud800"]),
     ],
 )
-def test_a_bad_record_stops_with_line_field_found_and_allowed(write_run, line, message):
+def test_a_bad_record_stops_with_line_field_found_and_allowed(write_run, line, field, named):
     file = write_run("a", RUN_A[:1])
     file.write_text(file.read_text() + line + "\n")
-    with pytest.raises(rs.DataError, match=message):
+    kept = "JSON" not in named
+    with refused(*named, file="per_query.jsonl", line=2, field=field, kept=kept):
         rs.load_results(file)
 
 
@@ -675,11 +641,11 @@ def test_a_folder_of_runs_loads_them_all(write_run, tmp_path):
 
 def test_two_files_of_one_run_are_refused(write_run, tmp_path):
     file = write_run("a", RUN_A)
-    with pytest.raises(rs.DataError, match="a named by more than one file"):
+    with refused(field="run_id"):
         rs.load_results([file, file])
-    with pytest.raises(rs.DataError, match="no such file"):
+    with refused(field="paths"):
         rs.load_results(tmp_path / "nothing.jsonl")
-    with pytest.raises(rs.DataError, match="no file matches"):
+    with refused(field="paths"):
         rs.load_results(tmp_path / "none*.jsonl")
 
 
@@ -712,16 +678,16 @@ def test_kebab_sqlite_file(tmp_path, pair):
     of_a = results.select(["a"])
     pd.testing.assert_frame_equal(loaded.hits, of_a.hits)
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
-    with pytest.raises(rs.DataError, match="not a readable SQLite file"):
+    with refused(file="broken.db"):
         rs.load_results(tmp_path / "broken.db")
 
 
 def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
     (tmp_path / "bad.jsonl").write_bytes(b"{}\n\xff\n")
-    with pytest.raises(rs.DataError, match=r"bad\.jsonl:2: byte 0xff is not UTF-8"):
+    with refused("0xff", "UTF-8", file="bad.jsonl", line=2):
         rs.load_results(tmp_path / "bad.jsonl")
     (tmp_path / "bad.jsonl.gz").write_bytes(b"plain")
-    with pytest.raises(rs.DataError, match="can't be read"):
+    with refused(file="bad.jsonl.gz"):
         rs.load_results(tmp_path / "bad.jsonl.gz")
 
 
@@ -735,7 +701,7 @@ def test_targets_that_share_their_first_id_stay_apart(write_golden):
         ["x(2)", "x"],
         ["x(2)", "z"],
     ]
-    with pytest.raises(rs.DataError, match="x has the grades 1 and 3; one grade per target"):
+    with refused(1, 3, file="golden.yaml", line=1, field="expected_doc_ids"):
         rs.load_golden(
             write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n")
         )

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import answer, hit, record
+from conftest import answer, fuzzed, hit, record
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.io.values import unify_types
+from tests.messages import ANY, refused
 
 FRAMES = ("runs", "responses", "hits", "citations")
 
@@ -139,7 +140,9 @@ def results(draw):
 
 
 @given(results())
-@settings(max_examples=30, deadline=None, phases=[Phase.generate])  # shrinking frames takes minutes
+@settings(
+    max_examples=fuzzed(30), deadline=None, phases=[Phase.generate]
+)  # shrinking frames takes minutes
 def test_loading_what_was_written_gives_equal_frames(results):
     with tempfile.TemporaryDirectory() as folder:
         assert_round_trip(results, folder)
@@ -200,53 +203,36 @@ def test_citations_are_written_by_position(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("hits", "citations", "message"),
+    ("hits", "citations", "field", "named"),
     [
-        (
-            [{"query_id": "other", "rank": 1}],
-            [],
-            r"hits\.query_id: 1 rows of queries without a response, first 'other'",
-        ),
-        (
-            [],
-            [{"query_id": "other", "position": 1}],
-            r"citations\.query_id: 1 rows of queries without a response",
-        ),
+        ([{"query_id": "other", "rank": 1}], [], "hits.query_id", [1, "'other'"]),
+        ([], [{"query_id": "other", "position": 1}], "citations.query_id", [1, "'other'"]),
         (
             [],
             [{"query_id": "q", "position": 2}],
-            r"citations\.position: query 'q' has the positions \[2\]; 1, 2, 3",
+            "citations.position",
+            ["'q'", "[2]", "1, 2, 3"],
         ),
-        (
-            [{"query_id": "q", "rank": 1, "start": 3}],
-            [],
-            r"start: start 3, end None; whole numbers",
-        ),
-        ([{"query_id": "q", "rank": 1, "start": 3, "end": 3}], [], r"start: start 3, end 3"),
-        (
-            [{"query_id": "q", "rank": 1, "x_doc_id": "d"}],
-            [],
-            r"hits: x_doc_id would be read as doc_id",
-        ),
+        ([{"query_id": "q", "rank": 1, "start": 3}], [], ANY, ["start", 3, "end", None]),
+        ([{"query_id": "q", "rank": 1, "start": 3, "end": 3}], [], ANY, ["start 3", "end 3"]),
+        ([{"query_id": "q", "rank": 1, "x_doc_id": "d"}], [], "hits", ["x_doc_id", "doc_id"]),
         (
             [{"query_id": "q", "rank": 1, "x_citation.section": "s"}],
             [],
-            r"x_citation: found section without a kind",
+            ANY,
+            ["x_citation", "section", "kind"],
         ),
         (
             [{"query_id": "q", "rank": 1, "x_note.json": "{bad"}],
             [],
-            r"x_note\.json: found '\{bad'; JSON text",
+            ANY,
+            ["x_note.json", "'{bad'", "JSON"],
         ),
-        (
-            [{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}],
-            [],
-            r"x_a\.b: the column and one nested in it both have a value",
-        ),
+        ([{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}], [], ANY, ["x_a.b"]),
     ],
 )
-def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations, field, named):
+    with refused(*named, field=field):
         rs.io.write_per_query(results_of([response()], hits, citations), tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -30,6 +30,7 @@ from ragscore.judging.judges import JUDGES, ReplyError, read_reply
 from ragscore.scoring.judgments import with_judged_refusals
 from ragscore.scoring.provenance import judge_fingerprint, same_judges
 from ragscore.scoring.value_states import explain
+from tests.messages import names, refused, says
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
 CHUNKS = [
@@ -138,14 +139,17 @@ def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, s
         results, golden, ["correctness", "key_facts", "abstention"], endpoint(server), cache=None
     )
     reasons = judged.ledger.set_index(["judge", "query_id"])["reason"].dropna().to_dict()
-    assert reasons == {
-        ("correctness", "q1"): "no answer", ("key_facts", "q1"): "no answer",
-        ("abstention", "q1"): "no answer",
-        ("correctness", "q2"): "neither reference answer nor key facts",
-        ("key_facts", "q2"): "no key facts",
-        ("correctness", "q3"): "neither reference answer nor key facts",
-        ("key_facts", "q3"): "no key facts",
+    lacks = {
+        ("correctness", "q1"): ["answer"], ("key_facts", "q1"): ["answer"],
+        ("abstention", "q1"): ["answer"],
+        ("correctness", "q2"): ["reference answer", "key facts"],
+        ("key_facts", "q2"): ["key facts"],
+        ("correctness", "q3"): ["reference answer", "key facts"],
+        ("key_facts", "q3"): ["key facts"],
     }  # fmt: skip
+    assert reasons.keys() == lacks.keys() and len(set(reasons.values())) == 3
+    for place, named in lacks.items():
+        says(reasons[place], *named)
     assert (
         judged.judgments["criterion"].tolist() == ["judge_refused"] * 2 and len(server.bodies) == 2
     )
@@ -153,9 +157,9 @@ def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, s
 
 def test_failed_queries_and_refusals_are_not_judged_unless_asked_for(asked, server):
     results, golden = asked(error="timeout")
-    assert set(
-        rs.judge(results, golden, "abstention", endpoint(server), cache=None).ledger["reason"]
-    ) == {"the query failed"}
+    found = rs.judge(results, golden, "abstention", endpoint(server), cache=None).ledger
+    (reason,) = set(found["reason"])
+    says(reason, "failed")
     results, golden = asked()
     results = replace(results, responses=results.responses.assign(refused=True))
     judged = rs.judge(
@@ -178,11 +182,9 @@ def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so
     results, golden = asked()
     judged = rs.judge(results, golden, "faithfulness", endpoint(server), cache=None)
     row = judged.judgments.query("query_id == 'q3'").iloc[0]
-    assert (row["state"], row["verdict"], row["reason"]) == (
-        "not_measurable",
-        "no_claims",
-        "no claim in the answer",
-    ) and np.isnan(row["value"])
+    assert (row["state"], row["verdict"]) == ("not_measurable", "no_claims")
+    says(row["reason"], "claim")
+    assert np.isnan(row["value"])
     assert judged.ledger["state"].tolist() == ["scored", "scored", "not_measurable"]
     assert scores(
         judged, golden, "faithfulness", profile=rs.Profile("generous", {}, no_claims=1.0)
@@ -280,9 +282,9 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         cache=None,
     )
     both = rs.Results.concat([first.results, second.results])
-    with pytest.raises(rs.DataError, match="judge"):
+    with refused("r", "s", "faithfulness", field="judge_fingerprint"):
         compare_runs(both, golden, "r", "s", metrics=["faithfulness"])
-    with pytest.raises(rs.DataError, match="the same judges"):
+    with refused("r", "s", field="judgments"):
         same_judges(both, "r", "s")
 
 
@@ -304,7 +306,7 @@ def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_
         )
     both = rs.Results.concat([*judged, rs.load_results(write_run("nobody", records))])
     assert same_judges(both, "r", "near")
-    with pytest.raises(rs.DataError, match="the same judges"):
+    with refused("r", "far", field="judgments"):
         same_judges(both, "r", "far")
     invariants = compare_runs(both, golden, "r", "nobody", metrics=["hit@1"]).invariants.set_index(
         "name"
@@ -419,7 +421,7 @@ def test_an_endpoint_that_refuses_us_is_an_error_that_keeps_the_key_to_itself(as
     results, golden = asked()
     with (
         FaultyServer(lambda number, body: "401") as refusing,
-        pytest.raises(rs.DataError, match="wrong key") as error,
+        refused(401, "wrong key", field="endpoint") as error,
     ):
         rs.judge(
             results, golden, "groundedness", endpoint(refusing, api_key="sk-secret"), cache=None
@@ -446,7 +448,7 @@ def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypat
 KEY = "sk-Xw7Lq2Zr9Tn4Vb8M"
 
 
-def test_an_endpoint_shows_and_pickles_no_secret_and_says_what_lacks(monkeypatch, server):
+def test_an_endpoint_shows_and_pickles_no_secret_and_says_what_lacks(monkeypatch, asked, server):
     whole = endpoint(server, api_key=KEY, options={"max_tokens": 5, "auth": {"api_key": KEY}})
     assert KEY not in repr(whole) and KEY[:6] not in repr(whole) and "max_tokens" in repr(whole)
     plain = replace(whole, options={"max_tokens": 5, "stop": ["***"]})
@@ -455,32 +457,27 @@ def test_an_endpoint_shows_and_pickles_no_secret_and_says_what_lacks(monkeypatch
         assert KEY.encode() not in pickle.dumps(one) and KEY[:6].encode() not in pickle.dumps(one)
     found = pickle.loads(pickle.dumps(plain))
     assert found == plain  # but for the key, which is no part of what is equal
-    with pytest.raises(rs.DataError) as lacks:
+    with refused("RAGSCORE_JUDGE_API_KEY", field="api_key"):
         found.key()
-    assert lacks.value.field == "api_key" and "RAGSCORE_JUDGE_API_KEY" in lacks.value.allowed
     monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
     assert found.key() == "sk-judge" and replace(found, api_key=KEY).key() == KEY
-    with pytest.raises(rs.DataError) as lacks:
-        pickle.loads(pickle.dumps(whole))._secrets()
-    assert lacks.value.field == "options"
+    with refused(field="options"):
+        rs.judge(*asked(), "abstention", pickle.loads(pickle.dumps(whole)), cache=None)
 
 
 @pytest.mark.parametrize("url", [f"http://user:{KEY}@h/v1", f"http://h/v1?api_key={KEY}"])
-def test_an_address_with_a_key_is_neither_shown_nor_pickled(url):
+def test_an_address_with_a_key_is_neither_shown_nor_pickled(asked, url):
     given = rs.judging.Endpoint("words", base_url=url)
     assert KEY not in repr(given) and KEY.encode() not in pickle.dumps(given)
-    assert KEY in given._secrets()
-    with pytest.raises(rs.DataError) as lacks:
-        pickle.loads(pickle.dumps(given))._secrets()
-    assert lacks.value.field == "base_url"
+    with refused(field="base_url"):
+        rs.judge(*asked(), "abstention", pickle.loads(pickle.dumps(given)), cache=None)
 
 
 def test_an_address_that_is_none_is_refused_without_its_key(asked):
     wrong = rs.judging.Endpoint("words", base_url=f"http://user:{KEY}@h:{KEY}/v1", api_key=KEY)
-    with pytest.raises(rs.DataError) as refused:
+    with refused(field="base_url") as caught:
         rs.judge(*asked(), "groundedness", wrong, cache=None)
-    shown = "".join(traceback.format_exception(refused.value))
-    assert KEY not in shown and refused.value.field == "base_url"
+    assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
@@ -523,7 +520,7 @@ def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, aske
         judged = rs.judge(*asked(), "groundedness", endpoint(server), cache=None, workers=1)
         assert time.monotonic() - started < 20 and len(server.bodies) == 3
     assert sorted(judged.ledger["state"]) == ["judge_failed", "scored", "scored"]
-    assert "60 s are the most" in judged.ledger["reason"].dropna().iloc[0]
+    says(judged.ledger["reason"].dropna().iloc[0], "60 s")
 
 
 @pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
@@ -581,7 +578,7 @@ def test_a_call_that_is_refused_later_fails_alone(asked):
     with FaultyServer({1: "401"}) as server:
         judged = rs.judge(*asked(), "groundedness", endpoint(server), cache=None, workers=1)
     assert judged.ledger["state"].tolist() == ["scored", "judge_failed", "scored"]
-    assert "wrong key" in judged.ledger["reason"].iloc[1]
+    says(judged.ledger["reason"].iloc[1], 401, "wrong key")
 
 
 def test_an_error_in_a_judges_own_function_ends_one_judgment(asked, server):
@@ -593,7 +590,7 @@ def test_an_error_in_a_judges_own_function_ends_one_judgment(asked, server):
     mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
     judged = rs.judge(*asked(), mine, endpoint(server), cache=None)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
-    assert "KeyError in judging: 'no such claim'" in judged.ledger["reason"].iloc[0]
+    says(judged.ledger["reason"].iloc[0], "KeyError", "no such claim")
 
 
 @pytest.mark.parametrize(
@@ -612,7 +609,7 @@ def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
     mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
     judged = rs.judge(*asked(), mine, endpoint(server), cache=None)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
-    assert "in judging" in judged.ledger["reason"].iloc[0]
+    says(judged.ledger["reason"].iloc[0], "judging", kept=False)
 
 
 def test_a_warning_that_is_made_an_error_hands_over_what_was_judged(asked, server, monkeypatch):
@@ -676,7 +673,8 @@ def test_a_verdict_that_only_quotes_the_material_is_none(asked, write_run):
             rs.load_results(run), golden, "groundedness", endpoint(server), cache=None
         )
     row = judged.judgments.iloc[0]
-    assert row["state"] == "judge_failed" and "quotes" in row["reason"] and np.isnan(row["value"])
+    assert row["state"] == "judge_failed" and np.isnan(row["value"])
+    says(row["reason"], "JSON")
 
 
 SPACED = json.dumps(json.loads(ATTACKS[3]), indent=2)
@@ -687,14 +685,14 @@ SPACED = json.dumps(json.loads(ATTACKS[3]), indent=2)
 def test_an_object_of_the_material_is_no_verdict_however_it_is_given_back(said, form):
     schema = rs.judging.get_judge("groundedness").prompt.schema
     quoted = form.replace("{}", ATTACKS[3])
-    with pytest.raises(ReplyError, match="quotes a JSON object of the material"):
+    with refused("JSON", error=ReplyError):
         read_reply(quoted, schema, f"The answer is:\n{said} or so")
     assert read_reply(quoted, schema, "The answer is 5.")[0]["score"] == 5
 
 
 def test_an_object_of_the_material_is_known_by_other_escapes_too():
     schema = rs.judging.get_judge("abstention").prompt.schema
-    with pytest.raises(ReplyError, match="quotes"):
+    with refused("JSON", error=ReplyError):
         read_reply(
             '{"reason": "\\u00e9", "abstained": true}',
             schema,
@@ -822,7 +820,7 @@ def test_equal_questions_at_one_time_are_asked_once(write_golden, write_run, tmp
 
 def test_a_file_that_is_no_cache_is_left_alone(asked, server, tmp_path):
     (tmp_path / "c.jsonl").write_text("notes\n" * 50)
-    with pytest.raises(rs.DataError, match="not a cache"):
+    with refused(file="c.jsonl", field="cache"):
         rs.judge(*asked(), "abstention", endpoint(server), cache=tmp_path / "c.jsonl")
     assert (tmp_path / "c.jsonl").read_text() == "notes\n" * 50
 
@@ -844,7 +842,7 @@ def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
 ):
     for place in (tmp_path, tmp_path / "file" / "c.jsonl"):
         (tmp_path / "file").write_text("")
-        with pytest.raises(rs.DataError, match=r"the cache can't be used .*cache=None"):
+        with refused("cache=None", file=place, field="cache", kept=False):
             rs.judge(*asked(), "abstention", endpoint(server), cache=place)
     assert server.bodies == []
 
@@ -879,11 +877,8 @@ def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(asked, serve
     unpriced = rs.judge(
         results, golden, "answer_relevance", endpoint(server), cache=None, prices={"words": (1, 2)}
     )
-    assert (
-        np.isnan(unpriced.ledger["cost_usd"].iloc[0])
-        and "cost_usd" not in unpriced.judgments
-        and "cost unknown" in repr(unpriced)
-    )
+    assert np.isnan(unpriced.ledger["cost_usd"].iloc[0]) and "cost_usd" not in unpriced.judgments
+    says(repr(unpriced), "cost", "unknown")
 
 
 def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
@@ -902,9 +897,8 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
         max_cost=first * 1.01,
         workers=1,
     )
-    assert judged.ledger["state"].tolist() == ["scored", "scored", "not_asked"] and judged.ledger[
-        "reason"
-    ].iloc[2].startswith("max_cost")
+    assert judged.ledger["state"].tolist() == ["scored", "scored", "not_asked"]
+    says(judged.ledger["reason"].iloc[2], "max_cost")
     assert judged.judgments["query_id"].unique().tolist() == ["q1", "q2"]
     rest = rs.judge(
         results,
@@ -943,7 +937,7 @@ def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeyp
     states = judged.ledger["state"].tolist()
     assert states == ["scored"] * n + ["not_asked"] * (3 - n)
     assert judged.judgments["query_id"].nunique() == n
-    assert "attribute `judged`" in stopped.value.__notes__[0]
+    says(stopped.value.__notes__[0], "judged")
     again = rs.judge(
         results,
         golden,
@@ -956,7 +950,7 @@ def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeyp
 
 
 def test_a_limit_without_a_price_is_refused(asked, server):
-    with pytest.raises(rs.DataError, match="no price of embed"):
+    with refused("embed", "prices", field="max_cost"):
         rs.judge(
             *asked(),
             "answer_relevance",
@@ -1068,7 +1062,7 @@ def test_a_bar_on_request_and_none_where_nobody_looks(asked, server, capsys):
     rs.judge(*asked(), "abstention", endpoint(server), cache=None)
     assert capsys.readouterr().err == ""
     rs.judge(*asked(), "abstention", endpoint(server), cache=None, progress=True)
-    assert "3/3" in capsys.readouterr().err
+    assert names(capsys.readouterr().err, "3/3")
 
 
 # Context
@@ -1079,7 +1073,7 @@ def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, serv
     cut = replace(
         results, hits=results.hits.assign(text=results.hits["text"].str[:5], text_cut=True)
     )
-    with pytest.raises(rs.DataError, match="6 hits of r have cut text"):
+    with refused(6, "r", "results.chunks", "cut_text", field="hits.text"):
         rs.judge(cut, golden, "groundedness", endpoint(server), cache=None)
     marked = rs.judge(
         cut, golden, ["groundedness", "abstention"], endpoint(server), cache=None, cut_text="mark"
@@ -1108,7 +1102,7 @@ def test_a_stored_run_whose_texts_were_cut_is_refused(asked, server, tmp_path, w
             )
         )
     )
-    with pytest.raises(rs.DataError, match="1 hits of long have cut text"):
+    with refused(1, "long", field="hits.text"):
         rs.judge(store.load("long"), golden, "groundedness", endpoint(server), cache=None)
 
 
@@ -1135,42 +1129,41 @@ def test_hits_without_a_text_are_no_context(asked, server):
     judged = rs.judge(
         textless, golden, ["groundedness", "abstention"], endpoint(server), cache=None
     )
-    assert judged.ledger.query("judge == 'groundedness'")["reason"].unique().tolist() == [
-        "1 hits without a text"
-    ]
+    (reason,) = judged.ledger.query("judge == 'groundedness'")["reason"].unique()
+    says(reason, 1, "text")
 
 
 # Arguments
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field", "named"),
     [
-        ({"judges": "groundednes"}, "did you mean groundedness"),
-        ({"judges": []}, "each criterion once"),
-        ({"judges": ["faithfulness", "faithfulness"]}, "each criterion once"),
-        ({"repeats": 0}, "repeats.*at least 1"),
-        ({"workers": 0}, "workers.*at least 1"),
-        ({"k": 0}, "at least 1"),
-        ({"refused": "maybe"}, "skip, judge"),
-        ({"cut_text": "cut"}, "refuse, mark"),
-        ({"judges": "answer_relevance", "endpoint": "words"}, "compares embeddings"),
-        ({"prices": {"words": "dear"}}, "prices"),
-        ({"prices": {"words": None}}, "prices"),
-        ({"prices": {"words": (1, np.inf)}}, "prices"),
-        ({"prices": {"words": 1}, "max_cost": np.nan}, "max_cost: found nan; US dollars, from 0"),
-        ({"prices": {"words": 1}, "max_cost": -1}, "max_cost: found -1"),
-        ({"prices": {"words": 1}, "max_cost": "1"}, "max_cost: found '1'"),
+        ({"judges": "groundednes"}, "judges", ["groundednes", "groundedness"]),
+        ({"judges": []}, "judges", []),
+        ({"judges": ["faithfulness", "faithfulness"]}, "judges", ["faithfulness"]),
+        ({"repeats": 0}, "repeats", [0, 1]),
+        ({"workers": 0}, "workers", [0, 1]),
+        ({"k": 0}, "k", [0, 1]),
+        ({"refused": "maybe"}, "refused", ["maybe", "skip", "judge"]),
+        ({"cut_text": "cut"}, "cut_text", ["cut", "refuse", "mark"]),
+        ({"judges": "answer_relevance", "endpoint": "words"}, "endpoint", ["embeddings"]),
+        ({"prices": {"words": "dear"}}, "prices", ["words", "dear"]),
+        ({"prices": {"words": None}}, "prices", ["words", None]),
+        ({"prices": {"words": (1, np.inf)}}, "prices", ["words", "inf"]),
+        ({"prices": {"words": 1}, "max_cost": np.nan}, "max_cost", ["nan", 0]),
+        ({"prices": {"words": 1}, "max_cost": -1}, "max_cost", [-1, 0]),
+        ({"prices": {"words": 1}, "max_cost": "1"}, "max_cost", ["'1'", 0]),
     ],
 )
-def test_arguments_that_mean_nothing_are_refused(asked, change, message):
+def test_arguments_that_mean_nothing_are_refused(asked, change, field, named):
     results, golden = asked()
     arguments = {
         "judges": "groundedness",
         "endpoint": rs.judging.Endpoint("words", base_url="http://127.0.0.1:1/v1"),
         "cache": None,
     } | change
-    with pytest.raises(rs.DataError, match=message):
+    with refused(*named, field=field):
         rs.judge(results, golden, **arguments)
 
 
@@ -1214,26 +1207,30 @@ def test_judgments_are_read_with_their_run(asked, server, write_run):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "field", "named"),
     [
-        ('{"query_id": "q1", "value": 1}', r"judgments.jsonl:2: criterion: the field is missing"),
+        ('{"query_id": "q1", "value": 1}', "criterion", []),
         (
             '{"query_id": "q1", "criterion": "faithfulness", "value": "good"}',
-            r"judgments.jsonl:2: value: .*a number",
+            "value",
+            ["good"],
         ),
         (
             '{"query_id": "q1", "criterion": "faithfulness", "repeat": 1.5}',
-            r"judgments.jsonl:2: repeat: .*whole number",
+            "repeat",
+            [1.5],
         ),
-        ("[1]", r"judgments.jsonl:2: .*one JSON object"),
+        ("[1]", None, ["[1]", "JSON"]),
     ],
 )
-def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(write_run, line, message):
+def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(
+    write_run, line, field, named
+):
     folder = write_run("r", [record("q1", CHUNKS)]).parent
     (folder / "judgments.jsonl").write_text(
         '{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n' + line + "\n"
     )
-    with pytest.raises(rs.DataError, match=message):
+    with refused(*named, file="judgments.jsonl", line=2, field=field):
         rs.load_results(folder)
     loaded = rs.load_results(folder, strict=False)
     assert len(loaded.problems) == 1 and len(loaded.judgments) in (1, 2)
@@ -1244,13 +1241,7 @@ def test_a_file_of_judgments_is_no_run(write_run):
     (folder / "judgments.jsonl").write_text(
         '{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n'
     )
-    with pytest.raises(
-        rs.DataError,
-        match=(
-            r"judgments.jsonl: these are a run.s judgments, not a run; the per_query.jsonl"
-            r" beside it"
-        ),
-    ):
+    with refused("per_query.jsonl", file="judgments.jsonl"):
         rs.load_results(folder / "judgments.jsonl")
 
 

@@ -6,15 +6,12 @@ import tomllib
 
 import pytest
 import yaml
-from conftest import golden_of, targets_of
 
 import ragscore as rs
 from ragscore.io.file_content import MAX_BYTES, RATIO
 from ragscore.io.yaml_text import FREE_VALUES, VALUES_PER_BYTE
-from ragscore.scoring import metrics, unjudged
-from tests.manual import ROOT, blocks
+from tests.manual import ROOT
 from tests.manual.test_words import LINK, LONGEST, OTHER_WORDS, prose, sentences, slugs
-from tests.scoring.test_metrics import ours
 
 GITHUB = ROOT / ".github"
 CONTRIBUTING = GITHUB / "CONTRIBUTING.md"
@@ -98,45 +95,6 @@ def test_a_text_reads_well_and_names_what_is_there(page):
         file, _, anchor = target.partition("#")
         assert (page.parent / file).exists()
         assert not anchor or anchor in slugs((page.parent / file).resolve())
-
-
-def test_the_steps_to_a_metric_name_what_the_modules_have():
-    text = CONTRIBUTING.read_text(encoding="utf-8")
-    for file, names in {
-        "ragscore/scoring/metrics.py": ("FORMULAS", "RANKING", "GRADED", "TABLE", "_NO_TARGET"),
-        "ragscore/scoring/unjudged.py": ("_MONOTONE", "_BOUNDS"),
-        "tests/scoring/test_label_bounds.py": ("LABELS",),
-    }.items():
-        assert f"`{file}`" in text
-        module = (ROOT / file).read_text(encoding="utf-8")
-        for name in names:
-            assert re.search(rf"^{name}\b", module, flags=re.M) and name in text, name
-
-
-def test_the_steps_to_a_metric_add_one_that_its_own_test_accepts(monkeypatch):
-    test, formula, line, bounds = [one.text for one in blocks(CONTRIBUTING, at_the_margin())]
-    written = {**vars(metrics), **vars(unjudged)}
-    exec(formula, written)
-    monkeypatch.setattr(metrics, "RANKING", (*metrics.RANKING, "wasted"))
-    monkeypatch.setitem(metrics.FORMULAS, "wasted", written["_wasted"])
-    monkeypatch.setitem(metrics.BY_NAME, "wasted@k", eval(line, written)[0])
-    exec(bounds, written)
-    monkeypatch.setitem(unjudged._BOUNDS, "wasted", written["_wasted"])
-    exec(test, found := {"ours": ours, "pytest": pytest})
-    found["test_wasted_counts_hits_that_are_not_relevant"]()
-    # x and y may be relevant, too, and a stays so: from 0 to 2 of 3 ranks
-    results = rs.load_results({"q": list("xay")})
-    golden = golden_of(targets_of({"doc_id": "a"}))
-    low, high = unjudged.label_bounds(
-        unjudged.judged_lists(results, golden, "doc"), [metrics.parse_label("wasted@3")]
-    )["wasted@3"]
-    metrics._parsed.cache_clear()
-    assert (low[0], high[0]) == pytest.approx((0, 2 / 3))
-
-
-def at_the_margin():
-    """Return the page with the blocks of its steps at the left margin."""
-    return re.sub(r"^ {3}", "", CONTRIBUTING.read_text(encoding="utf-8"), flags=re.M)
 
 
 def test_the_commands_to_set_up_install_an_extra_that_is_there():

@@ -17,6 +17,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.refusals import refusals
 from ragscore.plot.style import MUTED, PALETTE, own_styles
 from ragscore.scoring.summary import summarize
+from tests.messages import refused, says
 
 matplotlib.use("Agg")
 
@@ -45,8 +46,8 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
         "mrr@10",
         "false_refusal ↓ (40)",
     ], "not the times"
-    assert "n = 50, else in brackets" in ax.get_xlabel()
-    assert ax.get_title(loc="center").endswith(": hit@5 better; else can't tell")
+    says(ax.get_xlabel(), "n = 50")
+    says(ax.get_title(loc="center"), "hit@5 better", "can't tell")
     points = {
         line.get_marker(): line.get_xdata().tolist()
         for line in ax.get_lines()
@@ -70,26 +71,23 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
 
 def test_pictures_of_two_runs_name_them():
     label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
-    assert label.startswith("new − old,")
+    says(label, "new − old")
     counts = {"win": 1}
-    assert rs.plot.outcomes(counts, "old", "new").get_title() == (
-        "new against old: better in 1 queries, worse in 0"
-    )
+    says(rs.plot.outcomes(counts, "old", "new").get_title(), "new", "old", 1, 0)
     table = pd.DataFrame({"right": [1]}, index=pd.Index(["right"], name="baseline"))
     ax = rs.plot.failure_transitions(table, "old", "new")
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("new; framed: as before", "old")
+    says(ax.get_xlabel(), "new")
+    assert ax.get_ylabel() == "old"
 
 
 def test_a_forest_has_one_scale():
-    with pytest.raises(
-        rs.DataError, match=r"no metric of 0 to 1 has values; the comparison has latency_ms"
-    ):
+    with refused("0 to 1", "latency_ms", field="metrics"):
         rs.plot.forest(DELTAS[DELTAS["metric"] == "latency_ms"])
-    with pytest.raises(rs.DataError, match=r"hit@5 \(0 to 1\), latency_ms"):
+    with refused("hit@5 (0 to 1)", "latency_ms", field="metrics"):
         rs.plot.forest(DELTAS, ["hit@5", "latency_ms"])
-    with pytest.raises(rs.DataError, match=r"no metric ndcg@3; the comparison has hit@5"):
+    with refused("ndcg@3", "hit@5", field="metrics"):
         rs.plot.forest(DELTAS, ["ndcg@3"])
-    with pytest.raises(rs.DataError, match=r"found a frame with the columns metric; cmp\.deltas"):
+    with refused("metric", "cmp.deltas", field="deltas"):
         rs.plot.forest(DELTAS[["metric"]])
 
 
@@ -101,7 +99,8 @@ def test_outcome_bars_are_the_counts(pair):
     assert [text.get_text() for text in ax.texts] == [
         "2",
         "1",
-    ] and ax.get_xlabel() == "queries (n = 3)"
+    ]
+    says(ax.get_xlabel(), "n = 3")
     other = rs.plot.outcomes({"tie": 4, "win": 1})  # another harness's word
     assert [label.get_text() for label in other.get_yticklabels()] == ["win ▲", "tie"]
 
@@ -116,19 +115,17 @@ def test_a_scatter_has_every_query_once(pair):
         "same (0)": [],
         "worse (1)": [[1, 0.5]],
     }
-    assert (
-        ax.get_title() == "b against a: mrr@10 better in 2 queries, worse in 1"
-        and ax.get_xlabel() == "a: mrr@10 (n = 3; larger marks: more queries)"
-    )
+    says(ax.get_title(), "b", "a", "mrr@10", 2, 1)
+    says(ax.get_xlabel(), "a", "mrr@10", "n = 3")
     lower = rs.plot.scatter(scores.assign(latency_ms=[1.0, 2, 3, 2, 2, 2]), "latency_ms", "a", "b")
     assert {part.get_label() for part in lower.collections} == {
         "better (1)",
         "same (1)",
         "worse (1)",
     }, "lower is better"
-    with pytest.raises(rs.DataError, match="no run or system 'c'"):
+    with refused("c", field="run"):
         rs.plot.scatter(scores, "mrr@10", "a", "c")
-    with pytest.raises(rs.DataError, match="no query has a value of refusal_correct in both runs"):
+    with refused("refusal_correct", field="metric"):
         rs.plot.scatter(scores, "refusal_correct", "a", "b")
 
 
@@ -138,9 +135,9 @@ def test_a_k_curve_has_a_point_per_cut_off(pair):
     assert [line.get_xdata().tolist() for line in ax.get_lines()] == [[1, 3, 5, 10]] * 2
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
-    assert ax.get_xlabel() == "k (n = 3 queries)"
-    assert ax.get_title() == "b has the best hit@1 and @10"
-    with pytest.raises(rs.DataError, match="no value of recall_all at any k"):
+    says(ax.get_xlabel(), "k", "n = 3")
+    says(ax.get_title(), "b", "hit@1", "@10")
+    with refused("recall_all", field="metric"):
         rs.plot.metric_at_k(summary, "recall_all")
 
 
@@ -171,8 +168,8 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
         "0.25",
         "0.25",
     ]
-    assert ax.get_xlabel() == "mine, mean; faded, *: fewer than 10 queries"
-    assert ax.get_ylabel() == "difficulty (queries)"
+    says(ax.get_xlabel(), "mine", "mean", "*", 10)
+    says(ax.get_ylabel(), "difficulty")
     assert ax.images[0].get_alpha().tolist() == [[1, 1], [0.35, 0.35]], "few queries are faded"
     first = rs.plot.heatmap(summary, "mine", order=["hard"])
     assert [label.get_text() for label in first.get_yticklabels()] == ["hard* (2)", "easy (10)"]
@@ -180,13 +177,11 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
     assert [label.get_text() for label in wide.get_yticklabels()] == ["a", "b"], "a row per run"
     assert ax.images[0].get_array().tolist() == [[1.0, 0.25], [0.25, 0.25]]
     few = rs.plot.heatmap(summary, "mine", limit=1)
-    assert [label.get_text() for label in few.get_yticklabels()] == [
-        "a",
-        "b",
-    ] and "the 1 largest of 2" in few.get_xlabel()
-    with pytest.raises(rs.DataError, match="found a summary without slices"):
+    assert [label.get_text() for label in few.get_yticklabels()] == ["a", "b"]
+    says(few.get_xlabel().replace("\n", " "), 1, 2)
+    with refused("slices", field="table"):
         rs.plot.heatmap(summarize(scores), "mine")
-    with pytest.raises(rs.DataError, match=r"no metric 'hit@9'; the summary has mine"):
+    with refused("hit@9", "mine", field="metrics"):
         rs.plot.heatmap(summary, "hit@9")
 
 
@@ -226,8 +221,8 @@ def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     }  # fmt: skip
     hatched = {bar.get_gid() for bar in ax.patches if bar.get_hatch()}
     assert hatched == {"over-refusal", "unsupported answer"}
-    assert ax.get_title() == "Fewest wrong decisions: a, b (1 of 3)"
-    assert ax.get_xlabel().startswith("left: of 2 answerable queries, right: of 1 to refuse")
+    says(ax.get_title(), "a", "b", "1 of 3")
+    says(ax.get_xlabel(), "2 answerable", 1)
     assert not overlaps(drawn(list(ax.texts)))
 
 
@@ -238,8 +233,9 @@ def test_transitions_are_the_numbers_of_the_table_with_signs_of_what_got_right_o
     )
     ax = rs.plot.failure_transitions(table, "old", "new")
     assert [text.get_text() for text in ax.texts] == ["5", "1 ▼", "2", "3 ▲", "4"]
-    assert ax.get_title().split() == "new against old: 3 became right ▲, 1 wrong ▼ (n = 15)".split()
-    with pytest.raises(rs.DataError, match="no query in it"):
+    title = " ".join(ax.get_title().split())
+    says(title, "new", "old", 3, "right ▲", 1, "wrong ▼", "n = 15")
+    with refused("query", field="table"):
         rs.plot.failure_transitions(table * 0)
 
 
@@ -255,10 +251,8 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     assert unstable.get_xydata().tolist() == [[0.25, 0], [0.5, 0.2]], "five answers, in grey"
     assert unstable.get_color() == MUTED
     assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
-    assert (
-        ax.get_title() == "Refusing half of the queries takes a's risk from 40\u00a0% to 20\u00a0%"
-    )
-    with pytest.raises(rs.DataError, match="nothing is answered at any threshold"):
+    says(ax.get_title(), "a", "40\u00a0%", "20\u00a0%")
+    with refused("threshold", field="curve"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 
 
@@ -323,9 +317,9 @@ def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
         "easy (2)",
         "hard* (1)",
     ]
-    assert "hit@1: b − a" in ax.get_xlabel() and "fewer than 2 queries" in ax.get_xlabel()
-    assert ax.get_title().startswith("b against a: ")
+    says(ax.get_xlabel().replace("\n", " "), "hit@1: b − a", "2 queries")
+    says(ax.get_title().replace("\n", " "), "b", "a")
     turned = found.plot(order=["hard"]).get_yticklabels()
     assert [label.get_text() for label in turned] == ["all (3)", "hard* (1)", "easy (2)"]
-    with pytest.raises(rs.DataError, match=r"no slice has a value of hit@3 in both runs; .*hit@1"):
+    with refused("hit@3", "hit@1", field="metric"):
         found.plot("hit@3")

@@ -13,6 +13,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
 from ragscore.plot.style import own_styles
 from ragscore.scoring.summary import summarize
+from tests.messages import names, refused, says
 
 matplotlib.use("Agg")
 
@@ -51,8 +52,8 @@ def test_a_summary_has_a_dot_per_run_and_metric_and_says_n_once(pair):
         "b": pytest.approx([2 / 3, (1 / 2 + 2) / 3]),
     }
     assert ax.get_xlim() == (0, 1)
-    assert ax.get_xlabel() == "mean with 95 % interval of each run alone; n = 3"
-    assert ax.get_title() == "b has the best mean on 2 of 2 metrics"
+    says(ax.get_xlabel(), "95 %", "n = 3")
+    says(ax.get_title(), "b", "2 of 2")
 
 
 def test_with_scores_a_summary_shows_differences_to_the_baseline(pair):
@@ -64,10 +65,11 @@ def test_with_scores_a_summary_shows_differences_to_the_baseline(pair):
     ends = [0, 1]  # bars end where a mean can be
     assert bars(ax)["a"] == [pytest.approx(ends)]
     assert bars(ax)["b"] == [pytest.approx([2 / 3, 2 / 3])], "no difference to itself"
-    assert "difference to b" in ax.get_xlabel() and ax.get_title() == "No run can be told from b"
+    says(ax.get_xlabel(), "difference", "b")
+    says(ax.get_title(), "b")
     # a leaderboard has the same differences already
     assert bars(ev.leaderboard(["hit@1"], baseline="b").plot()) == bars(ax)
-    with pytest.raises(rs.DataError, match="no run or system 'c'"):
+    with refused("c", field="run"):
         ev.plot(["hit@1"], baseline="c")
 
 
@@ -115,10 +117,8 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
         rs.plot.slices(sliced, metric="hit@1", by="difficulty"),
         rs.plot.tradeoff(summary, "hit@1"),
     )
-    assert (
-        rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty").get_xlabel()
-        == "hit@1, mean with 95 % interval of each run alone"
-    )
+    alone = rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty")
+    says(alone.get_xlabel(), "hit@1", "95 %")
     for first, second in zip(drawn, again, strict=True):
         assert [line.get_xydata().tolist() for line in second.get_lines()] == [
             line.get_xydata().tolist() for line in first.get_lines()
@@ -139,7 +139,7 @@ def test_rank_change_draws_every_query_with_a_target(pair):
         "1: 2", "2–3: 1",  # b
     ]  # fmt: skip
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["▲ win (2)", "▼ loss (1)"]
-    assert ax.get_title() == "First hit in b against a: earlier 2, later or lost 1"
+    says(ax.get_title(), "b", "a", 2, 1)
 
 
 def test_trend_orders_runs_by_time(write_golden, write_run, tmp_path):
@@ -154,7 +154,7 @@ def test_trend_orders_runs_by_time(write_golden, write_run, tmp_path):
     x = ax.get_lines()[0].get_xdata()
     assert x[1] - x[0] == 31, "days from January to February"
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
-    with pytest.raises(rs.DataError, match="no column 'created_at'; a list of run ids"):
+    with refused("created_at", field="order"):
         trend(rs.score(store.load(), golden), "hit@1")
 
 
@@ -163,7 +163,7 @@ def test_figures_take_an_axes_and_give_it_back(pair):
 
     _, ax = plt.subplots()
     assert rs.plot.ranks(compare_runs(*pair, "a", "b"), ax=ax) is ax
-    with pytest.raises(rs.DataError, match="no metric 'hit@7'; did you mean hit@5"):
+    with refused("hit@7", "hit@5", field="metrics"):
         rs.plot.summary(summarize(rs.score(*pair)), ["hit@7"])
 
 
@@ -172,45 +172,34 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
         write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, "eeh", strict=True)])
     )
     scores = rs.score(rs.load_results(write_run("a", RUN_A)), golden)
-    with pytest.raises(rs.DataError, match=r"found a scores frame; ev\.summary\(\)"):
+    with refused("scores", "ev.summary()", field="summary"):
         rs.plot.summary(scores)
-    with pytest.raises(
-        rs.DataError,
-        match=r"sliced by difficulty; ev\.summary\(\), or rs\.plot\.slices\(summary, metric\)",
-    ):
+    with refused("difficulty", "ev.summary()", "rs.plot.slices(summary, metric)", field="summary"):
         rs.plot.summary(summarize(scores, golden, by="difficulty"))
-    with pytest.raises(
-        rs.DataError,
-        match=r"a summary without slices; ev\.summary\(metric, by=\['difficulty'\]\)",
-    ):
+    with refused("slices", "ev.summary(metric, by=['difficulty'])", field="table"):
         rs.plot.slices(summarize(scores), "hit@1", "difficulty", golden=golden)
-    with pytest.raises(rs.DataError, match=r"metric: found 2 metrics; one of hit@1, mrr@10"):
+    with refused(2, "hit@1", "mrr@10", field="metric"):
         rs.plot.slices(
             summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]),
             by="difficulty",
         )
-    with pytest.raises(rs.DataError, match=r"metric: found none"):
+    with refused("none", field="metric"):
         rs.plot.slices(scores, by="difficulty", golden=golden)
-    with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
+    with refused("refusal_correct", field="metric"):
         rs.plot.slices(scores, "refusal_correct", "difficulty", golden=golden)
-    with pytest.raises(rs.DataError, match="no metric has a value"):
+    with refused("metric", field="summary"):
         rs.plot.summary(summarize(scores, metrics=["refusal_correct"]))
 
 
 def test_a_summary_is_of_one_scale(pair):
     scores = rs.score(*pair).assign(mine=0.5, seconds=3.0)
     summary = summarize(scores)
-    with pytest.raises(
-        rs.DataError,
-        match=(
-            r"metrics: latency_ms \(0 and above, ms\), seconds \(any\) beside metrics of scale 0"
-            r" to 1"
-        ),
-    ):
+    scales = ("latency_ms (0 and above, ms)", "seconds (any)", "0 to 1")
+    with refused(*scales, field="metrics"):
         rs.plot.summary(summary, ["latency_ms", "hit@1", "seconds", "mine"])
     assert rs.plot.summary(summary, ["hit@1", "mine"]).get_xlim() == (0, 1)
     ax = rs.plot.summary(summary, ["latency_ms"])
-    assert "interval of each run alone (0 and above, ms)" in ax.get_xlabel()
+    says(ax.get_xlabel(), "interval", "(0 and above, ms)")
     assert ax.get_xlim()[1] > 1
 
 
@@ -279,13 +268,10 @@ def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
         "t00 (3)",
         *(f"t{n:02} (2)" for n in range(1, 29)),
     ]
-    assert ax.get_ylabel() == "tag (queries), the 29 largest of 50"
+    says(ax.get_ylabel(), "tag", "29", "50")
     ax = rs.plot.slices(scores, "hit@1", "tag", golden=golden, limit=50)
-    assert (
-        len(ax.get_yticks()) == 50
-        and ax.get_ylabel() == "tag (queries)"
-        and not overlaps(drawn(ax.get_yticklabels()))
-    )
+    assert len(ax.get_yticks()) == 50 and not overlaps(drawn(ax.get_yticklabels()))
+    assert not names(says(ax.get_ylabel(), "tag"), 50)
 
 
 def test_a_run_keeps_its_colour_in_every_figure(pair):
@@ -307,10 +293,10 @@ def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
         [pytest.approx((20, 1 / 3))],
         [pytest.approx((2, 2 / 3))],
     ]
-    assert "lower is better" in ax.get_xlabel()
+    says(ax.get_xlabel(), "lower")
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    assert ax.get_title() == "b: not beaten in both hit@1 and latency_ms"
-    with pytest.raises(rs.DataError, match="no run has values of both hit@1 and cost_usd"):
+    says(ax.get_title(), "b", "hit@1", "latency_ms")
+    with refused("hit@1", "cost_usd", field="scores"):
         rs.plot.tradeoff(scores.assign(cost_usd=float("nan")), "hit@1", against="cost_usd")
 
 
@@ -325,7 +311,7 @@ def test_a_tradeoff_by_a_config_key_has_a_colour_per_value(pair):
         "index.size = 400",
     ]
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
-    with pytest.raises(rs.DataError, match=r"no config key 'size'; one of index\.size"):
+    with refused("size", "index.size", field="by"):
         ev.plot.tradeoff("hit@1", by="size")
 
 
@@ -350,13 +336,11 @@ def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
     ].get_ydata().tolist() == [4.0, 1.5]
     assert ax.get_ylabel().startswith("rrf")
     both = rs.load_results([fused, lexical])
-    with pytest.raises(
-        rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"
-    ):
+    with refused(2, "rrf", "bm25", field="score_kind"):
         rs.plot.scores_by_rank(both)
-    assert ax.get_title() == "rrf scores have halved by rank 2"
+    says(ax.get_title(), "rrf", "rank 2")
     other = rs.plot.scores_by_rank(both, score_kind="bm25")
     assert [text.get_text() for text in other.texts] == ["lexical"]
-    assert other.get_xlabel() == "rank (n = 1 queries)"
-    with pytest.raises(rs.DataError, match="no hit has a score"):
+    says(other.get_xlabel(), "rank", "n = 1")
+    with refused("score", field="results.hits.score"):
         rs.plot.scores_by_rank(rs.load_results(write_run("none", [record("q1", [])])))

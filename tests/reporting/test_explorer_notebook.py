@@ -17,6 +17,8 @@ import ragscore as rs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.explorer.element import page as html_page
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 NASTY = [
     "<script>window.evil = 1</script>", '"><img src=x onerror="window.evil = 2">', "</script>",

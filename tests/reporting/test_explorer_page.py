@@ -8,7 +8,10 @@ from browser import CHROMIUM, Browser
 
 import ragscore as rs
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the explorer with")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the explorer with"),
+]
 
 HOSTILE = {
     "tag": "<img src=x onerror=\"document.title='ran'\">",

@@ -8,9 +8,10 @@ from browser import CHROMIUM, Browser
 
 import ragscore as rs
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on this machine to show the page"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page"),
+]
 WANTED = ["np-033", "pd-031", "mh-001"]  # the three regressions of the demo's newest run
 # contrast of an element's text with what is behind it, by WCAG
 CONTRAST = """selector => {

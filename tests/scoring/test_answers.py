@@ -9,6 +9,7 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from tests.messages import refused, warned
 
 
 @pytest.fixture
@@ -182,9 +183,7 @@ def test_a_failed_query_is_scored_on_the_hits_it_has(scored):
 
 def test_missing_rows_are_left_out_with_a_warning_or_count_as_zero(scored):
     rows = [*GOLD, {"id": "gone", "query": "?", "expected_doc_ids": ["d"]}]
-    with pytest.warns(
-        UserWarning, match=r"golden queries without a row are left out of the means \(r: 1\)"
-    ):
+    with warned("r", 1, "missing"):
         found = scored(rows, [record("q", HITS)], ["hit@1", "passed", "failed"])
     assert (
         found["state"].tolist() == ["scored", "missing"]
@@ -254,12 +253,15 @@ def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_r
     )
 
 
+CHOICES = {"match": "doc", "errors": "exclude", "missing": "zero", "profile": "kebab"}
+
+
 @pytest.mark.parametrize(
     ("argument", "value"),
     [("match", "docs"), ("errors", "zero"), ("missing", "miss"), ("profile", "kebap")],
 )
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
-    with pytest.raises(rs.DataError, match=f"{argument}: .*{value}.*; (one of|did you mean)"):
+    with refused(value, CHOICES[argument], field=argument):
         scored(GOLD, [record("q", HITS)], **{argument: value})
 
 

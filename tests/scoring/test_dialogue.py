@@ -11,6 +11,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.scoring.summary import summarize
+from tests.messages import warned
 
 SUPPORT = {"rel_path": "a.md", "heading_path": "# O", "snippets": ["foo"]}
 
@@ -299,7 +300,7 @@ def test_undecided_hits_are_expected_values_that_the_mean_lacks(load):
         [case("q"), case("r")],
         [row("q", chunks=[("a.md", "O")]), row("r", retrieved_chunks=chunks)],
     )
-    with pytest.warns(UserWarning, match="1 hits can't be judged"):
+    with warned(1, "unknown"):
         summary = summarize(rs.score(results, golden, ["hit@5"]), golden).iloc[0]
     assert (summary["mean"], summary["n"], summary["n_expected"]) == (1.0, 1, 2)
 

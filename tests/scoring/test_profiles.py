@@ -5,6 +5,7 @@ import pytest
 import ragscore as rs
 from ragscore.scoring.profile_aggregates import aggregate
 from tests.conftest import RUN_A, THREE_QUERIES, hit, record
+from tests.messages import refused
 
 TIMED = [
     record("q1", [hit("c1", "d1", 1)], elapsed_ms=10),
@@ -68,7 +69,7 @@ def test_missing_queries_count_where_the_profile_says_zero(write_golden, write_r
 
 
 def test_an_aggregate_needs_a_profile(pair):
-    with pytest.raises(rs.DataError, match="no profile given"):
+    with refused(field="profile"):
         aggregate(*pair, None)
-    with pytest.raises(rs.DataError, match="did you mean kebab"):
+    with refused("kebap", "kebab"):
         aggregate(*pair, "kebap")

@@ -8,6 +8,7 @@ import json
 from unittest import mock
 
 import pandas as pd
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -131,7 +132,7 @@ def share_of(hit, target):
 
 
 @given(HITS, st.lists(TARGET, max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=fuzzed(100))
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_span(), hits_frame(hits), targets_frame(targets))
     expected = {
@@ -172,7 +173,7 @@ def anchored(hit, target):
 
 
 @given(HITS, st.lists(TARGET, max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=fuzzed(100))
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_anchor(), hits_frame(hits), targets_frame(targets))
     judged = {(h, t): anchored(hits[h], targets[t]) for h, t in pairs_of(hits, targets)}
@@ -254,7 +255,7 @@ def met(hit, question, metadata, substrings):
     st.sampled_from(["any", "all"]),
     st.sampled_from([2, codes.PIECE]),
 )
-@settings(max_examples=60)
+@settings(max_examples=fuzzed(60))
 def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata, substrings, piece):
     asked = dict(zip(QUERIES, questions, strict=True))
     keyed = [

@@ -13,6 +13,7 @@ from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import BY_NAME
 from ragscore.scoring.success import VERDICT
 from ragscore.scoring.value_states import explain
+from tests.messages import refused, says, warned
 
 HITS = [hit("c1", "d", 1)]
 MISSED = [hit("c2", "e", 1)]
@@ -102,7 +103,7 @@ def test_undecided_hits_leave_a_query_open_unless_its_answer_settles_it(load):
         ),
     )
     wrong = replace(cut, responses=cut.responses.assign(answer="other"))
-    with pytest.warns(UserWarning, match="can't be judged"):
+    with warned(1, "unknown"):
         open_, settled = (
             rs.score(one, golden, METRICS, match="predicate").iloc[0] for one in (cut, wrong)
         )
@@ -133,15 +134,14 @@ def test_the_reason_of_a_query_without_a_value_is_told(load):
     results, golden = load(rows, [record(one["id"], HITS) for one in rows])
     told = explain(rs.score(results, golden, METRICS), golden, METRICS, results)
     told = told.set_index(["metric", "query_id"])[["state", "reason"]].astype("str")
-    assert told.loc["passed"].to_numpy().tolist() == [
-        ["not_applicable", "the run records no answer"],
-        ["not_applicable", "the run records no refusal"],
-        ["not_applicable", "the query has no expectation"],
-        ["scored", ""],
-    ]
-    assert told.loc[("found", "text")].tolist() == [
-        "not_applicable", "the query has no expectation of what is found",
-    ]  # fmt: skip
+    passed = told.loc["passed"]
+    assert passed["state"].tolist() == ["not_applicable"] * 3 + ["scored"]
+    assert passed["reason"].nunique() == 4 and passed["reason"].iloc[3] == ""
+    for reason, named in zip(passed["reason"], ("answer", "refusal", "expectation"), strict=False):
+        says(reason, named)
+    state, reason = told.loc[("found", "text")]
+    assert state == "not_applicable" and reason not in set(passed["reason"])
+    says(reason, "expectation")
 
 
 def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
@@ -159,10 +159,11 @@ def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden,
         write_run("answering", [record(name, HITS, answer=answer("so")) for name in names]),
     ]
     ev = rs.evaluate(paths, golden, METRICS)
-    with pytest.warns(UserWarning, match=r"responses\.answer = not recorded.*passed at answers"):
+    with warned("fields", "searching", "answering", "responses.answer", "passed"):
         cmp = ev.compare("searching", "answering")
     row = cmp.invariants.set_index("name").loc["fields"]
-    assert "responses.answer" in row["baseline"] and row["state"] == "differs"
+    says(row["baseline"], "responses.answer")
+    assert row["state"] == "differs"
     cmp = ev.compare("searching", "answering", ["found"])
     assert "fields" not in cmp.invariants["name"].tolist()
 
@@ -173,7 +174,7 @@ def test_passed_is_measured_by_the_judge_of_correctness(load):
     parts = rs.evaluate(results, golden, METRICS).provenance(["passed"])
     content = parts.set_index("component")["content"]
     assert VERDICT in content["judge_fingerprint"]
-    assert f"judgments.{VERDICT} recorded" in content["fields"]
+    says(content["fields"], f"judgments.{VERDICT} recorded")
 
 
 def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
@@ -184,7 +185,7 @@ def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
     store = rs.RunStore(tmp_path / "store")
     for results in (judged, plain):
         store.save(rs.evaluate(results, golden, METRICS))
-    with pytest.warns(UserWarning, match=rf"judgments\.{VERDICT} = recorded"):
+    with warned("fields", "plain", "r", f"judgments.{VERDICT}", "passed"):
         assert len(store.scores()) == 2
 
 
@@ -196,5 +197,5 @@ def test_values_of_an_earlier_version_are_not_taken_for_the_same(
         monkeypatch.setitem(BY_NAME, "passed", replace(BY_NAME["passed"], version=version))
         results = rs.load_results(write_run(run_id, [record("q", HITS, answer=REFUSAL)], k=10))
         store.save(rs.evaluate(results, golden, METRICS))
-    with pytest.raises(rs.DataError, match=r"metric_versions: .*passed = \d, .*passed = \d"):
+    with refused("passed", "new", 2, "old", 1, field="metric_versions"):
         store.scores("passed")

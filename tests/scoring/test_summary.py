@@ -13,6 +13,7 @@ import ragscore as rs
 from ragscore.golden.coverage import coverage, coverage_rows
 from ragscore.scoring.score import scoring
 from ragscore.scoring.summary import summarize
+from tests.messages import names, refused, says, warned
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     rows = [*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}]
     golden = rs.load_golden(write_golden(rows))
     results = rs.load_results(write_run("a", [RUN_A[0], record("q2", [], error="late")]))
-    with pytest.warns(UserWarning, match="left out"):
+    with warned("a", 2, "missing"):
         scores = rs.score(results, golden)
     table = summarize(scores, golden).set_index("metric")
     # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and
@@ -103,13 +104,11 @@ def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
 def test_bad_slices_are_refused_with_the_choices(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
-    with pytest.raises(
-        rs.DataError, match=r"no column or kind of tag 'level'; one of answerable, difficulty, tag"
-    ):
+    with refused("level", field="by"):
         summarize(scores, golden, by="level")
-    with pytest.raises(rs.DataError, match="by= needs the golden set"):
+    with refused("golden", field="by"):
         summarize(scores, by="difficulty")
-    with pytest.raises(rs.DataError, match=r"no column hit@7; scores has mrr"):
+    with refused("hit@7", field="metrics"):
         summarize(scores, metrics=["hit@7"])
 
 
@@ -226,18 +225,19 @@ FOUND = [{"query_id": f"q{n}", "chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in 
 
 def test_a_query_with_targets_at_another_level_is_said_and_expected(write_golden):
     golden, results = rs.load_golden(write_golden(MIXED)), rs.load_results(FOUND)
-    with pytest.warns(UserWarning, match=r"1 of 4 queries .*\(chunk\).*per_query' keeps 1"):
+    with warned(1, 4, "per_query"):
         ev = rs.evaluate(results, golden, metrics=["hit@5", "passed"])
     table = ev.summary()
     assert table[["n", "n_expected"]].to_numpy().tolist() == [[3, 4], [3, 4]]
-    assert ev.settings["left_out"].tolist() == ["chunk: 1 of 4 queries have no chunk targets"]
+    (left_out,) = ev.settings["left_out"]
+    says(left_out, "chunk", "1 of 4")
     ledger = ev.explain("hit@5").set_index("query_id")
     assert ledger.loc["q4", "state"] == "undecided"
-    assert "match='per_query'" in ledger.loc["q4", "reason"]
+    says(ledger.loc["q4", "reason"], "match='per_query'")
     cmp = rs.evaluate([dict(row, run_id=run) for run in "ab" for row in FOUND], golden,
                       metrics=["hit@5"], match="per_query").compare("a", "b")  # fmt: skip
     assert cmp.deltas[["n", "n_expected_baseline"]].to_numpy().tolist() == [[4, 4]]
-    assert "chunk: 1 of 4 queries have no chunk targets" in " ".join(repr(cmp).split())
+    assert left_out in " ".join(repr(cmp).split())
 
 
 def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golden):
@@ -254,7 +254,7 @@ def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path
     source = {"trec": tmp_path / "a.trec", "records": rows, "dict": {"a": {"q1": ["d1"],
               "q2": ["d2"]}}}[kind]  # fmt: skip
     golden = rs.load_golden({"q1": ["d1"], "q2": ["d2"], "q3": ["d3"]})
-    with pytest.warns(UserWarning, match=r"a: 1\).* never asked.*missing='zero'"):
+    with warned("a", 1, "missing", "zero"):
         ev = rs.evaluate(source, golden, metrics=["hit@5"])
     found = ev.summary().iloc[0]
     assert (found["mean"], found["n"], found["n_expected"]) == (1.0, 2, 3)
@@ -277,9 +277,7 @@ def test_an_empty_golden_column_is_one_slice(tmp_path):
 
 
 def test_a_level_without_targets_is_refused(pair):
-    with pytest.raises(
-        rs.DataError, match="no query has span targets; levels with targets: chunk, doc"
-    ):
+    with refused("span", "chunk", "doc", field="match"):
         rs.score(*pair, match="span")
 
 
@@ -287,17 +285,15 @@ def test_chunk_ids_that_no_run_knows_are_not_compared(write_golden, write_run):
     hits = [hit("other", "d1", 1, chunker_version=None)]
     golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
     made = scoring(rs.load_results(write_run("a", [record("q1", hits)])), golden).iloc[0]
-    assert made["level"] == "doc" and "no expected chunk id is among the hits" in made["left_out"]
+    assert made["level"] == "doc"
+    says(made["left_out"], "chunk")
 
 
 def test_frames_print_what_they_hold(pair):
     results, golden = pair
-    assert (
-        repr(golden)
-        == "Golden: 3 queries (3 answerable, 0 should be refused, 0 unlabelled); targets: 3 chunk,"
-        " 3 doc"
-    )
-    assert repr(results) == "Results: 2 runs, 6 responses (0 failed), 10 hits, 0 citations"
+    says(repr(golden), "Golden", "3 queries", "3 answerable", 0, "3 chunk", "3 doc")
+    counts = "2 runs", "6 responses", "0 failed", "10 hits", "0 citations"
+    says(repr(results), "Results", *counts)
     assert "<table>" in golden._repr_html_() and "<table>" in results._repr_html_()
 
 
@@ -308,13 +304,13 @@ def test_runs_are_named_by_id_or_unambiguous_system(write_run):
     ]
     results = rs.load_results(files)
     assert results.select(["dense", "a2"]).runs["run_id"].tolist() == ["b", "a2"]
-    with pytest.raises(rs.DataError, match=r"'bm25' is the system of 2 runs; name one of a1, a2"):
+    with refused("bm25", 2, "a1", "a2", field="run"):
         results.select(["bm25"])
 
 
 def test_the_same_run_twice_is_refused(pair):
     results, _ = pair
-    with pytest.raises(rs.DataError, match="run ids must be unique"):
+    with refused("a", "b", field="runs.run_id"):
         rs.Results.concat([results, results])
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
@@ -344,13 +340,15 @@ def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for
         write_run("unknown", RUN_A),
     ]
     results = rs.load_results(runs)
-    with pytest.warns(UserWarning, match="cut-offs above the run's own k") as warned:
+    with warned("five", "three") as told:
         rs.score(results, golden, ["hit@5", "hit@10", "recall@10:doc", "mrr"])
-    assert len(warned) == 1 and warned[0].filename == __file__
-    assert (
-        "(five (k = 5): hit@10, recall@10:doc; three (k = 3): hit@5, hit@10, recall@10:doc)"
-        in str(warned[0].message)
+    assert len(told) == 1 and told[0].filename == __file__
+    five, three = (
+        "five (k = 5): hit@10, recall@10:doc",
+        "three (k = 3): hit@5, hit@10, recall@10:doc",
     )
+    says(told[0].message, five, three)
+    assert not names(str(told[0].message), "ten") and not names(str(told[0].message), "mrr")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rs.score(results, golden)
@@ -446,7 +444,7 @@ def test_columns_of_ones_own_are_summarized_if_they_hold_numbers(tagged):
         table["mean"].drop("mrr").to_dict() == {"long": 0.5, "tokens": 2.5}
         and table.loc["tokens", "n"] == 2
     )
-    with pytest.raises(rs.DataError, match="metrics: note holds no numbers"):
+    with refused("note", "mrr", "long", "tokens", field="metrics"):
         summarize(own, metrics=["note"])
 
 
@@ -468,12 +466,10 @@ def with_tag(golden, kind):
 def test_a_slice_must_have_a_name_of_its_own(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
-    with pytest.raises(
-        rs.DataError, match="by: 'difficulty' is a column of the queries and a kind of tag"
-    ):
+    with refused("difficulty", field="by"):
         summarize(scores, with_tag(golden, "difficulty"), by="difficulty")
     for kind in ("query_id", "run_id", "mean", "mrr"):
-        with pytest.raises(rs.DataError, match=f"by: a slice can't be called '{kind}'"):
+        with refused(kind, field="by"):
             summarize(scores, with_tag(golden, kind), by=kind)
     assert summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == [
         "(none)",

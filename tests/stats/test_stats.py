@@ -9,7 +9,6 @@ from statsmodels.api import OLS
 from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
-import ragscore as rs
 from ragscore.stats import (
     average_repeats,
     bootstrap_t_interval,
@@ -28,6 +27,7 @@ from ragscore.stats import (
     wilson_interval,
 )
 from ragscore.stats.moments import means
+from tests.messages import refused
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_the_bounded_interval_is_students_t_far_from_the_ends():
 
 
 def test_a_value_outside_the_bounds_is_refused():
-    with pytest.raises(rs.DataError, match="found values from 0 to 4; 0 to 1"):
+    with refused("0 to 4", "0 to 1", field="values"):
         interval_of_means([0.2, 4], "bounded")
-    with pytest.raises(rs.DataError, match="bounds"):
+    with refused("(1, 1)", field="bounds"):
         interval_of_means([0.2], "bounded", bounds=(1, 1))
 
 
@@ -261,9 +261,9 @@ def test_groups_whose_members_balance_out_are_no_certainty(kind):
 
 
 def test_groups_that_are_no_whole_numbers_are_refused():
-    with pytest.raises(rs.DataError, match="groups"):
+    with refused(field="groups"):
         interval_of_means([0.2, 0.4], "bounded", groups=["a", "b"])
-    with pytest.raises(rs.DataError, match="2 whole numbers"):
+    with refused(2, field="groups"):
         interval_of_means([0.2, 0.4], "bounded", groups=[1, 2, 3])
 
 
@@ -399,7 +399,7 @@ def test_a_shift_of_all_latencies_shifts_their_quantile():
 
 @pytest.mark.parametrize("q", [0, 1, 95])
 def test_a_percentage_is_no_quantile(q):
-    with pytest.raises(rs.DataError, match="above 0 and below 1"):
+    with refused(0, 1, field="q"):
         quantile_interval([1.0, 2.0], q)
 
 

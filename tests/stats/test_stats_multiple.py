@@ -4,6 +4,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -127,7 +128,7 @@ def test_two_runs_are_one_pair():
 
 
 @given(st.integers(2, 4), st.integers(1, 12), st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fuzzed(25), deadline=None)
 def test_neither_the_order_of_queries_nor_that_of_runs_changes_p(runs, n, random):
     scores = np.random.default_rng(random.randrange(1000)).integers(0, 9, (n, runs)) / 7
     rows, columns = random.sample(range(n), n), random.sample(range(runs), runs)

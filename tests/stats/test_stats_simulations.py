@@ -59,6 +59,8 @@ from ragscore.stats import (
 )
 from ragscore.stats.intervals import interval_for_margin
 
+pytestmark = pytest.mark.long
+
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
 
 

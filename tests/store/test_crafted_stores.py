@@ -27,6 +27,7 @@ from ragscore.store.checked import (
 )
 from ragscore.store.run_cache import COMPACT_FILE
 from ragscore.store.runs import RUN_FILE, folder_of
+from tests.messages import refused
 
 GOLDEN = rs.load_golden(
     [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(3)]
@@ -199,7 +200,7 @@ def test_a_config_is_read_up_to_a_depth_that_nothing_gives_up_at(root, depth):
     if depth < 100:
         assert len(rs.RunStore(root).runs()) == 2 == len(rs.RunStore(root).load().runs)
         return
-    with pytest.raises(rs.DataError, match="nested too deeply") as caught:
+    with refused(file="run.json") as caught:
         rs.RunStore(root).runs()
     assert caught.value.file == str(file)
 
@@ -218,7 +219,7 @@ def test_a_name_of_a_file_that_no_store_gives_is_refused(root, name):
 
     describe(root, "a", rename)
     for read in READS.values():
-        with pytest.raises(rs.DataError, match=r"a/run.json: ragscore.files.hits.name: found"):
+        with refused(file="run.json", field="ragscore.files.hits.name"):
             read(rs.RunStore(root))
 
 
@@ -228,7 +229,7 @@ def test_half_of_a_character_is_refused_and_a_whole_one_is_read(kept):
     if "ude00" in kept:
         assert json_object(written, "run.json") == {"run_id": "\U0001f600"}
     else:
-        with pytest.raises(rs.DataError, match="half of a character") as found:
+        with refused(file="run.json") as found:
             json_object(written, "run.json")
         assert found.value.file == "run.json"
 
@@ -237,7 +238,7 @@ def test_an_infinite_number_in_run_json_is_refused(root):
     file = root / "a" / RUN_FILE
     content = unsealed(file.read_bytes(), file)
     reseal(file, content | {"config": {"k": 12345}}, b"12345", b"1e999")
-    with pytest.raises(rs.DataError, match="no finite number") as caught:
+    with refused(file="run.json") as caught:
         rs.RunStore(root).runs()
     assert caught.value.file == str(file)
 
@@ -245,9 +246,9 @@ def test_an_infinite_number_in_run_json_is_refused(root):
 def test_metrics_of_another_run_are_refused(root):
     store = rs.RunStore(root)
     write_metrics(root, json.loads(stored_file(store, "b", "metrics").read_bytes()))
-    with pytest.raises(rs.DataError, match="run_id: found 'b'; a") as caught:
+    file = f"a/{stored_file(store, 'a', 'metrics').name}"
+    with refused("b", file=file, field="run_id", kept=False):
         rs.RunStore(root).metrics()
-    assert "metrics-" in caught.value.file
 
 
 NAMES = [
@@ -287,10 +288,10 @@ def test_a_compacted_store_with_a_run_called_compact_json_stays_readable(tmp_pat
 def test_run_ids_that_differ_in_case_alone_are_refused(tmp_path, overwrite):
     store = rs.RunStore(tmp_path)
     store.save(results_of("BM25"))
-    with pytest.raises(rs.DataError, match="bm25 and BM25 differ in case alone") as caught:
+    with refused("bm25", "BM25", field="run_id") as caught:
         store.save(results_of("bm25"), overwrite=overwrite)
     assert caught.value.field == "run_id" and store.runs()["run_id"].tolist() == ["BM25"]
-    with pytest.raises(rs.DataError, match="differ in case alone"):
+    with refused(field="run_id"):
         store.save(rs.Results.concat([results_of("x"), results_of("X")]))
     assert store.runs()["run_id"].tolist() == ["BM25"]
     assert store.save(results_of("BM25"), overwrite=True) == ["BM25"]
@@ -312,7 +313,7 @@ def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root)
     file = compact_file(store, "scores")
     for damaged in (b"", file.read_bytes()[:-1] + b"x", file.read_bytes()[: len(wanted)]):
         file.write_bytes(damaged)
-        with pytest.raises(rs.DataError, match="damaged") as caught:
+        with refused("damaged") as caught:
             rs.RunStore(root).scores(["mrr"])
         assert caught.value.file == str(file) and "store.compact()" in caught.value.allowed
         assert "overwrite" not in str(caught.value)
@@ -320,7 +321,7 @@ def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root)
         assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
         file = compact_file(rs.RunStore(root), "scores")
     file.unlink()
-    with pytest.raises(rs.DataError, match=r"not there.*store\.compact\(\)"):
+    with refused(file=file, kept=False):
         rs.RunStore(root).scores(["mrr"])
     rs.RunStore(root).compact()
     assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
@@ -328,7 +329,7 @@ def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root)
 
 def test_a_damaged_compact_json_says_that_compacting_mends_it_and_it_does(root):
     (root / COMPACT_FILE).write_text("{}")
-    with pytest.raises(rs.DataError, match=r"compact\.json.*store\.compact\(\)"):
+    with refused(file="compact.json"):
         rs.RunStore(root).scores(["mrr"])
     rs.RunStore(root).compact()
     assert len(rs.RunStore(root).scores(["mrr"])) == 6

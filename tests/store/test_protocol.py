@@ -26,6 +26,7 @@ from ragscore.store.checked import (
     unsealed,
 )
 from ragscore.store.draft import State, sweep
+from tests.messages import refused
 
 
 def summed(data, piece):
@@ -54,7 +55,7 @@ def test_a_file_has_one_crc32_for_each_block_of_a_64_kibibytes(size, piece, tmp_
 
 @pytest.mark.parametrize("indent", [1, None])
 def test_a_sealed_object_comes_back_from_a_checkout_with_other_line_ends_too(indent):
-    content = {"run_id": "ü ✓", "note": "a\r\nb \ud800", "n": [1, 2.5, None], "own": {"}": '"'}}
+    content = {"run_id": "ü ✓", "note": "a\r\nb", "n": [1, 2.5, None], "own": {"}": '"'}}
     written = sealed(content, indent)
     assert unsealed(written, "run.json") == content
     assert unsealed(written.replace(b"\n", b"\r\n"), "run.json") == content
@@ -106,11 +107,11 @@ def test_a_flip_matters_in_blocks_that_are_read_and_in_no_others(large):
     stored.place.write_bytes(bytes(data))
     with stored.open() as file, pq.ParquetFile(file) as source:
         assert source.read_row_group(3).equals(table.slice(60_000))
-        with pytest.raises(rs.DataError, match=r"hits-\w+\.parquet: .*: block 1 of \d+ has"):
+        with refused(1, file="hits-0123456789ab.parquet"):
             source.read_row_group(0)
     data[-1] ^= 1  # the footer is read by everyone
     stored.place.write_bytes(bytes(data))
-    with pytest.raises(rs.DataError, match="damaged since it was written"), stored.open() as file:
+    with refused(file="hits-0123456789ab.parquet"), stored.open() as file:
         pq.ParquetFile(file)
 
 
@@ -159,7 +160,7 @@ def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
 
     monkeypatch.setattr(runs, "put", overtaken)
     chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
-    with pytest.raises(rs.DataError, match="a was changed by another writer meanwhile, and that"):
+    with refused(file="a", field="run_id"):
         store.refresh(golden) if change == "refresh" else store.add("a", chunks=chunks)
     assert "scoring" not in described(store, "a")
     assert sorted(stored_run(store, "a").entries) == ["hits", "responses"]
@@ -176,10 +177,7 @@ def test_the_error_of_one_of_several_runs_says_which_were_saved_before(pair, tmp
 
     monkeypatch.setattr("ragscore.store.store.write_run", full_at_b)
     store = rs.RunStore(tmp_path)
-    with pytest.raises(
-        rs.DataError,
-        match=r"\(No space .*\); no b was saved; saved before it: a; room and the right",
-    ):
+    with refused(file="b"):
         store.save(pair[0])
     assert store.runs()["run_id"].tolist() == ["a"]
 

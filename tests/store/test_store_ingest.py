@@ -25,6 +25,7 @@ import ragscore as rs
 from ragscore.io import arrow_lines, stream
 from ragscore.store import ingest
 from ragscore.store import tables as run_tables
+from tests.messages import ANY, refused, warned
 
 N_FILES = fuzzed(20)
 GOOD = [
@@ -358,30 +359,27 @@ def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden
 
 
 def test_policies_without_a_golden_set_are_refused(small, tmp_path):
-    with pytest.raises(rs.DataError, match="errors without a golden set"):
+    with refused(field="golden"):
         rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), errors="exclude")
 
 
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 @pytest.mark.parametrize(
-    ("last", "message"),
+    ("last", "field", "named"),
     [
-        ("{", ":31: not valid JSON"),
-        (json.dumps(record("q3", [])), ":31: query_id: 'q3' stood on line 4 already"),
-        (
-            json.dumps(record("new", [hit("c", "d", 1) | {"rank": 0}])),
-            ":31: hits_top_k.rank: rank is a number: 0",
-        ),
+        ("{", ANY, ["JSON"]),
+        (json.dumps(record("q3", [])), "query_id", ["'q3'", 4]),
+        (json.dumps(record("new", [hit("c", "d", 1) | {"rank": 0}])), "hits_top_k.rank", [0]),
     ],
 )
 def test_an_error_on_the_last_line_leaves_the_store_as_it_was(
-    small, tmp_path, from_bytes, last, message
+    small, tmp_path, from_bytes, last, field, named
 ):
     small(from_bytes)
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, GOOD))
     before = {file: file.read_bytes() for file in store.root.rglob("*") if file.is_file()}
-    with pytest.raises(rs.DataError, match=message.replace("(", r"\(")):
+    with refused(*named, line=31, field=field, kept="JSON" not in named):
         store.ingest(put(tmp_path, [*GOOD, last]), overwrite=True)
     assert {file: file.read_bytes() for file in store.root.rglob("*") if file.is_file()} == before
     assert not list(store.root.rglob(".staging*"))
@@ -390,7 +388,7 @@ def test_an_error_on_the_last_line_leaves_the_store_as_it_was(
 def test_a_byte_that_is_no_text_is_told_before_what_stands_above_it(small, tmp_path):
     file = put(tmp_path, [*GOOD, "{"])
     file.write_bytes(file.read_bytes() + b'"\xe4"\n')
-    with pytest.raises(rs.DataError, match=r"per_query.jsonl:32: byte 0xe4 is not UTF-8"):
+    with refused("0xe4", "UTF-8", file="per_query.jsonl", line=32):
         rs.RunStore(tmp_path / "store").ingest(file)
     assert ":32: byte 0xe4" in same_both_ways(file, tmp_path)
 
@@ -409,7 +407,7 @@ def test_a_writer_that_is_stopped_leaves_no_run(small, tmp_path, monkeypatch):
 def test_a_run_that_is_there_is_replaced_only_when_told_so(small, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, GOOD))
-    with pytest.raises(rs.DataError, match="saved already"):
+    with refused(file="store", field="run_id"):
         store.ingest(put(tmp_path, GOOD[:3]))
     assert len(store.load().responses) == 30
     store.ingest(tmp_path, overwrite=True)  # the folder that it is in
@@ -426,10 +424,9 @@ def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
 def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
     file = put(tmp_path, [one | {"elapsed_m": 3} for one in GOOD])
     (tmp_path / "run.json").write_text(json.dumps({"run_id": "r", "sute": "s"}))
-    with pytest.warns(UserWarning, match="did you mean") as caught:
+    with warned("'sute'", "'suite'"), warned("'elapsed_m'", "'elapsed_ms'") as caught:
         rs.RunStore(tmp_path / "store").ingest(file)
     assert [one.filename for one in caught] == [__file__] * 2
-    assert [str(one.message).rsplit(" ", 1)[-1] for one in caught] == ["'suite'?", "'elapsed_ms'?"]
 
 
 def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
@@ -447,7 +444,7 @@ def test_another_format_is_loaded_whole(small, tmp_path):
 def test_several_runs_at_once_are_refused(small, tmp_path, write_run):
     write_run("a", GOOD[:1])
     folder = write_run("b", GOOD[:1]).parents[1]
-    with pytest.raises(rs.DataError, match="holds 2 runs"):
+    with refused(2, field="path"):
         rs.RunStore(tmp_path / "store").ingest(folder)
 
 

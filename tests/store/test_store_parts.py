@@ -23,6 +23,7 @@ from ragscore.store.catalogue import open_catalogue
 from ragscore.store.parquet import LENGTHS_KEY, packed
 from ragscore.store.part_scoring import BATCH_ROWS, batches_of, run_each, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
+from tests.messages import refused, says, warned
 
 HISTORY = Path(__file__).parents[2] / "data" / "demo" / "history"
 
@@ -255,7 +256,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
     assert groups.num_row_groups == 8 and len(parts) >= 8
     last, queries = read_part(parts[-1])
     assert last.hits["query_id"].unique().tolist() == ["doc"] and list(queries.own) == ["doc"]
-    with pytest.raises(rs.DataError, match="not readable as Parquet"):
+    with refused(file=stored_file(store, "a", "hits").name, kept=False):
         read_part(parts[0])
 
 
@@ -295,7 +296,7 @@ def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
         one for one in results.select("a").responses["query_id"] if one != "nothing"
     ]
     _, parts, _, said = scored_both_ways(again, golden, 4)
-    with pytest.warns(UserWarning, match="without a row") as caught:
+    with warned() as caught:
         pd.testing.assert_frame_equal(parts, rs.score(shuffled, golden), check_exact=True)
     assert sorted(said) == sorted(str(one.message) for one in caught)
 
@@ -423,26 +424,27 @@ def test_what_parts_warn_of_is_said_once_with_its_count(
     store.save(rs.load_results(write_run("a", records, k=10)))
     whole, parts, whole_said, parts_said = scored_both_ways(store, golden, 2)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
-    assert parts_said == whole_said and "8 hits can't be judged" in parts_said[0]
+    assert parts_said == whole_said
+    says(parts_said[0], 8)
 
 
 def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):
-    with pytest.raises(rs.DataError, match="the store holds no run"):
+    with refused(file="none"):
         rs.RunStore(tmp_path / "none").score(varied[1])
 
 
 @pytest.mark.parametrize(
-    ("choice", "message"),
+    ("choice", "field", "named"),
     [
-        ({"part_hits": 0}, "part_hits: found 0; a whole number from 1"),
-        ({"part_hits": 1.5}, "part_hits: found 1.5"),
-        ({"part_hits": True}, "part_hits: found True"),
-        ({"client": "tcp://scheduler:8786"}, "client: found str; a distributed.Client"),
+        ({"part_hits": 0}, "part_hits", [0, 1]),
+        ({"part_hits": 1.5}, "part_hits", [1.5]),
+        ({"part_hits": True}, "part_hits", [True]),
+        ({"client": "tcp://scheduler:8786"}, "client", ["str", "distributed.Client"]),
     ],
 )
-def test_what_is_no_size_and_no_client_is_refused(varied, choice, message):
+def test_what_is_no_size_and_no_client_is_refused(varied, choice, field, named):
     store, golden = varied
-    with pytest.raises(rs.DataError, match=message):
+    with refused(*named, field=field):
         store.score(golden, **choice)
 
 

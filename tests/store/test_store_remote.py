@@ -18,6 +18,7 @@ from ragscore.store import draft
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.compact import valid_rows
+from tests.messages import ANY, check, refused
 
 pytest.importorskip("s3fs")
 
@@ -111,7 +112,7 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
     results, golden = pair
     remote.save(results, golden=golden)
     before = names_in(remote)
-    with pytest.raises(rs.DataError, match="a, b saved already; other run ids, or overwrite=True"):
+    with refused(field="run_id"):
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
@@ -120,7 +121,7 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
     remote.save(results, overwrite=True)
     assert named_by(remote, "a") == ["hits", "responses"]
     assert len(names_in(remote)) == 2 * len(("run.json", "hits", "responses"))
-    with pytest.raises(rs.DataError, match="a, b saved without scores"):
+    with refused("a, b"):
         remote.scores()
 
 
@@ -145,17 +146,14 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
                 str(remote.root), storage_options=remote.root.fs.storage_options or None
             ).save(results, text="full")
         except rs.DataError as error:
-            return str(error)
+            return error
 
     with ThreadPoolExecutor(2) as pool:
         outcomes = list(pool.map(save, versions))
     won = [n for n, outcome in enumerate(outcomes) if outcome == ["r"]]
     lost = [outcome for outcome in outcomes if outcome != ["r"]]
     assert len(won) == 1 and len(lost) == 1
-    assert (
-        "run_id: r was saved by another writer meanwhile, and that one stays;"
-        " another run id, or overwrite=True" in lost[0]
-    )
+    check(lost[0], "r", "overwrite=True", field="run_id")
     loaded, expected = remote.load(), versions[won[0]]
     for kind in ("runs", "responses", "hits"):
         pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
@@ -174,9 +172,7 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
 
     monkeypatch.setattr(run_tables, "write_scores", crash)
     kept = "the a saved before is as it was" if overwrite else "no a was saved"
-    with pytest.raises(
-        rs.DataError, match=rf"could not be written \(connection lost\); {kept}"
-    ) as caught:
+    with refused(kept, file="a") as caught:
         remote.save(results, golden=golden, overwrite=overwrite)
     assert caught.value.file == f"{remote.root}/a"
     assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
@@ -192,7 +188,7 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
         return written(draft, run, text, scored)
 
     monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
-    with pytest.raises(rs.DataError, match="a was saved by another writer meanwhile"):
+    with refused(file="a", field="run_id"):
         store.save(results)
     assert store.runs()["run_id"].tolist() == ["a"]
     assert len(list(store.path("a").iterdir())) == len(("run.json", "hits", "responses"))
@@ -203,25 +199,25 @@ def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
     chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
     remote.add("a", chunks=chunks)
     assert remote.load("a").chunks["chunk_id"].tolist() == ["c1"]
-    with pytest.raises(rs.DataError, match="a has chunks already"):
+    with refused(file="a", field="chunks"):
         remote.add("a", chunks=chunks)
 
 
 def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
     remote.save(pair[0])
-    with pytest.raises(rs.DataError, match="the run has no folder on this machine"):
+    with refused(file="a"):
         remote.path("a")
 
 
 @pytest.mark.parametrize(
-    ("root", "options", "message"),
+    ("root", "options", "field", "named"),
     [
-        ("nowhere://x", None, "no file system for nowhere"),
-        ("runs", {"key": "x"}, "storage_options: found key; a URL such as s3://bucket/runs"),
+        ("nowhere://x", None, ANY, ["nowhere"]),
+        ("runs", {"key": "x"}, "storage_options", ["key", "s3://bucket/runs"]),
     ],
 )
-def test_a_place_that_is_none_is_refused(root, options, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_a_place_that_is_none_is_refused(root, options, field, named):
+    with refused(*named, field=field):
         rs.RunStore(root, storage_options=options)
 
 
@@ -234,5 +230,5 @@ def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])
     describe(tmp_path, "a", lambda _: {"system": "x"})
-    with pytest.raises(rs.DataError, match=r"a/run.json: run_id: the field is missing"):
+    with refused(file="run.json", field="run_id"):
         store.runs()

@@ -8,6 +8,7 @@ import re
 
 import pandas as pd
 import pytest
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from ragscore.frames.render import decimals_beside, decimals_within, shown_p
 from ragscore.reporting.summary import _primaries
 from ragscore.scoring.metrics import NOTHING_DECLARED
 from ragscore.stats import verdict
+from tests.messages import says
 
 SIDES = ("baseline", "candidate", "delta")
 ASKED = ("hit@1", "hit@5", "mrr", "ndcg@5", "passed", "failed", "empty", "latency_ms", "cost_usd")
@@ -77,11 +79,13 @@ def check_sums(table):
         assert abs((b - a) - delta) <= 1.5 * 10**-least + 1e-12, row
 
 
-def check_gate(found):
+def check_gate(cmp, **how):
+    found = cmp.gate(**how)
     shown = found.shown()
     check_sums(shown)
+    lost = cmp.at_worst.set_index("metric")["n_uncounted"] if len(cmp.at_worst) else {}
     for row, texts in zip(found.table.to_dict("records"), shown.to_dict("records"), strict=True):
-        if row["verdict"] == "not evaluated" or row["reason"].startswith("no "):
+        if row["verdict"] == "not evaluated" or lost.get(row["metric"], 0):
             continue
         sign = 1 if NOTHING_DECLARED.describe(row["metric"]).better == "lower" else -1
         allowed = float(texts["allowed"])
@@ -91,8 +95,8 @@ def check_gate(found):
         else:
             ends = [sign * float(end) for end in re.findall(r"[-+]?[\d.]+", texts["95 % interval"])]
             assert (seen or max(ends) > allowed) == (row["verdict"] == "fail"), (row, texts)
-        for text in re.findall(r"loss of ([\d.e-]+), more than", row["reason"]):
-            assert float(text) > allowed, row["reason"]
+        if seen:
+            assert float(re.findall(r"[\d.e-]*\d", row["reason"])[0]) > allowed, row["reason"]
 
 
 def by_hand(ev, metric):
@@ -118,7 +122,7 @@ def by_hand(ev, metric):
     return [n, a, b, b - a]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=fuzzed(25), deadline=None)
 @given(pairs_of_runs, st.integers(2, 4))
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits):
@@ -150,7 +154,7 @@ def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits)
     }
     for allowed in (losses, {name: round(loss, digits) for name, loss in losses.items()}):
         for rule in ("threshold", "interval"):
-            check_gate(cmp.gate(allowed, rule=rule))
+            check_gate(cmp, max_drop=allowed, rule=rule)
     for metric in ASKED[:7]:
         row = first.loc[metric, ["n", *SIDES]].tolist()
         assert row == pytest.approx(by_hand(ev, metric), nan_ok=True), metric
@@ -189,13 +193,14 @@ def test_a_p_value_is_shown_on_its_side_of_five_per_cent():
     assert [shown_p(p) for p in (0.0496, 0.0504, 0.05, 0.04999, 0.0004, 0.2)] == [
         ".0496", ".050", ".050", ".04999", "< .001", ".200",
     ]  # fmt: skip
-    said = verdict(0.1, 0.001, 0.2, 0.0496, 0.1, 100).sentence
-    assert "p = .0496" in said and said.startswith("better")
+    found = verdict(0.1, 0.001, 0.2, 0.0496, 0.1, 100)
+    assert found.word == "better"
+    says(found.sentence, "better", "p = .0496")
 
 
 def test_an_interval_that_leaves_out_zero_is_shown_so():
     assert decimals_within(0.0004, 0.2) == 4 and decimals_within(-0.0004, 0.2) == 2
-    assert "[+.0004, " in verdict(0.1, 0.0004, 0.2, 0.04, 0.1, 100).sentence
+    says(verdict(0.1, 0.0004, 0.2, 0.04, 0.1, 100).sentence, "[+.0004")
 
 
 def test_costs_are_shown_by_the_median_that_their_word_goes_by():
@@ -208,4 +213,5 @@ def test_costs_are_shown_by_the_median_that_their_word_goes_by():
     table, note = shown_deltas(deltas, pd.DataFrame(columns=["metric"]))
     row = table.iloc[0]
     assert (row["metric"], row["candidate is"]) == ("cost_usd (p50)", "better")
-    assert float(row["delta"]) == pytest.approx(-0.002) and "need not add up" in note
+    assert float(row["delta"]) == pytest.approx(-0.002)
+    says(note, "cost_usd (p50)", "medians")

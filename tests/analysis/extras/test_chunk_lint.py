@@ -6,6 +6,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.extras.chunk_lint import _signature
+from tests.messages import refused
 
 TWICE = "A sentence that stands here twice, word for word."
 TEXTS = [TWICE, TWICE, "four", "", "x", "z" * 5000, "a chunk of some forty characters of prose"]
@@ -156,7 +157,7 @@ def test_no_chunks_have_no_findings():
 
 
 def test_what_cannot_be_linted_is_said():
-    with pytest.raises(rs.DataError, match="no column text"):
+    with refused("text", field="chunks"):
         rs.extras.lint_chunks(pd.DataFrame({"chunk_id": ["a"]}))
-    with pytest.raises(rs.DataError, match="a similarity above 0"):
+    with refused(1.5, 0, field="near_duplicates, shingle"):
         rs.extras.lint_chunks(SEVEN, near_duplicates=1.5)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.io.formats.kebab import AGGREGATES, read_comparison, read_run
+from tests.messages import ANY, refused, says, warned
 
 SHARED = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "kebab-eval"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared/data is not there")
@@ -165,20 +166,20 @@ def test_a_run_without_an_id_is_named_after_its_file(write):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "line", "field", "named"),
     [
-        ({"per_query": {}}, "run.json:10: per_query: found a mapping"),
-        ({"per_query": [RUN_A[0], 7]}, r"run.json:53: per_query: found a number: 7"),
-        ({"per_query": [RUN_A[0], RUN_A[0]]}, r"run.json:53: query_id: 'q1' stood on line 11"),
-        ({"aggregate": [1]}, "run.json:9: aggregate: found a list"),
-        ({"aggregate": "{"}, "run.json:9: aggregate: not valid JSON"),
-        ({"aggregate": {"mrr": "high"}}, "run.json:9: aggregate.mrr: found text"),
-        ({"created_at": "today"}, "run.json:3: created_at: found text"),
+        ({"per_query": {}}, 10, "per_query", []),
+        ({"per_query": [RUN_A[0], 7]}, 53, "per_query", [7]),
+        ({"per_query": [RUN_A[0], RUN_A[0]]}, 53, "query_id", ["q1", 11]),
+        ({"aggregate": [1]}, 9, "aggregate", ["[1]"]),
+        ({"aggregate": "{"}, 9, "aggregate", ["JSON"]),
+        ({"aggregate": {"mrr": "high"}}, 9, "aggregate.mrr", ["high"]),
+        ({"created_at": "today"}, 3, "created_at", ["today"]),
     ],
 )
-def test_a_fault_of_a_run_is_told_with_its_line(write, changed, message):
+def test_a_fault_of_a_run_is_told_with_its_line(write, changed, line, field, named):
     file = write(RUN | {"aggregate": {}} | changed, indent=2)
-    with pytest.raises(rs.DataError, match=message):
+    with refused(*named, file="run.json", line=line, field=field, kept="JSON" not in named):
         rs.load_results(file)
     assert len(rs.load_results(file, strict=False).problems) == 1
 
@@ -209,7 +210,7 @@ def test_a_database_of_the_systems_own_schema_loads(database):
 
 def test_an_aggregate_that_is_no_object_is_named_with_its_row(database):
     file = database({"a": AGGREGATE_A, "bb": [1]})
-    with pytest.raises(rs.DataError, match=r"sqlite:2: eval_runs.aggregate_json: found a list"):
+    with refused(file="kebab.sqlite", line=2, field="eval_runs.aggregate_json"):
         rs.load_results(file)
     lenient = rs.load_results(file, strict=False)
     assert len(lenient.problems) == 1 and values(lenient, "a")["mrr"] == 0.4167
@@ -263,25 +264,27 @@ def test_a_comparison_is_two_runs_that_only_report(write, layout, name):
 )
 def test_what_contradicts_the_rest_of_a_comparison_is_told(write, changed, told):
     file = write(COMPARISON | changed, "compare.json")
-    with pytest.warns(UserWarning, match="1 values? contradicts? .*: ") as caught:
+    with warned(1) as caught:
         rs.load_results(file)
     assert told in str(caught[0].message)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "line", "field", "named"),
     [
-        ({"run_b": None}, "compare.json:3: run_b: found nothing"),
-        ({"run_b": "a"}, 'compare.json:2: run_a: found text: "a"; two runs'),
-        ({"aggregate_a": 3}, "compare.json:4: aggregate_a: found a number"),
-        ({"deltas": [1]}, "deltas: found a list"),
-        ({"per_query": {}}, "per_query: found a mapping"),
-        ({"per_query": [COMPARED[0], COMPARED[0]]}, "per_query: found a mapping"),
-        ({"per_query": [COMPARED[0] | {"a_hit_rank": 0}]}, "per_query.a_hit_rank: found a number"),
+        ({"run_b": None}, 3, "run_b", []),
+        ({"run_b": "a"}, 2, "run_a", ['"a"']),
+        ({"aggregate_a": 3}, 4, "aggregate_a", [3]),
+        ({"deltas": [1]}, ANY, "deltas", ["[1]"]),
+        ({"per_query": {}}, ANY, "per_query", []),
+        ({"per_query": [COMPARED[0], COMPARED[0]]}, ANY, "per_query", ["q1"]),
+        ({"per_query": [COMPARED[0] | {"a_hit_rank": 0}]}, ANY, "per_query.a_hit_rank", [0]),
     ],
 )
-def test_a_comparison_that_cannot_be_read_is_refused_with_its_field(write, changed, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_a_comparison_that_cannot_be_read_is_refused_with_its_field(
+    write, changed, line, field, named
+):
+    with refused(*named, file="compare.json", line=line, field=field):
         rs.load_results(write(COMPARISON | changed, "compare.json", indent=1))
 
 
@@ -366,8 +369,8 @@ def test_a_stored_comparison_is_checked_against_the_runs_that_it_compares(pair, 
         ("b", "q2", "hit_rank", -float("inf")),
         ("a", "q3", "hit_rank", float("inf")),
     ]
-    notes = checked[checked["difference"].abs() == float("inf")]["note"].tolist()
-    assert notes == ["no hit is reported, one is found", "a hit is reported, none is found"]
+    for note in checked[checked["difference"].abs() == float("inf")]["note"]:
+        says(note, "hit")
 
 
 @pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
@@ -414,7 +417,8 @@ def test_every_value_of_the_systems_own_comparison_is_recomputed(write_golden, w
     # 19 numbers of each run (4 of them null), and 6 ranks; one query is found by one run only
     assert len(checked) == 44 and checked["difference"].notna().sum() == 40
     assert checked["difference"].abs().max() == 0
-    assert set(checked.loc[checked["difference"].isna(), "note"]) == {"no value is reported"}
+    (note,) = set(checked.loc[checked["difference"].isna(), "note"])
+    says(note)
 
 
 JSON = st.recursive(

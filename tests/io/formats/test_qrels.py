@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
+from tests.messages import refused, says, warned
 
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
 RUN = "q1 Q0 d2 1 9.5 bm25\nq1 Q0 d1 2 9.0 bm25\nq2 Q0 d3 1 3.25 bm25\n"
@@ -52,7 +53,7 @@ def test_qrels_lines_give_questions_grades_and_reference_answers(write):
         {"query_id": "q2", "query": "and?", "relevant_docs": {}, "source": "web"},
     ]
     file = write("qrels.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
-    with pytest.warns(UserWarning, match="1 of 2 queries carry no expectation"):
+    with warned(1, 2):
         golden = rs.load_golden(file)
     assert graded(golden) == [["q1", "doc-orwell", 2], ["q1", "junk", 0], ["q1", "doc-1984", 1]]
     assert (golden.targets["grade"] > 0).sum() == 2  # grades 2, 0, 1: two relevant documents
@@ -105,16 +106,15 @@ def test_trec_qrels_load_from_text_and_gzip(write, name):
 
 
 def test_negative_grades_are_left_out_and_counted(write):
-    with pytest.warns(UserWarning, match="2 judgements with a negative grade are left out"):
+    with warned(2):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d4 -1\nq2 0 d5 -2\n"))
     assert graded(golden) == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
-    assert golden.problems["found"].tolist() == [
-        "2 judgements with a negative grade are left out: those documents count as not judged"
-    ]
+    (found,) = golden.problems["found"]
+    says(found, 2)
 
 
 def test_a_document_of_negative_grade_is_not_judged(write):
-    with pytest.warns(UserWarning, match="1 judgements with a negative grade"):
+    with warned(1):
         golden = rs.load_golden(write("qrels.txt", "q1 0 d1 -1\nq1 0 d2 0\nq1 0 d3 1\n"))
     results = rs.load_results(write("run.txt", "q1 Q0 d1 1 3 a\nq1 Q0 d2 2 2 a\n"))
     assert rs.score(results, golden, ["judged@5"]).loc["q1", "judged@5"] == 0.5
@@ -129,26 +129,25 @@ def test_a_query_with_only_unjudged_documents_stays_and_is_unlabelled(write):
 
 
 def test_a_judgement_that_stands_there_twice_counts_once_and_is_counted(write):
-    with pytest.warns(UserWarning, match="1 judgements that stand there twice"):
+    with warned(1):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d3 1\n"))
     assert len(golden.targets) == 3 and len(golden.problems) == 1
 
 
 @pytest.mark.parametrize(
-    ("line", "field", "found"),
+    ("line", "field", "named"),
     [
-        ("q2 0 d3 2", "grade", "'d3' has grade 2 here and 1 on line 3"),
-        ("q2 0 d4 yes", "grade", '"yes"'),
-        ("q2 0 d4 1.5", "grade", '"1.5"'),
-        ("q2 d4", None, "2 columns"),
-        ("q2 0 d4 1 more", None, "5 columns"),
-        ("q2 0 d4 99999999999", "grade", "99999999999"),
+        ("q2 0 d3 2", "grade", ["d3", 2, 1, 3]),
+        ("q2 0 d4 yes", "grade", ['"yes"']),
+        ("q2 0 d4 1.5", "grade", ['"1.5"']),
+        ("q2 d4", None, [2]),
+        ("q2 0 d4 1 more", None, [5]),
+        ("q2 0 d4 99999999999", "grade", [99999999999]),
     ],
 )
-def test_bad_judgements_are_refused_with_their_line(write, line, field, found):
-    with pytest.raises(rs.DataError, match=found) as caught:
+def test_bad_judgements_are_refused_with_their_line(write, line, field, named):
+    with refused(*named, file="qrels.txt", line=4, field=field):
         rs.load_golden(write("qrels.txt", QRELS + line + "\n"))
-    assert (caught.value.line, caught.value.field) == (4, field)
 
 
 @pytest.mark.parametrize(
@@ -183,10 +182,9 @@ def test_a_query_without_a_topic_keeps_its_id_and_is_counted(write):
     golden = rs.load_golden(
         write("qrels.txt", QRELS), topics=write("topics.tsv", "q1\tfirst\nq9\tnever judged\n")
     )
-    assert (
-        golden.queries["query"].tolist() == ["first", "q2"]
-        and golden.problems["found"].str.contains("1 of 2 judged queries have no text").all()
-    )
+    assert golden.queries["query"].tolist() == ["first", "q2"]
+    for found in golden.problems["found"]:
+        says(found, 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -224,21 +222,20 @@ def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_s
     with (beir / "queries.jsonl").open("a") as file:
         file.write('{"_id": "q8", "text": "trained on"}\n{"_id": "q9", "text": "not judged"}\n')
     (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq8\td1\t1\nq1\td1\t1\n")
-    with pytest.warns(UserWarning, match="1 of 3 queries carry no expectation"):
+    with warned(1, 3):
         golden = rs.load_golden(beir, split="test")
     assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries[
         "answerable"
     ].tolist() == [True, True, pd.NA]
-    assert golden.problems["found"].tolist() == [
-        "1 of 4 queries in queries.jsonl are judged in other splits only and left out"
-    ]
+    (found,) = golden.problems["found"]
+    says(found, 1, 4, "queries.jsonl")
 
 
 def test_several_splits_must_be_chosen_from(beir):
     (beir / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n")
-    with pytest.raises(rs.DataError, match="2 splits; one of dev, test"):
+    with refused(2, file="set", field="split"):
         rs.load_golden(beir)
-    with pytest.raises(rs.DataError, match="no split 'train'"):
+    with refused("train", file="set", field="split"):
         rs.load_golden(beir, split="train")
     assert graded(rs.load_golden(beir, split="dev")) == [["q1", "d1", 1]]
 
@@ -246,22 +243,21 @@ def test_several_splits_must_be_chosen_from(beir):
 def test_relevant_documents_that_the_corpus_lacks_are_counted(beir):
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "x"}\n')
     golden = rs.load_golden(beir)
-    assert (
-        golden.problems["found"].tolist() == ["1 relevant documents are not in corpus.jsonl: d 3"]
-        and len(golden.targets) == 3
-    )
+    (found,) = golden.problems["found"]
+    says(found, 1, "corpus.jsonl", "d 3")
+    assert len(golden.targets) == 3
 
 
 def test_an_option_that_means_nothing_to_the_format_is_refused(beir, write):
-    with pytest.raises(rs.DataError, match="topics='t' means nothing in format beir"):
+    with refused("t", file="set", field="topics"):
         rs.load_golden(beir, topics="t")
-    with pytest.raises(rs.DataError, match="split='test' means nothing in format trec_qrels"):
+    with refused("test", "trec_qrels", file="qrels.txt", field="split"):
         rs.load_golden(write("qrels.txt", QRELS), split="test")
 
 
 def test_expected_documents_must_be_in_the_catalogue(write):
     catalogue = pd.DataFrame({"doc_id": ["d1", "d2"]})
-    with pytest.raises(rs.DataError, match=r"not in the catalogue: 1 document \(d3\)"):
+    with refused(1, "d3", file="qrels.txt", field="expected_doc_ids"):
         rs.load_golden(write("qrels.txt", QRELS), catalogue=catalogue)
 
 
@@ -311,7 +307,7 @@ def test_stored_ranks_hold_unless_trec_ties_are_asked_for(write):
 
 
 def test_ranks_from_0_are_moved_up(write):
-    with pytest.warns(UserWarning, match="ranks of t start at 0"):
+    with warned(0):
         assert rs.load_results(write("run.txt", "q Q0 a 0 2 t\nq Q0 b 1 1 t\n")).hits[
             "rank"
         ].tolist() == [1, 2]
@@ -319,7 +315,7 @@ def test_ranks_from_0_are_moved_up(write):
 
 def test_repeated_ranks_need_trec_ties(write):
     file = write("run.txt", "q Q0 a 1 2 t\nq Q0 b 1 3 t\n")
-    with pytest.raises(rs.DataError, match=r"rank 1 appears twice for query 'q'.*ties='trec'"):
+    with refused(1, "q", "trec", file="run.txt", field="hits.rank"):
         rs.load_results(file)
     assert rs.load_results(file, ties="trec").hits["rank"].tolist() == [2, 1]
 
@@ -346,7 +342,7 @@ def test_bad_lines_of_a_run_are_refused_with_their_number(write, line, field):
 def test_missing_counted_as_zero_is_trec_evals_complete_average(write):
     golden = rs.load_golden(write("qrels.txt", QRELS))
     results = rs.load_results(write("run.txt", RUN.splitlines()[1].replace(" 2 ", " 1 ") + "\n"))
-    with pytest.warns(UserWarning, match="left out of the means"):
+    with warned("bm25", 1, "missing='zero'"):
         assert rs.score(results, golden, ["mrr"])["mrr"].mean() == 1
     assert rs.score(results, golden, ["mrr"], missing="zero")["mrr"].mean() == 0.5
 
@@ -374,7 +370,7 @@ def test_a_run_of_scored_documents_ranks_by_score(write):
     ],
 )
 def test_a_bad_json_run_is_refused(write, bad):
-    with pytest.raises(rs.DataError, match=r"run\.json"):
+    with refused(file="run.json"):
         rs.load_results(write("run.json", bad), format="json_run")
 
 
@@ -388,7 +384,7 @@ def test_trec_ties_rank_runs_of_every_format(write):
         "b",
         "a",
     ]
-    with pytest.raises(rs.DataError, match="one of file, trec"):
+    with refused(field="ties"):
         rs.load_results(file, ties="random")
 
 
@@ -403,7 +399,7 @@ def test_damaged_gzip_files_end_in_one_error(write):
     ):
         file.write_bytes(damaged)
         for name in (None, "trec_qrels"):
-            with pytest.raises(rs.DataError, match=r"can't be read"):
+            with refused(file="qrels.gz"):
                 rs.load_golden(file, format=name)
 
 
@@ -530,7 +526,7 @@ def test_any_content_ends_in_frames_or_one_error(tmp_path_factory, name, texts):
         unique_by=lambda row: row[:2],
     )
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=fuzzed(40), deadline=None)
 def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("good") / "qrels.txt"
     file.write_text("".join(f"{query} 0 {doc} {grade}\n" for query, doc, grade in rows))
