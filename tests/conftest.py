@@ -1,5 +1,6 @@
 """Small golden sets and runs, written as the files that people have."""
 
+import gc
 import json
 import os
 import signal
@@ -72,6 +73,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in long]
     # Workers take whole files, in this order: those that hold one for long come first.
     items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name != "test_pages.py")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collecting made to itself: thousands of tests slow every later collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -6,9 +6,10 @@ import pytest
 from empty_worlds import METRICS, WORLDS, evaluated, questions
 
 import ragscore as rs
-from tests.messages import refused, says
+from tests.messages import names, refused, says
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_question_and_picture_returns_or_raises_a_data_error(world):
     ev, faults = evaluated(world), []
@@ -24,6 +25,7 @@ def test_every_question_and_picture_returns_or_raises_a_data_error(world):
     assert faults == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("world", "why"),
@@ -45,5 +47,6 @@ def test_a_comparison_without_values_says_that_nothing_can_be_compared(world, wh
 def test_a_picture_of_an_unlabelled_golden_set_says_that_there_is_no_value(draw):
     plot = getattr(evaluated("all unlabelled").plot, draw)
     given = ("mrr", "difficulty") if draw in ("heatmap", "slices") else ()
-    with refused():
+    with refused(error=rs.DataError) as caught:
         plot(*given)
+    assert any(names(str(caught.value), one) for one in ("metric", "value", "query", "slice"))

@@ -166,16 +166,16 @@ def test_selected_queries_keep_their_scores(ev, queries):
 
 
 @pytest.mark.parametrize(
-    ("queries", "message"),
+    ("queries", "named"),
     [
-        ("hardness == 'hard'", "queries: found \"hardness == 'hard'\""),
-        (["pd-001", "pd-1"], r"queries: pd-1 \(1 of 2\); ids of golden.queries"),
-        (np.array([True]), "a mask of 1 values; one value for each of the 182 rows"),
-        ("difficulty == 'none'", "no query left"),
+        ("hardness == 'hard'", ["hardness == 'hard'"]),
+        (["pd-001", "pd-1"], ["pd-1", "1 of 2", "golden.queries"]),
+        (np.array([True]), ["mask", 1, 182]),
+        ("difficulty == 'none'", ["no query"]),
     ],
 )
-def test_a_selection_that_fails_says_why(ev, queries, message):
-    with pytest.raises(rs.DataError, match=message):
+def test_a_selection_that_fails_says_why(ev, queries, named):
+    with refused(*named, field="queries"):
         ev.select(queries=queries)
 
 
@@ -250,6 +250,7 @@ def test_the_effect_of_labels_is_told_for_the_metrics_that_decide(ev):
     assert one["metric"].tolist() == ["hit@1"]
 
 
+@pytest.mark.long
 def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     methods = [

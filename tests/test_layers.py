@@ -68,6 +68,7 @@ def imports_of(file: Path) -> set[str]:
     return found
 
 
+@pytest.mark.sampled(91)
 @EACH_FILE
 def test_a_module_imports_only_its_layer_and_those_above(file):
     layer = LAYERS.index(layer_of(name_of(file)))
@@ -93,6 +94,7 @@ def test_only_the_face_and_the_evaluation_lie_flat():
     assert {file.name for file in PACKAGE.glob("*.py")} <= {"__init__.py", "evaluation.py"}
 
 
+@pytest.mark.sampled(121)
 @EACH_FILE
 def test_no_module_but_profiles_names_a_profile_in_code(file):
     if name_of(file) == "ragscore.scoring.profiles" or layer_of(name_of(file)) == "cli":

@@ -35,6 +35,7 @@ def fail(*_, **__):
     raise RuntimeError("no room")
 
 
+@pytest.mark.long
 def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
     for name in ("report.html", "report.md", "report.json"):
         ev.report(tmp_path / name)

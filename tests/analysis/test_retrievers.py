@@ -254,6 +254,7 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("note", "shown"),
     [

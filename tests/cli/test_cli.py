@@ -107,41 +107,42 @@ def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["score", "none.yaml", "a"], "no such file: none.yaml"),
-        (["score", "{golden}", "none.jsonl"], "paths: no such file: none.jsonl"),
+        (["score", "none.yaml", "a"], ["none.yaml"]),
+        (["score", "{golden}", "none.jsonl"], ["paths:", "none.jsonl"]),
         (
             ["score", "{golden}", "{a}", "--metric", "hits@1"],
-            "metrics: unknown metric 'hits@1'; did you mean hit@1",
+            ["metrics:", "'hits@1'", "hit@1"],
         ),
-        (["score", "{golden}", "{a}", "{a}"], "run: a named by more than one argument"),
-        (["compare", "{a}", "{b}"], "source: no golden file given"),
-        (["score", "{golden}", "x", "--store", "{golden}"], "no run or system 'x'"),
-        (["score", "{golden}", "{a}", "--by", "colour"], "by: no column or kind of tag 'colour'"),
-        (["runs", "nowhere"], "nowhere: no such folder"),
+        (["score", "{golden}", "{a}", "{a}"], ["run:", "a"]),
+        (["compare", "{a}", "{b}"], ["source:", "golden"]),
+        (["score", "{golden}", "x", "--store", "{golden}"], ["'x'"]),
+        (["score", "{golden}", "{a}", "--by", "colour"], ["by:", "'colour'"]),
+        (["runs", "nowhere"], ["nowhere:"]),
     ],
 )
 def test_bad_input_is_one_line_on_standard_error_and_exit_2(
-    files, capsys, monkeypatch, arguments, message
+    files, capsys, monkeypatch, arguments, named
 ):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
     places = dict(zip(("golden", "a", "b"), files, strict=True))
     assert main([argument.format(**places) for argument in arguments]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ") and message in err
+    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ")
+    says(err, *named)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
         (
             ["score", "{golden}", "{a}", "--profile", "kebab", "--metric", "hit@1", "--by", "tag"],
-            "--profile: --metric, --by has no effect with it",
+            ["--profile:", "--metric, --by"],
         ),
         (
             ["score", "{golden}", "{a}", "--profile", "kebab", "--match", "doc"],
-            "--profile: --match has no effect with it",
+            ["--profile:", "--match"],
         ),
         (
             [
@@ -155,11 +156,11 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(
                 "--match",
                 "auto",
             ],
-            "--profile: --match has no effect with it",
+            ["--profile:", "--match"],
         ),
         (
             ["score", "{golden}", "{a}", "--profile", "kebab", "--empty-gold", "one"],
-            "--profile: --empty-gold has no effect with it",
+            ["--profile:", "--empty-gold"],
         ),
         (
             [
@@ -173,55 +174,52 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(
                 "--collapse",
                 "doc",
             ],
-            "--profile: --collapse has no effect with it",
+            ["--profile:", "--collapse"],
         ),
         (
             ["score", "{golden}", "{a}", "--collapse", "docs"],
-            "collapse: found 'docs'; one of none, doc",
+            ["collapse:", "'docs'", "none, doc"],
         ),
         (
             ["compare", "{a}", "{b}", "--golden", "{golden}", "--unknown", "hit"],
-            "unknown: found 'hit'; one of exclude, miss",
+            ["unknown:", "'hit'", "exclude, miss"],
         ),
         (
             ["score", "{golden}", "{a}", "--ties", "random"],
-            "ties: found 'random'; one of file, trec",
+            ["ties:", "'random'", "file, trec"],
         ),
         (
             ["score", "{golden}", "a", "--store", "{folder}", "--format", "trec"],
-            "--format: a is a stored run, which is read as it was stored",
+            ["--format:", "a"],
         ),
         (
             ["score", "{a}", "{golden}"],
-            (
-                "per_query.jsonl: this is a run, not a golden file; usage: ragscore score GOLDEN"
-                " RUN..."
-            ),
+            ["per_query.jsonl:", "ragscore score GOLDEN RUN..."],
         ),
         (
             ["score", "{golden}", "{golden}"],
-            "golden.yaml: this is a golden file, not a run; usage: ragscore score GOLDEN RUN...",
+            ["golden.yaml:", "ragscore score GOLDEN RUN..."],
         ),
         (
             ["compare", "{golden}", "{b}", "--golden", "{golden}"],
-            "golden file, not a run; usage: ragscore compare BASELINE CANDIDATE --golden GOLDEN",
+            ["golden.yaml:", "ragscore compare BASELINE CANDIDATE --golden GOLDEN"],
         ),
         (
             ["compare", "{a}", "{b}", "--golden", "{a}"],
-            "this is a run, not a golden file; usage: ragscore compare BASELINE CANDIDATE --golden"
-            " GOLDEN",
+            ["per_query.jsonl:", "ragscore compare BASELINE CANDIDATE --golden GOLDEN"],
         ),
-        (["runs", "{folder}"], "not a store: no folder in it holds a run.json"),
+        (["runs", "{folder}"], ["run.json"]),
     ],
 )
 def test_what_cannot_be_meant_is_said_with_what_would_help(
-    files, capsys, tmp_path, arguments, message
+    files, capsys, tmp_path, arguments, named
 ):
     (tmp_path / "folder").mkdir()
     places = dict(zip(("golden", "a", "b"), files, strict=True)) | {"folder": tmp_path / "folder"}
     assert main([argument.format(**places) for argument in arguments]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ") and message in err
+    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ")
+    says(err, *named)
 
 
 @pytest.mark.parametrize("more", [[], ["--json"], ["--profile", "kebab"]])

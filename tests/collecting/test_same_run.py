@@ -48,6 +48,7 @@ def test_times_and_attempts_are_no_difference(runs):
     assert repr(same) == "a and b are the same, timing aside: 2 responses"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [

@@ -431,6 +431,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("metric", "a", "b"),
     [

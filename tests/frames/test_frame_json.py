@@ -180,6 +180,7 @@ MADE = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_report_reloads_into_the_same_object(three, kind):

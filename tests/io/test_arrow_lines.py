@@ -231,6 +231,7 @@ ODD_LINES = {
 }
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(ODD_LINES))
 @pytest.mark.parametrize("at", [0, 12])
 def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name, at):
@@ -258,6 +259,7 @@ def test_files_of_odd_bytes_end_the_same(both, tmp_path, content):
         both(file, strict)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "deep",
     [

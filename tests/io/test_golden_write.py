@@ -85,6 +85,7 @@ def test_rows_are_written_back_as_they_were(lines, tmp_path):
     assert [json.loads(line) for line in file.read_text().splitlines()] == ROWS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.jsonl.gz"])
 def test_every_suffix_gives_equal_frames_and_the_same_bytes_again(lines, tmp_path, name):
     file = assert_comes_back(quietly(rs.load_golden, lines(ROWS)), tmp_path, name)

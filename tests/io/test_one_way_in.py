@@ -539,7 +539,7 @@ def test_ids_that_are_numbers_stay_as_they_are_written(tmp_path):
 
 
 def test_ranks_from_zero_are_moved_up_and_said():
-    with warned(0):
+    with warned(0, "2 of 2"):
         assert load_results(HITS.assign(rank=[1, 0, 0])).hits["rank"].tolist() == [2, 1, 1]
 
 

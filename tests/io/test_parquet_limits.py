@@ -28,7 +28,7 @@ from crafted_parquet import (
     text,
     varint,
 )
-from stored import put_file, put_table, stored_table
+from stored import put_file, put_table, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.cli import main

@@ -66,6 +66,7 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
     assert read(name, tmp_path, True) is not None and n_loaded
 
 
+@pytest.mark.sampled(73)
 @pytest.mark.parametrize("name", list(READERS))
 @pytest.mark.parametrize(
     "content",

@@ -346,6 +346,7 @@ MENDED = [
 ]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("fault", MENDED)
 def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -358,6 +359,7 @@ def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     assert second["messages"][:2] == first["messages"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", [*MENDED, "400"])
 def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, tmp_path, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -593,6 +595,7 @@ def test_an_error_in_a_judges_own_function_ends_one_judgment(asked, server):
     says(judged.ledger["reason"].iloc[0], "KeyError", "no such claim")
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "row",
     [
@@ -749,6 +752,7 @@ OTHERWISE = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
     changed = OTHERWISE[name]
@@ -1147,7 +1151,7 @@ def test_hits_without_a_text_are_no_context(asked, server):
         ({"k": 0}, "k", [0, 1]),
         ({"refused": "maybe"}, "refused", ["maybe", "skip", "judge"]),
         ({"cut_text": "cut"}, "cut_text", ["cut", "refuse", "mark"]),
-        ({"judges": "answer_relevance", "endpoint": "words"}, "endpoint", ["embeddings"]),
+        ({"judges": "answer_relevance", "endpoint": "words"}, "embedding", ["embedding="]),
         ({"prices": {"words": "dear"}}, "prices", ["words", "dear"]),
         ({"prices": {"words": None}}, "prices", ["words", None]),
         ({"prices": {"words": (1, np.inf)}}, "prices", ["words", "inf"]),

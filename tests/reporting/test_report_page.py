@@ -7,6 +7,7 @@ import pytest
 from browser import CHROMIUM, Browser
 
 import ragscore as rs
+from tests.messages import says
 
 pytestmark = [
     pytest.mark.long,
@@ -90,9 +91,8 @@ def test_two_hundred_queries_are_less_than_a_megabyte(file):
 
 
 def test_the_first_screen_holds_verdict_primary_metrics_and_three_queries(page):
-    assert page.run("document.querySelector('.summary h2').textContent") == (
-        "▲ hybrid_rerank is better than hybrid"
-    )
+    title = page.run("document.querySelector('.summary h2').textContent")
+    says(title, "▲", "hybrid_rerank", "better", "hybrid")
     first = page.run("document.querySelector('.summary tbody tr').innerText").split("\t")
     assert first[:2] == ["ndcg@10", "▲ better"] and first[3] == "150"
     assert "[+0.02,\u00a0+0.13]" in first[2], "the difference with its interval"

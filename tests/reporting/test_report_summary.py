@@ -53,13 +53,12 @@ def runs(write_golden, write_run):
 def test_the_worst_regressions_come_first_by_grade_then_by_rank_then_losses(runs):
     found = worst_changes(runs.compare("old", "new"), 9)
     assert found["query_id"].tolist() == ["lost dear", "lost first", "lost", "down", "no"]
-    assert found["why"].tolist() == [
-        "first hit at rank 4 → none; lost dear",
-        "first hit at rank 1 → none; lost lost first",
-        "first hit at rank 2 → none; lost lost",
-        "first hit at rank 1 → 3",
-        "answered; should be refused",
-    ]
+    facts = [
+        ["rank 4", "dear"], ["rank 1", "lost first"], ["rank 2", "lost"], ["rank 1 → 3"],
+        ["answered", "refused"],
+    ]  # fmt: skip
+    for why, named in zip(found["why"], facts, strict=True):
+        says(why, *named)
     assert (
         worst_changes(runs.compare("old", "new"))["query_id"].tolist()
         == (found["query_id"].tolist()[:3])
@@ -78,10 +77,12 @@ def test_of_a_run_alone_answers_to_be_refused_come_first_then_the_lowest_values(
     alone = runs.select("new")
     found = worst_queries(alone.scores, alone.golden, "mrr@10", 4)
     assert found["query_id"].tolist() == ["no", "lost", "lost first", "lost dear"]
-    assert found["why"].tolist() == ["answered; should be refused", *["mrr@10 0.00"] * 3]
+    says(found["why"].iloc[0], "answered", "refused")
+    assert found["why"].tolist()[1:] == ["mrr@10 0.00"] * 3
     assert found["query"].tolist()[:2] == ["question no", "question lost"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "overall", ["better", "worse", "mixed", "no worse", "can't tell", "higher"]
 )

@@ -135,6 +135,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(pair):
         rs.Comparison.from_json(json.dumps(content))
 
 
+@pytest.mark.long
 def test_a_report_reloads_into_the_same_pages(two):
     made = report(*two)
     again = rs.Report.from_json(made.to_json())
@@ -163,6 +164,7 @@ def test_a_report_reloads_into_the_same_pages(two):
         rs.Report.from_json("{}")
 
 
+@pytest.mark.long
 def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(two):
     import matplotlib.pyplot as plt
 
@@ -173,6 +175,7 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(
     assert plt.get_fignums() == opened, "no figure is left open"
 
 
+@pytest.mark.long
 def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     days = {"late": 3, "early": 1, "middle": 2}
@@ -206,6 +209,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
     assert "| k | 1 | 2 | 3 | differs |" in text
 
 
+@pytest.mark.long
 def test_markdown_and_page_hold_the_same_tables(two):
     made = report(*two)
     for one in (made.to_markdown(), html.unescape(made.to_html())):
@@ -279,6 +283,7 @@ def read(page: str) -> Page:
     return found
 
 
+@pytest.mark.long
 def test_every_text_of_a_report_is_text(two):
     page = read(report(*two, title=NASTY[0]).to_html())
     shown = "".join(page.texts)
@@ -329,6 +334,7 @@ def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
     assert rs.Report.from_json(made.to_json()).to_html() == made.to_html()
 
 
+@pytest.mark.long
 def test_the_command_writes_page_and_markdown(write_golden, write_run, tmp_path, capsys):
     files = [str(write_run("a", RUN_A)), str(write_run("b", RUN_B))]
     golden, out = str(write_golden(THREE_QUERIES)), tmp_path / "report.html"
@@ -411,6 +417,7 @@ SECTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
     made = report(*hostile, gate=ALLOWED_LOSS, baseline=NAMES[0])
     text = made.to_markdown()
@@ -563,6 +570,7 @@ def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
         assert browser.run("document.title") == "taken"
 
 
+@pytest.mark.long
 @needs_chromium
 def test_every_section_survives_markup_in_all_that_it_shows(hostile, tmp_path):
     out = tmp_path / "report.html"
@@ -602,6 +610,7 @@ def test_every_section_survives_markup_in_all_that_it_shows(hostile, tmp_path):
         )
 
 
+@pytest.mark.long
 @needs_chromium
 def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(
     write_golden, write_run, tmp_path

@@ -49,6 +49,7 @@ def passes(load, expectation, found_hits, **options):
 
 @pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),
     [

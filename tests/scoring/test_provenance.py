@@ -326,6 +326,7 @@ def both(pair, **of_b):
     return replace(results, judgments=judgments), golden
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
     results, golden = both(pair, **other)

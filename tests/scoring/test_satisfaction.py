@@ -78,6 +78,7 @@ def first_match(kinds, of_metadata, of_substrings):
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("of_metadata", "of_substrings"), list(product(product(CHOICES, CHOICES), repeat=2))
 )
@@ -108,6 +109,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore:ids of")
 @pytest.mark.parametrize(
     ("hits", "values", "keys", "rank"),

@@ -448,6 +448,7 @@ def test_one_group_has_no_interval():
         cohen_kappa(first, second, groups=[1, 2])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
     found = coverage(name, 0.8, draws=300, iterations=100)

@@ -126,6 +126,7 @@ def of_text(run_id):
     return edit
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("break_it", "table", "field", "named"),
     [

@@ -25,7 +25,7 @@ import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.summary import summarize
 from ragscore.store import draft
-from tests.messages import ANY, refused, warned
+from tests.messages import ANY, refused, says, warned
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:
@@ -318,7 +318,8 @@ def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, tmp_path):
     assert store.load(["dense"]).runs["run_id"].tolist() == ["late"] and store.load("bm25").runs[
         "run_id"
     ].tolist() == ["early"]
-    assert "2 runs" in repr(store) and "<table" in store._repr_html_()
+    says(repr(store), 2)
+    assert "<table" in store._repr_html_()
 
 
 @pytest.mark.parametrize("run_id", ["a/b", "..", ".hidden", "run_id=007", "ünï ✓", "CON:"])
@@ -503,6 +504,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     assert (sorted(tmp_path.rglob("*")), stored_run(store, "a")) == before
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
 def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
     store = rs.RunStore(tmp_path)
@@ -584,6 +586,7 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
         store.load()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("kind", "content", "read", "line", "field", "named"),
     [

@@ -194,6 +194,7 @@ def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, 
     assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
@@ -383,6 +384,7 @@ def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tm
     assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "garbage",
     ["damaged", "no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],

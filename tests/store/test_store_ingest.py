@@ -283,6 +283,7 @@ def files_equal(ours, theirs, run_id):
         pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
@@ -327,6 +328,7 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
     files_equal(ingested, loaded, "mine")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
@@ -363,6 +365,7 @@ def test_policies_without_a_golden_set_are_refused(small, tmp_path):
         rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), errors="exclude")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 @pytest.mark.parametrize(
     ("last", "field", "named"),
@@ -493,6 +496,7 @@ def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
     return int(done.stdout) / 1024
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 @pytest.mark.parametrize(("from_bytes", "n"), [(0, 10_000), (math.inf, 2_500)])
 def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):

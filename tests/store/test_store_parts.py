@@ -145,6 +145,7 @@ CHOICES = pytest.mark.parametrize(
 )  # fmt: skip
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [1, 6, 10**6])
 @CHOICES
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
@@ -166,6 +167,7 @@ def unsplit(varied, tmp_path, monkeypatch):
 
 
 # A run has at most 32 hits: by 16 times as many all three go together, by fewer two or one.
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (512, 1), (250, 3)])
 @CHOICES
 def test_small_runs_scored_together_get_the_scores_of_the_whole(
@@ -181,6 +183,7 @@ def test_small_runs_scored_together_get_the_scores_of_the_whole(
     assert sorted(parts_said) == sorted(whole_said) and len(scored) == n_batches
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [None, 100])
 @pytest.mark.parametrize("profile", [None, "kebab"])
 def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile, part_hits):
@@ -342,6 +345,7 @@ def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
         )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"]
 )

@@ -105,6 +105,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     says(slow["reason"], "latency_ms", 2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
 def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
     write_golden, write_run, policy

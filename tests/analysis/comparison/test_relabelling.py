@@ -161,6 +161,7 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
     assert not len(old.diff(old)) and len(old.unchanged_since(old).queries) == 5
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before, after, what",
     [

@@ -659,7 +659,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
     assert main(["trend", str(DEMO / "nowhere"), "--metric", "mrr@10"]) == 2
-    says(capsys.readouterr().err, "nowhere")
+    says(capsys.readouterr().err, "nowhere", kept=False)
 
 
 def test_dates_put_in_after_loading_are_read_as_times():

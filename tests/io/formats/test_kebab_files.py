@@ -246,27 +246,26 @@ def test_a_comparison_is_two_runs_that_only_report(write, layout, name):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "named"),
     [
-        ({"deltas": DELTAS | {"mrr": 0.4266}}, "deltas.mrr is 0.4266, b − a is 0.4166"),
-        ({"deltas": DELTAS | {"mrr": None}}, "deltas.mrr is null, b − a is 0.4166"),
+        ({"deltas": DELTAS | {"mrr": 0.4266}}, ["deltas.mrr", "0.4266", "0.4166"]),
+        ({"deltas": DELTAS | {"mrr": None}}, ["deltas.mrr", "null", "0.4166"]),
         (
             {"deltas": DELTAS | {"citation_coverage": 0.5}},
-            "deltas.citation_coverage is 0.5000, b − a is null",
+            ["deltas.citation_coverage", "0.5000", "null"],
         ),
-        ({"per_query": [COMPARED[0] | {"kind": "draw"}]}, "q1 is a draw, by its ranks a loss"),
-        ({"per_query": [COMPARED[2] | {"kind": "loss"}]}, "q3 is a loss, by its ranks a win"),
+        ({"per_query": [COMPARED[0] | {"kind": "draw"}]}, ["q1", "draw", "loss"]),
+        ({"per_query": [COMPARED[2] | {"kind": "loss"}]}, ["q3", "loss", "win"]),
         (
             {"per_query": [COMPARED[2] | {"a_hit_rank": 2, "b_hit_rank": None}]},
-            "q3 is a win, by its ranks a regression",
+            ["q3", "win", "regression"],
         ),
     ],
 )
-def test_what_contradicts_the_rest_of_a_comparison_is_told(write, changed, told):
+def test_what_contradicts_the_rest_of_a_comparison_is_told(write, changed, named):
     file = write(COMPARISON | changed, "compare.json")
-    with warned(1) as caught:
+    with warned("compare.json", *named):
         rs.load_results(file)
-    assert told in str(caught[0].message)
 
 
 @pytest.mark.parametrize(

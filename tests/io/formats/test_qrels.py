@@ -121,7 +121,7 @@ def test_a_document_of_negative_grade_is_not_judged(write):
 
 
 def test_a_query_with_only_unjudged_documents_stays_and_is_unlabelled(write):
-    with pytest.warns(UserWarning):
+    with warned("qrels.txt", 1):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q3 0 d4 -1\n"))
     assert golden.queries["query_id"].tolist() == ["q1", "q2", "q3"] and pd.isna(
         golden.queries["answerable"].iloc[2]
@@ -307,7 +307,7 @@ def test_stored_ranks_hold_unless_trec_ties_are_asked_for(write):
 
 
 def test_ranks_from_0_are_moved_up(write):
-    with warned(0):
+    with warned("t", 0, "1 of 1"):
         assert rs.load_results(write("run.txt", "q Q0 a 0 2 t\nq Q0 b 1 1 t\n")).hits[
             "rank"
         ].tolist() == [1, 2]

@@ -182,6 +182,7 @@ def test_real_files_cut_short_or_with_a_byte_changed(tool, tmp_path, data):
     ends_well(file, None)
 
 
+@pytest.mark.sampled(57)
 @pytest.mark.parametrize("tool", [*(tool.name for tool in TOOLS), "table"])
 @pytest.mark.parametrize(
     "content",
