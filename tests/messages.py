@@ -154,9 +154,15 @@ def names(text: str, name: object) -> bool:
 
 
 def plain(text: str) -> str:
-    """Return a text as the page has it: one line, without folders of this run."""
-    lines = [line.rstrip() for line in _FOLDERS.sub("", text).strip("\n").splitlines()]
-    return " ⏎ ".join(lines)
+    """Return a text as the page has it: one line, without what differs between runs.
+
+    That is folders of this run and machine, random roots of stores, and hashes in names of files.
+    """
+    text = _FOLDERS.sub("", text).replace(f"{PAGE.parents[1]}{os.sep}", "")
+    text = re.sub(
+        r"-[0-9a-f]{12}(?=\.)", "-…", re.sub(r"\w+://(?:bucket/)?[0-9a-f]{8,}/?", "", text)
+    )
+    return " ⏎ ".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
 def read(page: Path = PAGE) -> dict[str, list[str]]:

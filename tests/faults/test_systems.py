@@ -187,7 +187,7 @@ FAULTS: dict[str, tuple[Callable[[Faulty, Connection, str], None], str]] = {
     "deflate bomb": (
         says(reply(zlib.compress(ZEROS), "Content-Encoding: deflate")), "200,000"),
     "bomb in a bomb": (
-        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "'gzip, gzip'"),
+        says(reply(BOMB_OF_BOMB, "Content-Encoding: gzip, gzip")), "encoded"),
     "unknown encoding": (says(reply(b"{}", "Content-Encoding: br")), "'br'"),
     "no gzip": (says(reply(b"{}", "Content-Encoding: gzip")), "unpacked"),
     "gzip cut short": (

@@ -16,7 +16,7 @@ from tests.messages import ANY, refused, says, warned
 
 
 def test_minimal_rows_get_defaults(write_golden):
-    with warned(1):
+    with warned("golden.yaml", "1 of 1"):
         golden = rs.load_golden(write_golden("- {id: g1, query: what?}\n"))
     row = golden.queries.iloc[0]
     assert (row["query_id"], row["query"], row["position"]) == ("g1", "what?", 0)

@@ -588,7 +588,7 @@ def test_a_label_that_looks_misspelt_is_said():
 
 
 def test_grades_below_zero_are_not_judged_and_counted():
-    with warned(1):
+    with warned("frame", 1):
         golden = load_golden(QRELS.assign(label=[2, -1, 1]))
     assert golden.targets["doc_id"].tolist() == ["a", "c"]
 

@@ -161,7 +161,7 @@ def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown
     results, golden = long_texts
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, rule=by_word)
-    with warned(3):
+    with warned("3 hits"):
         rs.score(store.load(), golden, ["mrr"], rule=lambda hits, targets: by_word(hits, targets))
     relabelled = rs.load_golden(
         write_golden(
@@ -171,7 +171,7 @@ def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown
             ]
         )
     )
-    with warned(1):
+    with warned("1 hits"):
         assert rs.score(store.load(), relabelled, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5, 0]
 
 
@@ -426,7 +426,7 @@ def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
     assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")[
         "mrr"
     ].tolist() == [1]
-    with warned(2):
+    with warned("2 hits"):
         rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
 
 

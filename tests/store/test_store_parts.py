@@ -299,7 +299,7 @@ def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
         one for one in results.select("a").responses["query_id"] if one != "nothing"
     ]
     _, parts, _, said = scored_both_ways(again, golden, 4)
-    with warned() as caught:
+    with warned("a: 1", "b: 3", "c: 7") as caught:
         pd.testing.assert_frame_equal(parts, rs.score(shuffled, golden), check_exact=True)
     assert sorted(said) == sorted(str(one.message) for one in caught)
 

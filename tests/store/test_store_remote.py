@@ -115,7 +115,7 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
     results, golden = pair
     remote.save(results, golden=golden)
     before = names_in(remote)
-    with refused(field="run_id"):
+    with refused("a, b", "overwrite=True", field="run_id", kept=False):
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
@@ -124,7 +124,7 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
     remote.save(results, overwrite=True)
     assert named_by(remote, "a") == ["hits", "responses"]
     assert len(names_in(remote)) == 2 * len(("run.json", "hits", "responses"))
-    with refused("a, b"):
+    with refused("a, b", kept=False):
         remote.scores()
 
 
@@ -156,7 +156,7 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     won = [n for n, outcome in enumerate(outcomes) if outcome == ["r"]]
     lost = [outcome for outcome in outcomes if outcome != ["r"]]
     assert len(won) == 1 and len(lost) == 1
-    check(lost[0], "r", "overwrite=True", field="run_id")
+    check(lost[0], "r", "overwrite=True", field="run_id", kept=False)
     loaded, expected = remote.load(), versions[won[0]]
     for kind in ("runs", "responses", "hits"):
         pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
@@ -176,7 +176,7 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
 
     monkeypatch.setattr(run_tables, "write_scores", crash)
     kept = "the a saved before is as it was" if overwrite else "no a was saved"
-    with refused(kept, file="a") as caught:
+    with refused(kept, file="a", kept=False) as caught:
         remote.save(results, golden=golden, overwrite=overwrite)
     assert caught.value.file == f"{remote.root}/a"
     assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
@@ -192,7 +192,7 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
         return written(draft, run, text, scored)
 
     monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
-    with refused(file="a", field="run_id"):
+    with refused(file="a", field="run_id", kept=False):
         store.save(results)
     assert store.runs()["run_id"].tolist() == ["a"]
     assert len(list(store.path("a").iterdir())) == len(("run.json", "hits", "responses"))
@@ -203,13 +203,13 @@ def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
     chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
     remote.add("a", chunks=chunks)
     assert remote.load("a").chunks["chunk_id"].tolist() == ["c1"]
-    with refused(file="a", field="chunks"):
+    with refused(file="a", field="chunks", kept=False):
         remote.add("a", chunks=chunks)
 
 
 def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
     remote.save(pair[0])
-    with refused(file="a"):
+    with refused(file="a", kept=False):
         remote.path("a")
 
 
@@ -234,5 +234,5 @@ def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])
     describe(tmp_path, "a", lambda _: {"system": "x"})
-    with refused(file="run.json", field="run_id"):
+    with refused(file="run.json", field="run_id", kept=False):
         store.runs()

@@ -106,7 +106,7 @@ def test_trec_qrels_load_from_text_and_gzip(write, name):
 
 
 def test_negative_grades_are_left_out_and_counted(write):
-    with warned(2):
+    with warned("qrels.txt", 2):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d4 -1\nq2 0 d5 -2\n"))
     assert graded(golden) == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
     (found,) = golden.problems["found"]
@@ -114,7 +114,7 @@ def test_negative_grades_are_left_out_and_counted(write):
 
 
 def test_a_document_of_negative_grade_is_not_judged(write):
-    with warned(1):
+    with warned("qrels.txt", 1):
         golden = rs.load_golden(write("qrels.txt", "q1 0 d1 -1\nq1 0 d2 0\nq1 0 d3 1\n"))
     results = rs.load_results(write("run.txt", "q1 Q0 d1 1 3 a\nq1 Q0 d2 2 2 a\n"))
     assert rs.score(results, golden, ["judged@5"]).loc["q1", "judged@5"] == 0.5
@@ -129,7 +129,7 @@ def test_a_query_with_only_unjudged_documents_stays_and_is_unlabelled(write):
 
 
 def test_a_judgement_that_stands_there_twice_counts_once_and_is_counted(write):
-    with warned(1):
+    with warned("qrels.txt", 1):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d3 1\n"))
     assert len(golden.targets) == 3 and len(golden.problems) == 1
 

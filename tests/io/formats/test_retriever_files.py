@@ -259,7 +259,7 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
 
 
 def test_a_question_that_expects_nothing_is_said_to_be_one(tmp_path):
-    with warned(1, 2):
+    with warned("queries.jsonl", "1 of 2"):
         golden = rs.load_golden(
             write(
                 tmp_path / "queries.jsonl",
