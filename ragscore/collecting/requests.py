@@ -225,6 +225,10 @@ class RateLimiter:
             return turn - now
 
 
+# Seconds. An interrupt that comes just as a wait begins does not end it: no wait is without end.
+_LOOK_UP = 0.5
+
+
 def ask_all(
     system: System,
     requests: list[Request],
@@ -278,7 +282,10 @@ def ask_all(
         for thread in threads:
             thread.start()
         while n_left:
-            saved = done.get()
+            try:
+                saved = done.get(timeout=_LOOK_UP)
+            except queue.Empty:
+                continue
             if isinstance(saved, BaseException):
                 raise saved
             n_left -= 1
@@ -290,7 +297,7 @@ def ask_all(
                 on_wait(n_alive)
             for thread in threads:
                 while thread.is_alive():
-                    thread.join(0.5)  # an interrupt just before a wait without end goes unseen
+                    thread.join(_LOOK_UP)
         finally:
             with saving:  # the last line is written before the journal is closed
                 is_open = False

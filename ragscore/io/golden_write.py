@@ -19,6 +19,7 @@ from ragscore.io.golden_read import (
     FRAMES,
     KNOWN_FIELDS,
     SATISFIED_BY,
+    SLICES,
     TAG_FIELDS,
     TEXT_FIELDS,
     golden_of,
@@ -211,6 +212,10 @@ def _rows(golden: Golden) -> Rows:
         _row(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
         for query in row_dicts(golden.queries)
     ]
+    empty = golden.queries.columns[golden.queries.isna().all()]
+    for name in empty if rows else []:  # a column without any value is one, too
+        if name in SLICES or (name.startswith("x_") and name != SUPPORT_EXTRAS):
+            rows[0].setdefault(name.removeprefix("x_"), None)
     return [
         dict(sorted(row.items(), key=lambda field: _PLACES.get(field[0], len(_PLACES))))
         for row in rows

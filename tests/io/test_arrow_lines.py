@@ -83,7 +83,7 @@ def test_files_nearly_right_end_the_same_whoever_reads_them(both, tmp_path, stri
             damaged(written(without_hops, how, by).encode("utf-8", "surrogatepass"), by)
         )
         n_taken += both(file, strict)
-    assert 0 < n_taken < N_FILES
+    assert n_taken < N_FILES and (n_taken or N_FILES < 20)  # few files may all be damaged
 
 
 GOOD = [

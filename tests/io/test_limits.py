@@ -68,7 +68,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fro
     file.write_bytes(gzip.compress("\n".join(rows).encode()))
     size, unpacked = file.stat().st_size, sum(map(len, rows))
     monkeypatch.setattr(file_content, "RATIO", unpacked // size // 2)
-    with refused(size, "max_bytes", file="per_query.jsonl.gz"):
+    with refused(f"{size:,}", "max_bytes", file="per_query.jsonl.gz"):
         rs.load_results(file, max_bytes=1000)
     assert len(rs.load_results(file).responses) == 2000  # under 64 MB, whatever the ratio
     assert len(rs.load_results(file, max_bytes=None).responses) == 2000

