@@ -9,6 +9,7 @@ import ragscore as rs
 from tests.messages import names, refused, says
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_question_and_picture_returns_or_raises_a_data_error(world):

@@ -286,6 +286,7 @@ def all_pairs(values, rounds, seed):
     return p
 
 
+@pytest.mark.sampled(1)
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
 def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):

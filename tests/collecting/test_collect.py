@@ -396,6 +396,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
     with Server(in_turn([FAULTS[fault]], chatbot)) as server:
@@ -483,6 +484,7 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
     assert pd.isna(second)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
 def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)

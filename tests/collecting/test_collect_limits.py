@@ -72,6 +72,7 @@ def raw(act):
     listening.close()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("begun", "drop"),
     [
@@ -186,6 +187,7 @@ def test_a_command_that_prints_too_much_is_ended(golden, tmp_path, monkeypatch):
     assert found[1:] == [None, None]
 
 
+@pytest.mark.long
 def test_a_command_whose_child_holds_its_output_open_ends_with_its_time(golden, tmp_path):
     code = (
         "import subprocess, sys\n"

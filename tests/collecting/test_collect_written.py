@@ -84,6 +84,7 @@ def any_reply(draw):
     return reply if draw.random() < 0.9 else any_value(draw)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(fuzzed(6)))
 def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):

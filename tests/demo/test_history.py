@@ -239,6 +239,7 @@ def test_settings_follow_the_line_of_changes():
     assert settings_of("16-cells-repeat2") == ("hybrid_rerank", Settings(cells=64, seed=2))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
 def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
     _, settings = settings_of(run_id)

@@ -259,7 +259,7 @@ def test_files_of_odd_bytes_end_the_same(both, tmp_path, content):
         both(file, strict)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "deep",
     [

@@ -268,6 +268,15 @@ ROW = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["g.yaml", "g.jsonl"])
+def test_a_column_without_any_value_comes_back(tmp_path, name):
+    rows = [{"id": "q", "query": "?", "difficulty": None, "own": None}, {"id": "r", "query": "!"}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    golden = quietly(rs.load_golden, tmp_path / "in.jsonl")
+    assert {"difficulty", "x_own"} <= {*golden.queries}
+    assert_comes_back(golden, tmp_path, name)
+
+
 @settings(max_examples=fuzzed(40))
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))
 def test_any_golden_set_comes_back(tmp_path_factory, rows, name):

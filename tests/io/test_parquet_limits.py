@@ -204,6 +204,7 @@ def test_a_footer_that_counts_more_than_it_holds_is_refused(tmp_path):
 VALUES = [f"v{n}" * (n % 7 + 1) for n in range(5000)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_pages_and_the_longest_value_are_found_whatever_wrote_the_file(tmp_path, codec, version):

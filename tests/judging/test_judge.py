@@ -346,7 +346,7 @@ MENDED = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", MENDED)
 def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -525,6 +525,7 @@ def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, aske
     says(judged.ledger["reason"].dropna().iloc[0], "60 s")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
 def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
     monkeypatch.setitem(FAULTS, "odd", said(429, "{}", {"Retry-After": asked_wait}))
@@ -533,6 +534,7 @@ def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wai
     assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["scored", "fails", "refused", "Ctrl-C"])
 def test_nothing_stays_behind_a_call(asked, tmp_path, monkeypatch, how):
     given = asked()
@@ -752,7 +754,7 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
     changed = OTHERWISE[name]
@@ -991,6 +993,7 @@ def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, w
     assert server.most_in_flight == workers and len(server.bodies) == 24
 
 
+@pytest.mark.long
 def test_500_judgments_among_faults_are_all_made_or_accounted_for(
     write_golden, write_run, tmp_path
 ):
@@ -1140,6 +1143,7 @@ def test_hits_without_a_text_are_no_context(asked, server):
 # Arguments
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("change", "field", "named"),
     [

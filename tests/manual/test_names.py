@@ -111,6 +111,7 @@ def test_a_refusal_is_read_in_the_order_the_run_file_page_gives(tmp_path, answer
     assert found is refused or (not pd.isna(found) and found == refused)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("a", "b", "outcome", "counts"),
     [

@@ -16,6 +16,8 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.manual import NOTEBOOKS, ROOT, pages
 
+pytestmark = pytest.mark.long
+
 NEEDED = ("sphinx", "myst_nb", "numpydoc", "pydata_sphinx_theme")
 LOOKED_AT = (
     "index", "quickstart", "howto/load", "howto/compare", "concepts/uncertainty",

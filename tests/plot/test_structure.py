@@ -25,7 +25,7 @@ def closed():
     plt.close("all")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "n_runs", "place"), CASES)
 def test_everything_drawn_is_whole_and_apart(name, n_runs, place):
     found = faults(draw(name, n_runs, place), expected_names(name, n_runs))

@@ -134,6 +134,7 @@ def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo
     assert np.allclose(content["queries"]["change"][1], largest, atol=2e-6)
 
 
+@pytest.mark.long
 def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo):
     content = unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
     assert [(one["id"], one["role"]) for one in content["runs"]] == [
@@ -154,6 +155,7 @@ def test_one_run_has_no_outcome(demo):
     assert found[hit_at_10.eq(1).to_numpy()].all() and not found[hit_at_10.eq(0).to_numpy()].any()
 
 
+@pytest.mark.long
 def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(demo)

@@ -251,7 +251,7 @@ def test_a_range_of_any_width_has_the_words_of_the_range_from_0_to_1(least, widt
     assert found[1][1] == pytest.approx(found[0][1], rel=1e-6)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("limits", [(0, 1e6), (0, 1e-5), (-2.5e-7, 1e-5), (0, 5), (1e9, 1e9 + 2)])
 def test_intervals_verdicts_and_gates_are_those_of_the_range_from_0_to_1(ev, limits):
     least, most = limits
@@ -395,5 +395,6 @@ def sweep(ev, tmp_path, n, seed=0):
     return n_compared
 
 
+@pytest.mark.long
 def test_interleaved_evaluations_say_what_each_says_alone(ev, tmp_path):
     assert sweep(ev, tmp_path, 6) == 6 * 12

@@ -108,7 +108,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_the_change_that_would_join_ids_is_named_with_code_that_makes_it(case, is_swapped):

@@ -109,7 +109,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:ids of")
 @pytest.mark.parametrize(
     ("hits", "values", "keys", "rank"),

@@ -43,6 +43,7 @@ def load(write_golden, write_run):
     return load
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "given", "points", "expected"),
     [

@@ -122,6 +122,7 @@ def outcome(store, read):
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", [RUN_FILE, COMPACT_FILE, "metrics"])
 def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that_names_it(
     root, what

@@ -74,6 +74,7 @@ def copied(store, kind="scores"):
     return sorted(compact.valid_rows(there, kind, list(there.stored))[1])
 
 
+@pytest.mark.sampled(1)
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)  # two runs of three rows
     store.save(runs(), golden=golden)
@@ -98,6 +99,7 @@ def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, mon
         store.scores("mrr@7")
 
 
+@pytest.mark.sampled(1)
 def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, write_golden):
     results = runs()
     first = results.select([f"run {n}" for n in (1, 2, 3, 4, 5)])

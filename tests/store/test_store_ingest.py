@@ -100,6 +100,7 @@ def same_both_ways(file, tmp_path, strict=True, text="cut"):
     return plain[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_bytes):
     for seed in range(N_FILES):
@@ -117,6 +118,7 @@ def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_b
         ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):

@@ -301,6 +301,7 @@ def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, ca
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["threshold", "interval"])
 def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, rule):
     failed = runs([], error="late")

@@ -122,6 +122,7 @@ def test_labelling_what_comes_first_moves_the_verdict(file):
     assert table.set_index("run_id")["n_unjudged"].to_dict() == {"old": 1, "new": 1}  # s of q2
 
 
+@pytest.mark.long
 def test_the_terminal_and_the_command_line_open_the_same_list(file, tmp_path):
     said: list[str] = []
     session = LabelSession(file, rs.load_results(RUNS), first=compared(file).label_first().hits)
@@ -157,6 +158,7 @@ def two_runs(draw):
     return {run: {q: draw(lists) for q in ("q1", "q2")} for run in ("old", "new")}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(two_runs(), st.sampled_from(["mrr@2", "recall@2", "ndcg@3", "map@3", "rprec"]))
 @settings(max_examples=fuzzed(25))

@@ -122,6 +122,7 @@ def by_hand(ev, metric):
     return [n, a, b, b - a]
 
 
+@pytest.mark.long
 @settings(max_examples=fuzzed(25), deadline=None)
 @given(pairs_of_runs, st.integers(2, 4))
 @pytest.mark.filterwarnings("ignore")

@@ -363,6 +363,7 @@ def test_first_outside(side, counts, place):
     assert np.flatnonzero(found).tolist() == ([] if place is None else [place])
 
 
+@pytest.mark.long
 def test_bands_of_a_simulated_unchanged_system_hold_their_level():
     draw = np.random.default_rng(3)
     means = draw.normal(0.5, 0.02, (150, 6))

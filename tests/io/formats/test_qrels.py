@@ -467,6 +467,7 @@ def read_whole(read, formats, name, *arguments):
         assert isinstance(loaded, rs.Golden | rs.Results)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("name", "texts"),

@@ -46,6 +46,7 @@ def scores(robust):
     return rs.score(*robust, labels, missing="zero")
 
 
+@pytest.mark.long
 @needs(ROBUST)
 def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores):
     results, golden = robust

@@ -622,6 +622,7 @@ COUNTED_OTHERWISE = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 @pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))
 def test_a_value_that_another_tool_counted_otherwise_shows(name):

@@ -126,6 +126,7 @@ ROWS_AT = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tool", list(READ))
 def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
     rows = [
@@ -182,7 +183,7 @@ def test_real_files_cut_short_or_with_a_byte_changed(tool, tmp_path, data):
     ends_well(file, None)
 
 
-@pytest.mark.sampled(57)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("tool", [*(tool.name for tool in TOOLS), "table"])
 @pytest.mark.parametrize(
     "content",
