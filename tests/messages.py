@@ -162,6 +162,7 @@ def plain(text: str) -> str:
     text = re.sub(
         r"-[0-9a-f]{12}(?=\.)", "-…", re.sub(r"\w+://(?:bucket/)?[0-9a-f]{8,}/?", "", text)
     )
+    text = re.sub(r"(?<=\w)#[0-9a-f]{8}\b", "#…", text)
     return " ⏎ ".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
