@@ -1,32 +1,42 @@
-from . import collecting, frames, golden, io, judging, plot, stats
-from .analysis import extras
-from .analysis.comparison.model import Comparison
-from .analysis.leaderboard import Leaderboard
-from .collecting.run import collect
-from .evaluation import Evaluation, evaluate
-from .frames.data import DataError, Golden, Results
-from .golden.labelling import label
-from .golden.requirements import supported_metrics
-from .golden.validate import validate
-from .io.load import load_golden, load_results
-from .judging.run import judge
-from .reporting.model import Report
-from .scoring import match
-from .scoring.metrics import metrics
-from .scoring.policies import Policies
-from .scoring.profiles import Profile
-from .scoring.score import score
-from .store.store import RunStore
+# each name "as" itself: that is how a stub exports to editors, too
+# ruff: noqa: I001
+from . import (
+    collecting as collecting,
+    frames as frames,
+    golden as golden,
+    io as io,
+    judging as judging,
+    plot as plot,
+    stats as stats,
+)
+from .analysis import extras as extras
+from .analysis.comparison.model import Comparison as Comparison
+from .analysis.leaderboard import Leaderboard as Leaderboard
+from .collecting.run import collect as collect
+from .evaluation import Evaluation as Evaluation, evaluate as evaluate
+from .frames.data import DataError as DataError, Golden as Golden, Results as Results
+from .golden.labelling import label as label
+from .golden.requirements import supported_metrics as supported_metrics
+from .golden.validate import validate as validate
+from .io.load import load_golden as load_golden, load_results as load_results
+from .judging.run import judge as judge
+from .reporting.model import Report as Report
+from .scoring import match as match
+from .scoring.metrics import Metric as Metric, metric as metric, metrics as metrics
+from .scoring.policies import Policies as Policies
+from .scoring.profiles import Profile as Profile
+from .scoring.score import score as score
+from .store.store import RunStore as RunStore
 
 __version__: str
 
 __all__ = [
     # objects
     "Golden", "Results", "Evaluation", "Comparison", "Leaderboard", "Report", "RunStore",
-    "Policies", "Profile", "DataError",
+    "Policies", "Profile", "Metric", "DataError",
     # verbs
-    "load_golden", "load_results", "evaluate", "score", "validate", "supported_metrics", "metrics",
-    "collect", "judge", "label",
+    "load_golden", "load_results", "evaluate", "score", "validate", "supported_metrics", "metric",
+    "metrics", "collect", "judge", "label",
     # namespaces
     "io", "match", "frames", "golden", "stats", "plot", "judging", "collecting", "extras",
 ]  # fmt: skip

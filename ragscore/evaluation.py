@@ -6,6 +6,7 @@ what the functions behind them need, so that nothing is passed twice and nothing
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import Tables
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -24,26 +24,27 @@ from ragscore.frames.data import (
     run_names,
     runs_without_hits,
 )
-from ragscore.frames.errors import name_list, names_of, nearest
+from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
-from ragscore.scoring.judgments import CRITERIA, FAILED
+from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
+    CRITERIA,
     NOTHING_DECLARED,
+    Asked,
     Declarations,
-    Metric,
+    asked_for,
     is_label,
-    parse_label,
     table_kind,
 )
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
 from ragscore.scoring.primary import primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.rules import Rule
-from ragscore.scoring.score import score, score_and_settings
+from ragscore.scoring.score import score_and_settings
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
 from ragscore.scoring.value_states import explain, label_of, metric_columns
 
@@ -77,7 +78,7 @@ Range = tuple[float | None, float | None]
 def evaluate(
     results: Any,
     golden: Any,
-    metrics: list[str] | str | None = None,
+    metrics: Asked = None,
     *,
     rule: Rule | None = None,
     profile: str | Profile | None = None,
@@ -97,7 +98,8 @@ def evaluate(
         patterns, frames, dicts, records.
     metrics
         Labels, or one; by default every default metric, and those that the runs' judgments
-        measure. Others are scored when they are asked for.
+        measure. Others are scored when they are asked for. Metrics of your own are `rs.Metric`
+        objects (see `rs.metric`); "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
     profile
@@ -124,19 +126,23 @@ def evaluate(
     from ragscore.analysis.reported import split_reported
 
     given = policies_of(policies, fields)
+    labels, declared = asked_for(metrics)
     results, reported = split_reported(results)
-    scores, settings_of_runs = score_and_settings(results, golden, metrics, rule, profile, given)
-    deciding = primary_of(scores, primary)
+    scores, settings_of_runs = score_and_settings(
+        results, golden, labels, rule, profile, given, declared
+    )
+    deciding = primary_of(scores, primary, declared)
     settings = settings_of_runs().assign(primary=", ".join(deciding))
     return Evaluation(
-        golden, scores, settings, deciding, given, find_profile(profile), rule, results, reported
-    )
+        golden, scores, settings, deciding, given, find_profile(profile), rule, results, reported,
+        declared,
+    )  # fmt: skip
 
 
 def evaluate_stored(
     store: RunStore,
     golden: Any,
-    metrics: list[str] | str | None = None,
+    metrics: Asked = None,
     runs: list[str] | str | None = None,
     *,
     client: Any = None,
@@ -183,15 +189,20 @@ def evaluate_stored(
                 reported, golden, metrics, rule=rule, profile=profile, primary=primary,
                 policies=given,
             )  # fmt: skip
-    scores, settings_of_runs = store.score_and_settings(
-        golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
-        policies=given,
+    labels, declared = asked_for(metrics)
+    scores, settings_of_runs = store._score_and_settings(
+        golden, labels, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+        policies=given, declared=declared,
     )  # fmt: skip
     settings = settings_of_runs()
     run_ids = settings["run_id"].astype("str").tolist()
-    own, declared = store.saved_columns(run_ids)
+    made_by = {
+        "golden_hash": golden.golden_hash, "level": str(settings["level"].iloc[0]),
+        "policies": json.loads(settings["policies"].iloc[0]),
+    }  # fmt: skip
+    own, declared = store._saved_columns(run_ids, declared, made_by)
     scores = scores if own is None else with_saved(scores, own)
-    deciding = primary_of(scores, primary or _saved_primary(settings, scores))
+    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
         golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
@@ -206,7 +217,7 @@ def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | 
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Evaluation(Tables):
+class Evaluation(Display):
     """Runs scored against a golden set. `rs.evaluate` and `store.evaluate` make it.
 
     Attributes
@@ -226,8 +237,8 @@ class Evaluation(Tables):
         The runs without rows, of which only aggregates are known; None if there is none. They are
         not in `results`, `scores` and `settings`.
     declared
-        Direction and range of columns of your own (`with_columns`). They belong to this evaluation,
-        and to what is made of it.
+        Metrics of your own (`rs.metric`), and direction and range of columns of your own
+        (`with_columns`). They belong to this evaluation, and to what is made of it.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -239,7 +250,7 @@ class Evaluation(Tables):
     policies: Policies = field(default_factory=Policies)
     profile: Profile | None = None
     rule: Rule | None = None
-    source: Results | Callable[[], Results] | None = None
+    _source: Results | Callable[[], Results] | None = None
     reported: Results | None = None
     declared: Declarations = NOTHING_DECLARED
 
@@ -248,14 +259,14 @@ class Evaluation(Tables):
     @cached_property
     def results(self) -> Results:
         """The results behind the scores; a `DataError` for averages of repeats."""
-        if self.source is None:
+        if self._source is None:
             raise DataError(
                 "averages of repeats have no results of their own",
                 field="results",
                 allowed="the evaluation that was averaged",
             )
-        check_type(self.source, (Results, Callable), "results")  # type: ignore[arg-type]
-        return self.source if isinstance(self.source, Results) else self.source()
+        check_type(self._source, (Results, Callable), "results")  # type: ignore[arg-type]
+        return self._source if isinstance(self._source, Results) else self._source()
 
     @property
     def run_ids(self) -> list[str]:
@@ -315,7 +326,7 @@ class Evaluation(Tables):
             golden=golden,
             scores=scores,
             settings=settings,
-            source=None if self.source is None else partial(_selected, self, names, kept),
+            _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,
         )
@@ -379,11 +390,12 @@ class Evaluation(Tables):
         scores = add_columns(self.scores, table, chosen, partial=partial)
         declared = self.declared
         for kind, given in (("better", better), ("range", range)):
-            _refuse_unknown(given, chosen, kind)
+            named = list(given) if isinstance(given, Mapping) else []
+            check_known(named, chosen, kind, "added column", "columns that are added:")
         for name in chosen:
             own = (one.get(name) if isinstance(one, Mapping) else one for one in (better, range))
             declared = declared.with_own(name, *own)
-            _refuse_outside(scores[name], declared.describe(name))
+            declared.describe(name).refuse_outside(scores[name], name)
         return replace(self, scores=scores, declared=declared)
 
     # Look
@@ -458,14 +470,8 @@ class Evaluation(Tables):
         ----------
         metrics
             Labels, or one; by default the primary metrics.
-        by
-            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
-            its targets are from, or "mode", that of each run's response; or several. A query with
-            several tags counts in each slice, one without in `(none)`.
-        cluster
-            The column of `golden.queries` whose equal values make queries depend on each other
-            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
-            query stands alone.
+        by, cluster
+            As for `summary`.
         min_n
             Slices, or rests, of fewer queries are not tested.
 
@@ -524,7 +530,9 @@ class Evaluation(Tables):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(scores, self.golden, chosen, self._known_results, self._min_grade)
+        return explain(
+            scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
+        )
 
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
@@ -543,7 +551,8 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.comparison.align import query_matrix
 
-        scores, (name,) = self._scored_one(metric)
+        name = self._named(metric)
+        scores, _ = self._scored(name)
         return query_matrix(scores, name)
 
     def query(
@@ -572,9 +581,8 @@ class Evaluation(Tables):
         >>> ev.query("pd-005")
         """
         from ragscore.analysis.query_view import show_query
-        from ragscore.analysis.reported import refuse_without_rows
 
-        refuse_without_rows(runs if isinstance(runs, (list, tuple)) else (), self.reported)
+        self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
 
     def explore(
@@ -620,8 +628,8 @@ class Evaluation(Tables):
         """Return what a mean would leave out or distort, before any mean.
 
         Its frames are `runs`, one row per run, with the numbers of queries that are missing,
-        failed, unlabelled or tied; and `ids`, one row per run and match level, with the numbers of
-        ids and of those that join (see `Coverage`).
+        failed, unlabelled or tied; `issues`, the queries behind these; and `ids`, one row per run
+        and match level, with the numbers of ids and of those that join (see `Coverage`).
 
         Examples
         --------
@@ -630,20 +638,6 @@ class Evaluation(Tables):
         from ragscore.golden.coverage import coverage
 
         return coverage(self.results, self.golden)
-
-    def coverage_issues(self) -> pd.DataFrame:
-        """Return the queries behind the counts of `coverage`.
-
-        One row per finding: run_id, query_id and `issue`: missing, extra, duplicate, empty, rank
-        order, ties.
-
-        Examples
-        --------
-        >>> ev.coverage_issues()
-        """
-        from ragscore.golden.coverage import coverage_rows
-
-        return coverage_rows(self.results, self.golden)
 
     # Compare
 
@@ -679,9 +673,7 @@ class Evaluation(Tables):
         allow_different
             Components of the provenance that may differ, or True for all.
         cluster
-            The column of `golden.queries` whose equal values make queries depend on each other
-            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
-            query stands alone.
+            As for `summary`.
         strict_chunker_version
             Refuse to compare runs of different chunkers instead of falling back to spans or
             documents.
@@ -706,9 +698,8 @@ class Evaluation(Tables):
         >>> ev.compare("dense", "hybrid")
         """
         from ragscore.analysis.comparison.compare import compare_runs
-        from ragscore.analysis.reported import refuse_without_rows
 
-        refuse_without_rows([baseline, candidate], self.reported)
+        self._need_rows(baseline, candidate)
         scores, chosen = self._scored(metrics)
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
@@ -722,7 +713,10 @@ class Evaluation(Tables):
     def score_diff(
         self, baseline: str, candidate: str, *, allow_different: bool | list[str] = False
     ) -> ScoreDiff:
-        """Return what moved between two runs' scores: a `ScoreDiff`.
+        """Return what moved between two runs' scores, without tests or verdicts: a `ScoreDiff`.
+
+        `compare` decides which run is better. This lists differences of stored scores as they are,
+        also where targets and ranks are unknown.
 
         Parameters
         ----------
@@ -744,9 +738,8 @@ class Evaluation(Tables):
         >>> ev.score_diff("dense", "hybrid")
         """
         from ragscore.analysis.comparison.score_diff import diff_scores
-        from ragscore.analysis.reported import refuse_without_rows
 
-        refuse_without_rows([baseline, candidate], self.reported)
+        self._need_rows(baseline, candidate)
         is_judged = any(name in (*CRITERIA, FAILED) for name in self.scores)
         return diff_scores(
             self.scores, baseline, candidate, allow_different=allow_different,
@@ -775,9 +768,7 @@ class Evaluation(Tables):
         runs
             Run ids or systems; by default all.
         cluster
-            The column of `golden.queries` whose equal values make queries depend on each other
-            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
-            query stands alone.
+            As for `summary`.
 
         Raises
         ------
@@ -792,7 +783,7 @@ class Evaluation(Tables):
 
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
-        scores, chosen = self._scored_or_told(metrics)
+        scores, chosen = self._scored(metrics, or_told=True)
         return leaderboard(
             scores, metrics=chosen, baseline=baseline, golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
@@ -844,7 +835,7 @@ class Evaluation(Tables):
 
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
-        scores, names = self._scored_or_told(metric)
+        scores, names = self._scored(metric, or_told=True)
         return trend(
             scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
             reported=self.reported, order=order, baseline=baseline, repeats=repeats,
@@ -932,9 +923,7 @@ class Evaluation(Tables):
         ignore
             Config keys that are not looked at.
         cluster
-            The column of `golden.queries` whose equal values make queries depend on each other
-            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
-            query stands alone.
+            As for `summary`.
 
         Raises
         ------
@@ -963,6 +952,9 @@ class Evaluation(Tables):
         metrics: list[str] | str | None = None,
     ) -> LabelEffect:
         """Tell the effect of new labels from the effect of the system.
+
+        `compare` judges both runs by one golden set. This judges the baseline by an older one, and
+        splits the difference.
 
         Parameters
         ----------
@@ -1039,7 +1031,7 @@ class Evaluation(Tables):
         right = None if right is None else self._named(right)
         chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
         chosen = [self._named(name) for name in chosen]
-        scores = self._scores_with(*DECIDED_BY, right, *chosen)
+        scores, _ = self._scored([*DECIDED_BY, *([right] if right else []), *chosen])
         return refusals(
             scores, self.golden, chosen or None, right=right, threshold=threshold,
             declared=self.declared,
@@ -1087,8 +1079,9 @@ class Evaluation(Tables):
         from ragscore.analysis.risk_coverage import risk_coverage
 
         right = None if right is None else self._named(right)
+        scores, _ = self._scored([*DECIDED_BY, *([right] if right else [])])
         return risk_coverage(
-            self._scores_with(*DECIDED_BY, right), self.golden, self.results, right=right,
+            scores, self.golden, self.results, right=right,
             threshold=threshold, refusals=refusals, declared=self.declared,
         )  # fmt: skip
 
@@ -1127,14 +1120,14 @@ class Evaluation(Tables):
 
         hit = None if hit is None else self._named(hit)
         right = None if right is None else self._named(right)
+        asked = [name for name in (hit, right) if name]
+        scores, _ = self._scored([*DECIDED_BY, f"hit@{DEFAULT_K}", *asked])
         return failures(
-            self._scores_with(*DECIDED_BY, f"hit@{DEFAULT_K}", hit, right), self.golden,
+            scores, self.golden,
             self.results, hit=hit, right=right, threshold=threshold, declared=self.declared,
         )  # fmt: skip
 
-    def paraphrases(
-        self, *, narrow: int | None = None, pool: int | None = None, pattern: str | None = None
-    ) -> Paraphrases:
+    def paraphrases(self, *, narrow: int | None = None, pool: int | None = None) -> Paraphrases:
         r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
 
         Parameters
@@ -1142,9 +1135,6 @@ class Evaluation(Tables):
         narrow, pool
             Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too
             low at rank ≤ pool. By default 10 and 50, or half of the runs' smallest k and that k.
-        pattern
-            A regular expression with one group that finds the kind of paraphrase in the query id,
-            where the golden set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo".
 
         Returns
         -------
@@ -1155,7 +1145,7 @@ class Evaluation(Tables):
         ------
         DataError
             A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below
-            `pool`; a pattern that isn't a regular expression with exactly one group.
+            `pool`.
 
         Warns
         -----
@@ -1169,7 +1159,7 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.paraphrases import paraphrases
 
-        return paraphrases(self.results, self.golden, narrow=narrow, pool=pool, pattern=pattern)
+        return paraphrases(self.results, self.golden, narrow=narrow, pool=pool)
 
     def repeats(
         self,
@@ -1211,7 +1201,8 @@ class Evaluation(Tables):
         """
         from ragscore.analysis.repeats import repeats
 
-        scores, (name,) = self._scored_one(metric)
+        name = self._named(metric)
+        scores, _ = self._scored(name)
         chosen = self.results.runs if runs is None else runs
         return repeats(scores, name, k, threshold, runs=chosen, declared=self.declared)
 
@@ -1243,7 +1234,7 @@ class Evaluation(Tables):
         scores = average_repeats(self.scores, self.results.runs)
         names = average_names(self.results.runs, pd.Series(self.run_ids))
         settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
-        return replace(self, scores=scores, settings=settings.reset_index(drop=True), source=None)
+        return replace(self, scores=scores, settings=settings.reset_index(drop=True), _source=None)
 
     def retrievers(
         self,
@@ -1364,7 +1355,8 @@ class Evaluation(Tables):
         """
         from ragscore.golden.health import golden_health
 
-        scores, (name,) = self._scored_one(metric)
+        name = self._named(metric)
+        scores, _ = self._scored(name)
         return golden_health(
             scores, self.golden, self.results, name, similarity=similarity,
             differences=differences, declared=self.declared,
@@ -1426,7 +1418,7 @@ class Evaluation(Tables):
         >>> ev.unjudged(["hit@5", "ndcg@10"])
         """
         from ragscore.analysis.unjudged import unjudged
-        from ragscore.scoring.unjudged import MOVABLE
+        from ragscore.scoring.metrics import MOVABLE
 
         scores, chosen = self._scored(metrics)
         if chosen is None:
@@ -1513,7 +1505,7 @@ class Evaluation(Tables):
             metrics = [self._named(name) for name in names_of(metrics, "metrics")]
         return provenance(
             self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
-            policies=self.policies,
+            policies=self.policies, declared=self.declared,
         )  # fmt: skip
 
     def to_profile(self, profile: str | Profile) -> dict[str, dict[str, Any]]:
@@ -1561,14 +1553,13 @@ class Evaluation(Tables):
 
     # What it prints
 
-    def _tables(self) -> list[Table]:
+    def _parts(self) -> list[str | Table]:
         n = len(self.run_ids)
-        runs = f"{n} run{'s' if n != 1 else ''}"
-        title = f"Evaluation: {runs} × {len(self.golden.queries)} queries"
+        title = f"Evaluation: {plural(n, 'run')} × {len(self.golden.queries)} queries"
         means = summarize(
             self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade,
             # Results of a store are not read to be printed.
-            results=self.source if isinstance(self.source, Results) else None,
+            results=self._source if isinstance(self._source, Results) else None,
             declared=self.declared,
         )  # fmt: skip
         columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
@@ -1581,16 +1572,18 @@ class Evaluation(Tables):
                 columns[f"{metric}, n = {counts[0]}"] = cells
             else:
                 columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
-        scored = Table(pd.DataFrame(columns), title)
+        scored = Table(pd.DataFrame(columns))
         if self.reported is None:
-            return [scored]
+            return [title, scored, *self._notes()]
         from ragscore.analysis.reported import shown_reported
 
         told = shown_reported(self.reported, self.primary)
-        alone = f"{len(told)} run{'s' if len(told) != 1 else ''} without rows, as reported"
-        return [scored, Table(told, alone)] if n else [Table(told, f"Evaluation: {alone}")]
+        alone = f"{plural(len(told), 'run')} without rows, as reported"
+        if not n:
+            return [f"Evaluation: {alone}", Table(told), *self._notes()]
+        return [title, scored, Table(told, alone), *self._notes()]
 
-    def notes(self) -> list[str]:
+    def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""
         notes = [self._matched()] if self.run_ids else []
         if self.reported is not None:
@@ -1636,7 +1629,7 @@ class Evaluation(Tables):
             return []
         if "empty" not in self.scores:
             # Results of a store are not read to be printed.
-            return runs_without_hits(self.source) if isinstance(self.source, Results) else []
+            return runs_without_hits(self._source) if isinstance(self._source, Results) else []
         rows = self.scores[self.scores["state"].eq("scored").to_numpy()]
         is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
         return is_empty.index[is_empty].tolist()
@@ -1652,11 +1645,11 @@ class Evaluation(Tables):
 
     @property
     def _known_results(self) -> Results | None:
-        return None if self.source is None else self.results
+        return None if self._source is None else self.results
 
     @property
     def _runs(self) -> pd.DataFrame:
-        return self.settings if self.source is None else self.results.runs
+        return self.settings if self._source is None else self.results.runs
 
     @property
     def _min_grade(self) -> int:
@@ -1667,59 +1660,47 @@ class Evaluation(Tables):
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
-    def _scored(self, metrics: list[str] | str | None) -> tuple[pd.DataFrame, list[str] | None]:
-        """Return scores that have these metrics, and their names as the scores have them."""
+    def _scored(
+        self, metrics: list[str] | str | None, *, or_told: bool = False
+    ) -> tuple[pd.DataFrame, list[str] | None]:
+        """Return scores that have these metrics, and their names as the scores have them.
+
+        With `or_told`, metrics that runs only report need not be ours.
+        """
         if metrics is None:
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
             raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
-        names = [self._named(name) for name in given]
-        lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
+        # without a run to score, what is reported needs no score
+        others = set[str]()
+        if or_told and self.reported is not None:
+            from ragscore.analysis.reported import aggregates
+
+            told = aggregates(self.reported)["metric"]
+            others = {name for name in told if not (self.run_ids and is_label(name))}
+        names = [name if name in others else self._named(name) for name in given]
+        known = {*self.scores, *others}
+        lacking = [name for name in dict.fromkeys(names) if name not in known]
         if not lacking:
             return self.scores, names
         policies = self.policies if self.profile else replace(self.policies, match=self._level)
-        more = score(
-            self.results, self.golden, lacking, rule=self.rule, profile=self.profile,
-            policies=policies,
-        ).reset_index()  # fmt: skip
+        more = score_and_settings(
+            self.results, self.golden, lacking, self.rule, self.profile, policies, self.declared
+        )[0].reset_index()
         return add_columns(self.scores, more, lacking, partial=True), names
+
+    def _need_rows(self, *runs: str) -> None:
+        """Refuse a question about queries of runs that only report aggregates, or of no others."""
+        from ragscore.analysis.reported import refuse_without_rows
+
+        alone = self.reported.runs["run_id"].astype("str") if self.reported is not None else ()
+        refuse_without_rows(runs if runs or self.run_ids else alone, self.reported)
 
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""
         check_type(metric, str, "metric", "the name of one metric")
-        return metric if metric in self.scores else parse_label(metric).text
-
-    def _scores_with(self, *metrics: str | None) -> pd.DataFrame:
-        """Return scores that have these metrics as well."""
-        return self._scored([name for name in metrics if name] or None)[0]
-
-    def _need_rows(self) -> None:
-        """Refuse a question about queries where every run only reports aggregates."""
-        from ragscore.analysis.reported import refuse_without_rows
-
-        if not self.run_ids and self.reported is not None:
-            refuse_without_rows(self.reported.runs["run_id"].astype("str"), self.reported)
-
-    def _scored_or_told(
-        self, metrics: list[str] | str | None
-    ) -> tuple[pd.DataFrame, list[str] | None]:
-        """Return scores as `_scored`; metrics that runs only report need not be ours."""
-        from ragscore.analysis.reported import aggregates
-
-        given = [] if metrics is None else names_of(metrics, "metrics", "labels, such as 'mrr@10'")
-        told = set() if self.reported is None else set(aggregates(self.reported)["metric"])
-        # without a run to score, what is reported needs no score
-        others = [name for name in given if name in told and not (self.run_ids and is_label(name))]
-        if not others:
-            return self._scored(metrics)
-        ours = [name for name in given if name not in others]
-        return self._scored(ours)[0] if ours else self.scores, given
-
-    def _scored_one(self, metric: str) -> tuple[pd.DataFrame, list[str]]:
-        check_type(metric, str, "metric", "one metric")
-        scores, names = self._scored(metric)
-        return scores, names or []
+        return metric if metric in self.scores else self.declared.parse(metric).text
 
 
 # What is said of golden queries without a row, and of failed queries, by their policy.
@@ -1740,26 +1721,6 @@ def _loaded(store: RunStore, runs: list[str]) -> Results:
 
 def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
     return ev.results.select(runs, queries)
-
-
-def _refuse_unknown(given: Any, columns: Sequence[str], field: str) -> None:
-    """Refuse a declaration of a column that isn't added: it would go unnoticed."""
-    names = list(given) if isinstance(given, Mapping) else []
-    if unknown := [name for name in names if name not in columns]:
-        raise DataError(
-            f"{name_list(unknown)} isn't added",
-            field=field,
-            allowed=nearest(str(unknown[0]), columns, "columns that are added:"),
-        )
-
-
-def _refuse_outside(values: pd.Series, metric: Metric) -> None:
-    if not values.dropna().between(*metric.bounds).all():
-        raise DataError(
-            f"{values.name} ranges from {values.min():g} to {values.max():g}",
-            field="range",
-            allowed=f"values of the range {metric.range}, or another range",
-        )
 
 
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:

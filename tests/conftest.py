@@ -34,6 +34,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
+CASES = 6  # of a test that are quick, unless it says otherwise
 NOT_PASSED: set[str] = set()
 COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones
 DIFFERING = pytest.StashKey[list[str]]()
@@ -51,7 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
-    config.addinivalue_line("markers", "sampled(n): n cases are quick, the others long")
+    config.addinivalue_line("markers", f"sampled(n): n cases are quick, not {CASES}")
+    config.addinivalue_line("markers", "each_case: all cases are quick")
     everything = config.getoption("--all")
     SIZE[0] = 1.0 if everything else 0.2
     settings.load_profile("all" if everything else "quick")
@@ -60,14 +62,15 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the long tests, unless asked for: by `--all`, or by a test's own name.
 
-    Of a test marked `sampled(n)`, n cases are quick ones, chosen by its name, the others long.
+    Of a test with many cases, a few are quick ones, chosen by its name, the others long.
     """
     cases = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if hasattr(item, "callspec") and not item.get_closest_marker("each_case"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, same in cases.items():
-        (n,) = same[0].get_closest_marker("sampled").args
+        marker = same[0].get_closest_marker("sampled")
+        n = marker.args[0] if marker else CASES
         kept = Random(name).sample(range(len(same)), min(n, len(same)))
         for at in set(range(len(same))) - set(kept):
             same[at].add_marker("long")
@@ -101,6 +104,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Compare what tests said with the page of messages, or renew it."""
+    gc.unfreeze()  # else extension modules complain at exit of what was never collected
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput |= {"said": messages.SAID, "counts": config.stash.get(COUNTS, [0, 0])}
@@ -109,21 +113,29 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     kept = messages.read()
     how = config.getoption("--messages")
     if how == "renew":
-        ran = {test.partition("::")[0] for test in said}
-        others = {one: texts for one, texts in kept.items() if one.partition("::")[0] not in ran}
+        # only a run of all tests of a file tells which texts nothing says any more
+        whole = config.getoption("--all")
+        ran = {test.partition("::")[0] if whole else test for test in said}
+        others = {
+            one: texts
+            for one, texts in kept.items()
+            if (one.partition("::")[0] if whole else one) not in ran
+        }
         messages.write(others | said)
+    elif how == "check" and (made := messages.made_elsewhere()):
+        config.stash[DIFFERING] = [f"not compared with it: made with {made}"]
     elif how == "check" and (differing := messages.differences(said, kept)):
-        config.stash[DIFFERING] = differing
+        way_on = "python -m tests.messages renews the page, to be reviewed"
+        config.stash[DIFFERING] = [*differing, way_on]
         if session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if differing := config.stash.get(DIFFERING, []):
-        terminalreporter.section("tests/messages.md says otherwise")
+        terminalreporter.section("tests/messages.md")
         for line in differing:
             terminalreporter.write_line(line)
-        terminalreporter.write_line("python -m tests.messages renews the page, to be reviewed")
     n, n_long = config.stash.get(COUNTS, [0, 0])
     if config.getoption("--all"):
         terminalreporter.write_line(f"every test: {n:,}, of which {n_long:,} are long")

@@ -104,7 +104,7 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "pivot": lambda: ev.pivot("mrr"),
         "query": lambda: ev.query("1"),
         "coverage": ev.coverage,
-        "coverage_issues": ev.coverage_issues,
+        "coverage_issues": lambda: ev.coverage().issues,
         "score_diff": lambda: ev.score_diff(a, b),
         "leaderboard": board,
         "leaderboard baseline": lambda: ev.leaderboard(METRICS, baseline=a),
@@ -134,9 +134,9 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "explore ev": lambda: ev.explore(),
     }.items():
         yield name, lambda make=make: _printed(make())
-    for name in ("counts", "overall", "changed", "headline", "shown", "to_markdown", "to_json"):
+    for name in ("counts", "overall", "changed", "shown", "to_markdown", "to_json"):
         yield f"cmp.{name}", lambda name=name: _called(getattr(cmp(), name))
-    for name in ("notes", "to_json", "against_baseline", "shown"):
+    for name in ("notes", "to_json", "against_baseline", "_shown"):
         yield f"board.{name}", lambda name=name: _called(getattr(board(), name))
     yield "board.matrix", lambda: ev.leaderboard("mrr").matrix("mrr")
     for name in ("summary", "metric_at_k", "scores_by_rank", "refusal_matrix", "risk_coverage"):

@@ -3,16 +3,20 @@
 A test names facts: the file, line and field of a `DataError`, and the input that a sentence names.
 The sentence itself is kept in `tests/messages.md`, by test. A run of pytest compares it and fails
 once, with the differences; `python -m tests.messages [FILE ...]` renews the page, to be read in
-review.
+review. Sentences may quote Python, pandas or pyarrow: with other versions of them than the page was
+made with, a run compares nothing and says so.
 """
 
 import os
+import platform
 import re
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import ragscore as rs
@@ -21,9 +25,20 @@ PAGE = Path(__file__).with_name("messages.md")
 SAID: dict[str, list[str]] = {}  # by test, in the order said
 ANY: Any = object()
 _FOLDERS = re.compile(r"[^\s'\"(]*/pytest-of-[^/\s]+/pytest-\d+/(?:popen-gw\d+/)?[^/\s'\":;,]+/?")
-_TITLE = """# Messages
+_VERSIONS = ", ".join(
+    re.sub(r"(\d+\.\d+)\S*", r"\1", one)
+    for one in (
+        platform.system(),
+        f"Python {platform.python_version()}",
+        f"pandas {pd.__version__}",
+        f"pyarrow {pa.__version__}",
+    )
+)
+_MADE_WITH = "Made with "
+_TITLE = f"""# Messages
 
 Every sentence that a test says a fact of, by test. A page of `python -m tests.messages`.
+{_MADE_WITH}{_VERSIONS}.
 """
 
 
@@ -156,14 +171,26 @@ def names(text: str, name: object) -> bool:
 def plain(text: str) -> str:
     """Return a text as the page has it: one line, without what differs between runs.
 
-    That is folders of this run and machine, random roots of stores, and hashes in names of files.
+    That is folders of this run and machine, random roots of stores, hashes in names of files, free
+    ports, the seconds up to a date, and times in a table.
     """
     text = _FOLDERS.sub("", text).replace(f"{PAGE.parents[1]}{os.sep}", "")
     text = re.sub(
         r"-[0-9a-f]{12}(?=\.)", "-…", re.sub(r"\w+://(?:bucket/)?[0-9a-f]{8,}/?", "", text)
     )
     text = re.sub(r"(?<=\w)#[0-9a-f]{8}\b", "#…", text)
+    text = re.sub(r"(?<=  )\d+\.\d s(?=  )", "… s", text)  # the times of a table
+    text = re.sub(r"(?<=port: )\d{5}\b|(?<=wait of )\d{10,}(?= s)", "…", text)
     return " ⏎ ".join(line.rstrip() for line in text.strip("\n").splitlines())
+
+
+def made_elsewhere(page: Path = PAGE) -> str:
+    """Return what the page was made with, if that isn't what runs here; else nothing."""
+    for line in page.read_text(encoding="utf-8").splitlines() if page.exists() else []:
+        if line.startswith(_MADE_WITH):
+            made = line.removeprefix(_MADE_WITH).removesuffix(".")
+            return "" if made == _VERSIONS else made
+    return ""
 
 
 def read(page: Path = PAGE) -> dict[str, list[str]]:

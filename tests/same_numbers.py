@@ -644,7 +644,6 @@ def analyses(
     call(f"{at}/refusal_report", refusals, scores, golden, show="detection", by_run=True)
     for method in ("linear", "floor"):
         call(f"{at}/latency_report={method}", results.latency, method=method)
-    call(f"{at}/latency_report_errors", results.latency, errors="include")
     call(f"{at}/error_report", results.errors, golden, by_run=True)
     call(f"{at}/indexing_report", results.indexing)
     decisions(kept, at, scores if every is None else every, results, golden, right, pairs)
@@ -1146,7 +1145,7 @@ def history(kept: Kept) -> None:
     kept.call(
         "history/golden_changes", store.golden_changes, "13-rerank-30", "14-rerank-30-relabelled"
     )
-    kept.call("history/measured", store.measured, "mrr@10")
+    kept.call("history/measured", store._measured, "mrr@10")
     kept.call("history/find", store.find, system="bm25", config={"bm25.k1": 1.2})
     kept.call("history/score", store.score, golden, ["hit@5", "mrr@10", "ndcg@10"])
     for metric in ("mrr@10", "hit@5", "passed", "latency_ms"):

@@ -119,15 +119,15 @@ def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_ru
     says(repr(ev).splitlines()[0], "Evaluation", 1, 5)
     # one of two queries that have a row and a target is found; the third has no row
     says(text, "hit@1", "n = 2 / 3", "0.5")
-    matched, missing, failed, extra, unlabelled, refused_ones = ev.notes()
+    matched, missing, failed, extra, unlabelled, refused_ones = ev._notes()
     says(matched, "doc")
     says(missing, "r", 3)
     says(failed, "r", 1)
     says(extra, "r", 1)
     says(unlabelled, 1)
     says(refused_ones, 1)
-    assert all(note in text for note in ev.notes())
-    other = rs.evaluate(ev.results, ev.golden, "hit@1", missing="zero", errors="exclude").notes()
+    assert all(note in text for note in ev._notes())
+    other = rs.evaluate(ev.results, ev.golden, "hit@1", missing="zero", errors="exclude")._notes()
     assert says(other[1], "r", 3) != missing and says(other[2], "r", 1) != failed
     page = ev._repr_html_()
     says(re.search("<b>(.*?)</b>", page)[1], "Evaluation", 1)
@@ -231,6 +231,7 @@ def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_
     assert stored.compare("dense", "hybrid").overall == ev.compare("dense", "hybrid").overall
 
 
+@pytest.mark.long
 def test_a_store_keeps_the_policies_of_an_evaluation(ev, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.evaluate(ev.results, ev.golden, missing="zero", match="doc"))
@@ -321,7 +322,7 @@ def test_a_run_without_any_hit_is_named():
     answers = pd.DataFrame({"query_id": ["q1", "q2"], "answer": ["x", "y"]})
     ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})
     found = rs.evaluate({"q1": ["a"], "q2": []}, {"q1": ["a"], "q2": ["b"]})
-    (more,) = set(ev.notes()) - set(found.notes())
+    (more,) = set(ev._notes()) - set(found._notes())
     says(more, "run", 0)
 
 

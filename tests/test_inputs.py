@@ -123,6 +123,7 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, field, named, pa
         )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "nothing",
     [

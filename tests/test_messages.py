@@ -6,7 +6,7 @@ import pytest
 
 import ragscore as rs
 from tests import messages
-from tests.messages import check, names, plain, read, refused, says, warned, write
+from tests.messages import check, made_elsewhere, names, plain, read, refused, says, warned, write
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +88,18 @@ def test_the_page_is_read_as_it_was_written(tmp_path):
 def test_a_folder_of_this_run_is_not_said(tmp_path):
     assert plain(f"{tmp_path / 'x.csv'}:3: no\n two ") == "x.csv:3: no ⏎  two"
     assert plain(f"found '{tmp_path}'") == "found ''"
+
+
+def test_a_page_made_with_other_versions_is_not_compared(tmp_path):
+    page = tmp_path / "messages.md"
+    write({"tests/test_a.py::test_b": ["no rank"]}, page)
+    assert made_elsewhere(page) == ""
+    page.write_text(page.read_text().replace("pandas ", "pandas 1"))
+    assert "pandas 1" in made_elsewhere(page)
+
+
+def test_free_ports_times_and_seconds_up_to_a_date_are_not_said():
+    assert plain("port: 42105 can't be had") == "port: … can't be had"
+    assert plain("a wait of 2338504042 s, and 60 s") == "a wait of … s, and 60 s"
+    assert plain("a wait of 61 s") == "a wait of 61 s"
+    assert plain("mrr@10 1.000   0.7 s  since") == "mrr@10 1.000   … s  since"

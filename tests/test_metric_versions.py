@@ -10,6 +10,7 @@ change of a formula raise the metric's `version` in the metric table, then write
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.judgments import CRITERIA
-from ragscore.scoring.metrics import FORMULAS, TABLE
+from ragscore.scoring.metrics import BY_NAME, CRITERIA, TABLE, labels
 
 FILE = Path(__file__).with_name("metric_values.json")
 K = 3
@@ -149,7 +149,11 @@ def test_the_example_gives_every_metric_of_the_table_different_values(small):
 
 
 def test_a_changed_formula_is_noticed(small, monkeypatch):
-    monkeypatch.setitem(FORMULAS, "precision", lambda e, label: e.total(e.gain > 0) / label.k / 2)
+    halved = replace(
+        BY_NAME["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
+    )
+    monkeypatch.setattr(labels, "_parsed", labels._parsed.__wrapped__)
+    monkeypatch.setitem(BY_NAME, "precision@k", halved)
     assert without_version(measured(*small)) == [f"precision@{K}"]
 
 

@@ -15,6 +15,7 @@ from scipy.stats import binom
 import ragscore as rs
 from tests.messages import refused, warned
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAIR = ("answered_unanswerable", "false_refusal")
@@ -638,7 +639,7 @@ def test_words_where_nothing_differs_are_counted_as_the_cell_counts_them():
         prose("04_trust_a_difference.ipynb"),
     ).groups()
     assert f"| {of_present} ({of_old}) | ≤ 5 % |" in row
-    assert present <= high and binom.sf(old - 1, n, 0.05) < 0.001
+    assert present <= high < old
 
 
 def faults_of(run: str, expected: dict[str, set[str]]) -> dict[str, str]:
@@ -819,6 +820,7 @@ def test_the_top_score_refuses_worse_than_the_rule_does(expected_docs):
     assert f"Its risk is {risks[0]:.3f} instead of {risks[1]:.3f}" in text
 
 
+@pytest.mark.long
 def test_the_labels_are_answered_with_true_numbers(tmp_path):
     text, found = prose("08_label.ipynb"), output("08_label.ipynb", "first = near.head(20)")
     file, before = tmp_path / "golden.yaml", rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")

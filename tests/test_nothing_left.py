@@ -93,6 +93,7 @@ def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, t
     assert left()[0] == [] and len(kept) == 3
 
 
+@pytest.mark.long
 def test_a_store_leaves_no_thread_even_where_it_fails(ev, left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(ev)

@@ -36,15 +36,11 @@ Config = dict[str, Any]
 ABSENT = "—"
 # columns of the runs frame that say how a run was made, and by which labels it was scored
 OF_RUNS = ("k", "chunker_version", "golden_hash")
-ALPHA = 0.05
 PAIRS = (
     "key", "value_baseline", "value_candidate", "run_baseline", "run_candidate", "metric", "n",
     "baseline", "candidate", "delta", "low", "high", "p", "q", "verdict",
 )  # fmt: skip
 BY_VALUE = ("key", "value", "metric", "n_runs", "mean", "min", "max")
-CHANGES = (
-    "key", "metric", "n_values", "spread", "n_pairs", "n_changed", "n_better", "n_worse",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -70,10 +66,6 @@ class ConfigEffects(TableResult):
         interval `low`, `high`, `p`, `q` (Benjamini and Hochberg over all of them), `verdict` by q.
         Times and costs have medians of these, and the p of a sign test. The baseline is the run
         that stands first.
-    changes
-        One row per key and metric: `n_values`, `spread` of the means by value (`by_value`),
-        `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05; among these, the
-        candidate is better in `n_better` and worse in `n_worse`.
     tied_keys
         Key -> other keys that change whenever it does, so that their effects can't be separated.
     sentences
@@ -88,7 +80,6 @@ class ConfigEffects(TableResult):
     counts: pd.DataFrame
     by_value: pd.DataFrame
     pairs: pd.DataFrame
-    changes: pd.DataFrame
     tied_keys: dict[str, list[str]]
     sentences: dict[str, str]
     unknown: list[str]
@@ -115,7 +106,7 @@ class ConfigEffects(TableResult):
             for keys in together.values()
         ]
 
-    def shown(self) -> pd.DataFrame:
+    def _shown(self) -> pd.DataFrame:
         """Return the table with values and means as text."""
         texts = {key: [_value_text(value) for value in self.table[key]] for key in self.keys}
         for metric, rows in self.counts.groupby("metric", sort=False):
@@ -127,7 +118,7 @@ class ConfigEffects(TableResult):
         return self.table[["run_id"]].assign(**texts)
 
     def _tables(self) -> list[Table]:
-        return [Table(self.shown(), "What changed with what", limit=SHOWN_ROWS, way=".table")]
+        return [Table(self._shown(), "What changed with what", limit=SHOWN_ROWS, way=".table")]
 
 
 def config_effects(
@@ -216,7 +207,6 @@ def config_effects(
         counts,
         by_value,
         pairs,
-        _changes(by_value, pairs, keys, aligned.metrics),
         tied_keys,
         {key: _sentence(key, by_value, pairs, tied_keys.get(key, [])) for key in keys},
         [run_id for run_id, known in zip(run_ids, is_known, strict=True) if not known],
@@ -364,22 +354,6 @@ def _tied_keys(codes: Codes, keys: list[str], pairs: pd.DataFrame) -> dict[str, 
         for place, key in enumerate(keys)
         if key not in with_pair
     }
-
-
-def _changes(
-    by_value: pd.DataFrame, pairs: pd.DataFrame, keys: list[str], metrics: list[str]
-) -> pd.DataFrame:
-    rows = []
-    for key in keys:
-        for metric in metrics:
-            means = by_value.loc[by_value["key"].eq(key) & by_value["metric"].eq(metric), "mean"]
-            own = pairs[pairs["key"].eq(key) & pairs["metric"].eq(metric)]
-            words = own.loc[own["q"] <= ALPHA, "verdict"]
-            n_better, n_worse = (int((words == word).sum()) for word in ("better", "worse"))
-            spread = float(means.max() - means.min())
-            n_pairs, n_changed = len(own), len(words)
-            rows.append([key, metric, len(means), spread, n_pairs, n_changed, n_better, n_worse])
-    return pd.DataFrame(rows, columns=list(CHANGES))
 
 
 def _key_text(key: str, by_value: pd.DataFrame) -> str:

@@ -19,9 +19,9 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
     shares,
 )
-from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
+from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
-from ragscore.frames.errors import check_known
+from ragscore.frames.errors import check_known, plural
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
@@ -128,7 +128,7 @@ class Failures(FramesResult):
         )
 
     def _heading(self) -> str:
-        runs = counted(self.per_query["run_id"].nunique(), "run")
+        runs = plural(self.per_query["run_id"].nunique(), "run")
         return f"Failure causes of {runs}; hit: {self.hit_by}, right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def write_metrics_json(
     config = json.loads(run["config"]) if isinstance(run.get("config"), str) else None
     content: dict[str, Any] = {
         "run_id": str(run["run_id"]),
-        "timestamp": _iso(run.get("created_at")),
+        "timestamp": run["created_at"].isoformat() if pd.notna(run.get("created_at")) else None,
         "aggregate_metrics": _aggregates(results, golden, chosen),
     }
     if isinstance(config, dict):
@@ -131,7 +131,3 @@ def _by_slice(
 def _plain(value: Any) -> float | None:
     """Return a number for JSON, NaN as null."""
     return None if value is None or pd.isna(value) or math.isinf(value) else float(value)
-
-
-def _iso(time: Any) -> str | None:
-    return None if time is None or pd.isna(time) else time.isoformat()

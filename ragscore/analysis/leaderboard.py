@@ -5,18 +5,19 @@ and each run against a baseline. Its frames hold every number; its text forms ro
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import decisive_p, paired_deltas, row_verdict
+from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import excerpt, names_of, nearest
-from ragscore.frames.render import decimals_for, dump, reload, shown_interval, shown_n
+from ragscore.frames.errors import excerpt, names_of, nearest, plural
+from ragscore.frames.render import shown_intervals, shown_n
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
@@ -82,6 +83,8 @@ class Leaderboard(TableResult):
         The runs, best first by the first metric; below them those that only report means.
     declared
         Direction and range of columns of your own, as the evaluation had them declared.
+    aligned
+        One row per query and run: the values that all of this is made of, one column per metric.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
@@ -93,8 +96,8 @@ class Leaderboard(TableResult):
     pairs: pd.DataFrame
     left_out: pd.DataFrame
     sentences: dict[str, str]
-    aligned: AlignedScores = field(repr=False)
     declared: Declarations = NOTHING_DECLARED
+    aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values that the means of a metric are made of.
@@ -107,15 +110,10 @@ class Leaderboard(TableResult):
                 field="metric",
                 allowed=nearest(metric, self.metrics),
             )
-        shared = self.aligned.shared(metric)
-        values = pd.DataFrame(
-            self.aligned.of(metric)[shared],
-            index=self.aligned.query_ids[shared],
-            columns=pd.Index(self.aligned.run_ids, name="run_id"),
-        )
+        values = self.aligned.pivot(index="query_id", columns="run_id", values=metric).dropna()
         return values[[run_id for run_id in self.run_ids if run_id in values]]
 
-    def shown(self) -> pd.DataFrame:
+    def _shown(self) -> pd.DataFrame:
         """Return runs × metrics as text.
 
         Each cell holds the mean (median for times and costs), its interval and the letters of its
@@ -125,12 +123,12 @@ class Leaderboard(TableResult):
         names = [f"{name} (reported)" if name in alone else name for name in self.run_ids]
         columns: dict[str, list[str]] = {"run": names}
         for metric in self.metrics:
-            rows, heading = self._rows(metric), _heading(metric)
+            rows, heading = self._rows(metric), in_words(metric)
             name = "p50" if table_kind(metric) in BY_QUANTILES else "mean"
             values = rows[[name, *(("p50_low", "p50_high") if name == "p50" else ("low", "high"))]]
             cells = [
                 f"{text} {letters}".rstrip()
-                for text, letters in zip(_rounded(values), rows["sets"], strict=True)
+                for text, letters in zip(shown_intervals(values), rows["sets"], strict=True)
             ]
             counts = [
                 "" if pd.isna(n) else shown_n(n, of)
@@ -156,8 +154,8 @@ class Leaderboard(TableResult):
         columns: dict[str, list[str]] = {"run": tested}
         for metric in self.metrics:
             rows = self._rows(metric).loc[tested]
-            texts = _rounded(rows[["delta", "delta_low", "delta_high"]], signed=True)
-            columns[_heading(metric)] = [
+            texts = shown_intervals(rows[["delta", "delta_low", "delta_high"]], signed=True)
+            columns[in_words(metric)] = [
                 f"{text} {'' if pd.isna(word) else word}".rstrip()
                 for text, word in zip(texts, rows["verdict"], strict=True)
             ]
@@ -173,7 +171,8 @@ class Leaderboard(TableResult):
         """Return what a reader must know beside the tables."""
         notes = list(self.sentences.values())
         alone = self.reported_ids
-        n_runs, n_tests = len(self.run_ids) - len(alone), self._n_metrics_tested()
+        n_runs = len(self.run_ids) - len(alone)
+        n_tests = self.pairs.loc[self.pairs["p"].notna(), "metric"].nunique()
         if n_runs > 1:
             metrics = f" and all {n_tests} metrics" if n_tests > 1 else ""
             notes.insert(
@@ -207,30 +206,18 @@ class Leaderboard(TableResult):
             queries = rows["query_id"].tolist()
             named = ", ".join(queries[:MAX_NAMED]) + (", ..." if len(queries) > MAX_NAMED else "")
             notes.append(
-                f"{metric} leaves out {_n_queries(len(queries))} that some runs have no value for"
-                f" ({runs}): {named}."
+                f"{metric} leaves out {plural(len(queries), 'query')} that some runs have no value"
+                f" for ({runs}): {named}."
             )
         return [note for note in notes if note]
 
-    def to_json(self) -> str:
-        """Return the leaderboard as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self, aligned=self.aligned.rows())
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Return the leaderboard that `to_json` wrote."""
-        return reload(cls, text, aligned=AlignedScores.from_rows)
-
     def _tables(self) -> list[Table]:
-        tables = [Table(self.shown(), "Leaderboard", limit=SHOWN_ROWS, way=".table")]
+        tables = [Table(self._shown(), "Leaderboard", limit=SHOWN_ROWS, way=".table")]
         if self.baseline:
             against = self.against_baseline()
             heading = f"Against {self.baseline}"
             tables.append(Table(against, heading, against.columns.tolist(), SHOWN_ROWS, ".table"))
         return tables
-
-    def _n_metrics_tested(self) -> int:
-        return int(self.pairs.loc[self.pairs["p"].notna(), "metric"].nunique())
 
     def _rows(self, metric: str) -> pd.DataFrame:
         """One row per run of the metric, best run first."""
@@ -347,8 +334,8 @@ def leaderboard(
         pd.concat(pairs, ignore_index=True) if pairs else _pairs([], "", np.zeros(0), np.eye(0)),
         _left_out(aligned),
         dict(zip(aligned.metrics, sentences, strict=True)),
-        aligned,
         aligned.declared,
+        aligned.rows(),
     )
 
 
@@ -443,8 +430,10 @@ def _metric_rows(
     quality = (p50 if is_timed else mean) * (-1.0 if described.better == "lower" else 1.0)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
     sets = [] if is_timed or not len(values) else tied_sets(quality, p, ALPHA)
+    # a, b, ..., z, then a2, b2, ...
+    letters_of = [chr(ord("a") + n % 26) + str(n // 26 + 1) * (n >= 26) for n in range(len(sets))]
     letters = [
-        "".join(_letter(number) for number, members in enumerate(sets) if place in members)
+        "".join(name for name, members in zip(letters_of, sets, strict=True) if place in members)
         for place in range(len(run_ids))
     ]
     # the first of the first set is the best run
@@ -504,7 +493,12 @@ def _against(
             p = float(decisive_p(row["p"], row["p_exact"]))
             if is_timed:
                 row |= {name: row[f"p50_{name}"] for name in ("delta", "low", "high")}
-                p = _sign_p(first, second, own_groups, iterations, seed)
+                # the sign test is that of a median difference
+                signs = np.sign(second.to_numpy("float64") - first.to_numpy("float64"))
+                tested = joint_test(
+                    signs, [True], groups=own_groups, iterations=iterations, seed=seed
+                )
+                p = float(tested.p[0])
             rows.append(row | {"run_id": run_id})
             alone.append(p)
     for row, p in zip(rows, holm(alone), strict=True):
@@ -514,14 +508,6 @@ def _against(
     columns = ["metric", "run_id", *AGAINST]
     table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
     return table.astype({"metric": "str", "run_id": "str", **AGAINST})
-
-
-def _sign_p(
-    first: pd.DataFrame, second: pd.DataFrame, groups: Groups | None, iterations: int, seed: int
-) -> float:
-    """Return p of the sign test, which tests the median difference of times and costs."""
-    signs = np.sign(second.to_numpy("float64") - first.to_numpy("float64"))
-    return float(joint_test(signs, [True], groups=groups, iterations=iterations, seed=seed).p[0])
 
 
 def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataFrame:
@@ -558,18 +544,13 @@ def _left_out(aligned: AlignedScores) -> pd.DataFrame:
     return table.astype({"metric": "str", "query_id": "str", "lacking": "str"})
 
 
-def _letter(number: int) -> str:
-    """Return a, b, ..., z, then a2, b2, ..."""
-    return chr(ord("a") + number % 26) + ("" if number < 26 else str(number // 26 + 1))
-
-
 def _sentence(
     metric: str, described: Metric, sets: list[list[str]], quality: dict[str, float], n: int
 ) -> str:
     """Say who leads and who can't be told apart; `quality` is higher for better runs."""
     if not n:
         return f"{metric}: no query has a value in every run."
-    queries = _n_queries(n)
+    queries = plural(n, "query")
     if described.kind in BY_QUANTILES:
         return f"{metric}: ordered by the median of {queries}; not tested."
     leaders = [name for name in sets[0] if quality[name] == quality[sets[0][0]]]
@@ -597,20 +578,3 @@ def _sentence(
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _n_queries(n: int) -> str:
-    return f"{n} {'query' if n == 1 else 'queries'}"
-
-
-def _heading(metric: str) -> str:
-    return f"{metric} (p50)" if table_kind(metric) in BY_QUANTILES else metric
-
-
-def _rounded(rows: pd.DataFrame, signed: bool = False) -> list[str]:
-    """Return value, low and high as text, as precise as the interval makes worth showing."""
-    texts = []
-    for row in rows.astype("float64").itertuples(index=False):
-        places = max(decimals_for((row[2] - row[1]) / 4), 2)
-        texts.append(shown_interval(row[0], row[1], row[2], places, signed))
-    return texts

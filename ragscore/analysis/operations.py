@@ -16,7 +16,6 @@ from ragscore.stats import quantile_interval
 from ragscore.stats.moments import is_carried
 
 PERCENTILES = ("linear", "floor")
-ERRORS = ("exclude", "include")
 COVERAGE = "x_indexing_coverage."
 SKIPPED = "chunks_skipped_reasons."
 ALL_TYPES, NO_TYPE = "(all)", "(none)"
@@ -28,9 +27,10 @@ def latency(
     by: str | None = None,
     *,
     method: str = "linear",
-    errors: str = "exclude",
 ) -> pd.DataFrame:
     """Return the latency of each run, in milliseconds; lower is better.
+
+    Failed queries are left out.
 
     Parameters
     ----------
@@ -40,8 +40,6 @@ def latency(
     method
         Of the percentiles: "linear" interpolation, or "floor": the value at position floor(share ·
         n) of n sorted values, counted from 0, as some harnesses take it.
-    errors
-        "exclude" leaves failed queries out, "include" counts their time. Steps are always counted.
 
     Returns
     -------
@@ -49,13 +47,13 @@ def latency(
     queries or steps with a time, `p50`, `p95`, `mean`, `caution` (one value carries the mean),
     `max` and `total` (their sum), NaN without any; 95 % order-statistic intervals `p50_low`,
     `p50_high`, `p95_low`, `p95_high` (NaN where n is too small for a bound: both bounds of a median
-    take 6 times, of a p95 72). By phase `n_failed` queries, left out or counted in; by kind of step
+    take 6 times, of a p95 72). By phase `n_failed` queries, which are left out; by kind of step
     `n_untimed` steps.
 
     Raises
     ------
     DataError
-        No response has a latency; by="hop" without hops; an unknown `by`, `method` or `errors`.
+        No response has a latency; by="hop" without hops; an unknown `by` or `method`.
 
     Examples
     --------
@@ -65,7 +63,6 @@ def latency(
     if by is not None:
         check_choice(by, ("hop",), "by")
     check_choice(method, PERCENTILES, "method")
-    check_choice(errors, ERRORS, "errors")
     percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
     columns = ["n", *percentiles, "mean", "caution", "max", "total"]
     if by == "hop":
@@ -81,7 +78,7 @@ def latency(
         if name.startswith("latency_")
     }
     failed = responses["error"].notna()
-    timed = responses if errors == "include" else responses[~failed]
+    timed = responses[~failed]
     parts = [
         _percentiles(timed[column].astype("float64"), [timed["run_id"]], method).assign(phase=phase)
         for phase, column in phases.items()

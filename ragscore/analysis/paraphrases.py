@@ -4,17 +4,16 @@ In: `Results` and a golden set whose queries carry `group` (and `variant`, the k
 Out: `Paraphrases`: one row per paraphrase, per group, per kind, per run.
 """
 
-import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import plural, warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
 
@@ -62,7 +61,6 @@ class Paraphrases(FramesResult):
     per_query: pd.DataFrame
     narrow: int
     pool: int
-    _kind: pd.Series = field(repr=False)
 
     @cached_property
     def groups(self) -> pd.DataFrame:
@@ -122,7 +120,7 @@ class Paraphrases(FramesResult):
             zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True)
         )
         grouped = rows.assign(
-            kind=self._kind.astype("str").fillna(NO_VALUE),
+            kind=rows["variant"].astype("str").fillna(NO_VALUE),
             recall_lost=best - rows["recall_narrow"],
             **{name: rows["diagnosis"].eq(label) for name, label in labels.items()},
         ).groupby(["run_id", "kind"], observed=True)
@@ -134,8 +132,8 @@ class Paraphrases(FramesResult):
         return pd.DataFrame(table).reset_index()
 
     def _heading(self) -> str:
-        n = counted(self.per_query["query_id"].nunique(), "paraphrase")
-        groups = counted(self.per_query["group"].nunique(), "group")
+        n = plural(self.per_query["query_id"].nunique(), "paraphrase")
+        groups = plural(self.per_query["group"].nunique(), "group")
         return f"{n} in {groups}; found at rank ≤ {self.narrow}, in the pool at rank ≤ {self.pool}"
 
     def _shown(self) -> pd.DataFrame:
@@ -149,7 +147,6 @@ def paraphrases(
     *,
     narrow: int | None = None,
     pool: int | None = None,
-    pattern: str | None = None,
 ) -> Paraphrases:
     """Compare what is found for several wordings; see `Evaluation.paraphrases`."""
     check_inputs(results, golden)
@@ -200,23 +197,4 @@ def paraphrases(
         pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
     )
     per_query = table.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
-    kind = per_query["variant"] if pattern is None else _extract(per_query["query_id"], pattern)
-    return Paraphrases(per_query, narrow, pool, kind)
-
-
-def _extract(query_ids: pd.Series, pattern: str) -> pd.Series:
-    try:
-        n_groups = re.compile(pattern).groups
-    except re.error as error:
-        raise DataError(
-            f"{pattern!r} is no regular expression ({error})",
-            field="pattern",
-            allowed="one with a single group",
-        ) from error
-    if n_groups != 1:
-        raise DataError(
-            f"{pattern!r} has {n_groups} groups",
-            field="pattern",
-            allowed="a regular expression with a single group",
-        )
-    return query_ids.str.extract(pattern, expand=False)
+    return Paraphrases(per_query, narrow, pool)

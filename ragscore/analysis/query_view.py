@@ -1,34 +1,31 @@
 """One query through several runs, side by side.
 
 In: `Results` and `Golden`. Out: a `QueryView` of the ranked lists, the targets that were met, the
-moves between lists and the answers. Its notebook form is HTML without scripts.
+moves between lists and the answers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.frames.escaping import html_lines, html_text
-from ragscore.frames.tables import Display, Table, breakable, wide
+from ragscore.frames.tables import Display, Table
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
 
-LINE = 24  # pixels of a line of one hit in the drawing
-LETTERS = 26  # that a line of the narrowest list holds
-GAP = 56  # and of the space in which moves are drawn
 MAX_CHARS = 600  # of a text that is shown
-STROKES = {"up": ("#009e73", ""), "down": ("#d55e00", "6 3"), "same": ("#999999", "")}
 
 
 @dataclass(frozen=True, repr=False)
 class QueryView(JsonResult, Display):
-    """One query as several runs answered it.
+    """One query as several runs answered it: lists side by side, targets, and answers.
+
+    A `*` marks a hit that met a target, an arrow by how many ranks it moved.
 
     Attributes
     ----------
@@ -58,13 +55,6 @@ class QueryView(JsonResult, Display):
     level: str
     should_refuse: bool
 
-    def to_text(self) -> str:
-        """Return the lists side by side, then targets and answers.
-
-        A `*` marks a hit that met a target.
-        """
-        return repr(self)
-
     def _parts(self) -> list[str | Table]:
         columns = {run_id: self._labels(run_id) for run_id in self.run_ids}
         lists = pd.DataFrame(
@@ -76,28 +66,6 @@ class QueryView(JsonResult, Display):
         ]
         title = f"{self.query_id}: {self.query}"
         return [title, self._expected_text(), Table(lists, verdicts=()), *answers]
-
-    def to_html(self) -> str:
-        """Return the same as HTML: no scripts, nothing loaded, every text escaped."""
-        # ids are whole: every hit is as high as the longest id needs in a narrow list
-        longest = max((wide(str(name)) for name in self.hits["id"]), default=0)
-        row, lists = LINE * max(1, -(-longest // LETTERS)), ""
-        for place, run_id in enumerate(self.run_ids):
-            lists += self._moves(self.run_ids[place - 1], run_id, row) if place else ""
-            lists += self._list(run_id, row)
-        answers = "".join(
-            f"<p><b>{html_text(str(row['run_id']))}</b>: {html_lines(_answer_text(row))}</p>"
-            for row in self.answers.to_dict("records")
-        )
-        return (
-            f"<div><p><b>{html_text(f'{self.query_id}: {self.query}')}</b></p>"
-            f"<p>{html_lines(self._expected_text())}</p>"
-            f'<div style="display:flex;align-items:flex-start;overflow-x:auto">{lists}</div>'
-            f"{answers}</div>"
-        )
-
-    def _repr_html_(self) -> str:
-        return self.to_html()
 
     def _expected_text(self) -> str:
         if self.should_refuse:
@@ -119,7 +87,7 @@ class QueryView(JsonResult, Display):
 
     def _labels(self, run_id: str) -> list[str]:
         """Return the hits of a run as text, one per rank; empty where a rank is absent."""
-        rows = self._hits_of(run_id)
+        rows = self.hits[(self.hits["run_id"] == run_id).to_numpy()]
         labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
         for row in rows.to_dict("records"):
             move = (
@@ -127,39 +95,6 @@ class QueryView(JsonResult, Display):
             )
             labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{move}"
         return labels
-
-    def _list(self, run_id: str, row: int) -> str:
-        rows = self._hits_of(run_id).to_dict("records")
-        hits = "".join(_hit_html(one, run_id == self.run_ids[0], row) for one in rows)
-        hits = hits or '<div style="color:#666">no hits</div>'
-        return (
-            '<div style="flex:1 1 0;min-width:260px">'
-            f'<div style="height:{LINE}px"><b>{html_text(run_id)}</b></div>'
-            f"{hits}</div>"
-        )
-
-    def _moves(self, before: str, after: str, row: int) -> str:
-        """Return lines from each hit's place in one list to its place in the next.
-
-        Solid up, dashed down, grey where it stayed.
-        """
-        both = self.hits["run_id"].isin([before, after])
-        depth = int(self.hits.loc[both, "rank"].max()) if len(self.hits) else 0
-        rows = self._hits_of(after).dropna(subset=["rank_before"])
-        lines = ""
-        for rank, old, target in zip(
-            rows["rank"], rows["rank_before"], rows["target"], strict=True
-        ):
-            colour, dash = STROKES["same" if rank == old else "up" if rank < old else "down"]
-            start, end = (LINE + row * (place - 0.5) for place in (old, rank))  # below the header
-            lines += (
-                f'<line x1="2" y1="{start:g}" x2="{GAP - 2}" y2="{end:g}" stroke="{colour}"'
-                f' stroke-width="{3 if target else 1.2}" stroke-dasharray="{dash}"/>'
-            )
-        return f'<svg width="{GAP}" height="{LINE + row * depth}" style="flex:none">{lines}</svg>'
-
-    def _hits_of(self, run_id: str) -> pd.DataFrame:
-        return self.hits[(self.hits["run_id"] == run_id).to_numpy()]
 
 
 def show_query(
@@ -237,12 +172,11 @@ def _level_name(query_id: str, level: Level, golden: Golden) -> str:
 def _shown_hits(
     hits: pd.DataFrame, met: pd.DataFrame, names: list[str], texts: pd.DataFrame | None
 ) -> pd.DataFrame:
-    ids = [hits[name] for name in ("chunk_id", "doc_id", "path", "source_key") if name in hits]
     shown = pd.DataFrame(
         {
             "run_id": hits["run_id"].astype("str"),
             "rank": hits["rank"],
-            "id": _first_known(ids, len(hits)),
+            "id": first_known(hits, ("chunk_id", "doc_id", "path", "source_key")),
         }
     )
     for name in ("doc_id", "path", "heading", "score", "score_kind", "text"):
@@ -267,11 +201,11 @@ def _shown_hits(
     return shown.astype({"rank_before": "Int64"})
 
 
-def _first_known(columns: list[pd.Series], n: int) -> pd.Series:
-    """Return the first of these values that is known, row by row."""
-    values = pd.Series(pd.NA, index=range(n), dtype="str")
-    for column in columns:
-        values = values.fillna(column)
+def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """Return the first of these columns that has a value, row by row; "—" where none has."""
+    values = pd.Series(pd.NA, index=frame.index, dtype="str")
+    for name in names:
+        values = values.fillna(frame[name]) if name in frame else values
     return values.fillna("—")
 
 
@@ -297,33 +231,10 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
     shown = shown.astype({"run_id": "str"}).reset_index(drop=True)
     if len(citations):
         cited = citations.sort_values("position", ignore_index=True)
-        ids = [cited[name] for name in ("chunk_id", "path", "doc_id", "marker") if name in cited]
-        locators = _first_known(ids, len(cited)).groupby(cited["run_id"].astype("str").to_numpy())
+        known = first_known(cited, ("chunk_id", "path", "doc_id", "marker"))
+        locators = known.groupby(cited["run_id"].astype("str").to_numpy())
         shown["cites"] = shown["run_id"].map(locators.agg(", ".join))
     return shown
-
-
-def _hit_html(row: dict[Any, Any], is_first: bool, height: int) -> str:
-    """Return one hit with its whole id; its text is the tooltip."""
-    name = str(row["id"])
-    weight = "bold" if row["target"] else "normal"
-    mark = (
-        '<span style="min-width:0;white-space:pre-wrap;overflow-wrap:anywhere;'
-        f'font-weight:{weight}">{breakable(name)}</span>'
-    )
-    move = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
-    number, text = row.get("score"), row.get("text")
-    has_score = isinstance(number, float) and not np.isnan(number)
-    score = f" <small>{number:.3g}</small>" if has_score else ""
-    met = f" meets {row['target']}" if row["target"] else ""
-    tip = f"{name}{met} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
-    background = ";background:rgba(0,158,115,.18)" if row["target"] else ""
-    return (
-        f'<div style="display:flex;height:{height}px;line-height:{LINE}px;white-space:pre'
-        f'{background}" title="{html_text(tip)}">'
-        f'<span style="flex:none">{row["rank"]}. {"✔ " if row["target"] else ""}</span>{mark}'
-        f'<span style="flex:none">{move}{score}</span></div>'
-    )
 
 
 def _move(rank: Any, before: Any) -> str:

@@ -24,7 +24,7 @@ from ragscore.frames.ranking import collapse_hits
 from ragscore.frames.typing import Values
 from ragscore.scoring.grading import level_rule
 from ragscore.scoring.level import choose_level, chunker_versions
-from ragscore.scoring.rules import LEVELS, apply_rule, targets_at
+from ragscore.scoring.rules import apply_rule, targets_at
 
 Ranks = npt.NDArray[np.int64]
 
@@ -100,16 +100,22 @@ def _hits_with_scores(results: Results) -> pd.DataFrame:
         raise DataError(
             "no hit has a score", field="results.hits.score", allowed="hits with scores"
         )
-    kinds, code = [NO_KIND], np.zeros(len(hits), dtype=np.int64)
-    if "score_kind" in hits:
-        texts = coded(hits["score_kind"])
-        code, kinds = codes_of(texts).astype(np.int64), [*texts.cat.categories, NO_KIND]
-    known = pd.CategoricalDtype(sorted(set(kinds)))
-    # code -1, no kind, takes the last one
+    code, kinds = score_kinds(hits, NO_KIND)
+    known = pd.CategoricalDtype(sorted(kinds))
     return hits[["run_id", "query_id", "rank", "score"]].assign(
         score=hits["score"].astype("float64"),
         score_kind=categorical(known.categories.get_indexer(pd.Index(kinds))[code], known),
     )
+
+
+def score_kinds(hits: pd.DataFrame, unknown: str) -> tuple[Ranks, list[str]]:
+    """Return a code for the kind of each hit's score, and the kinds; `unknown` is one of them."""
+    if "score_kind" not in hits:
+        return np.zeros(len(hits), dtype=np.int64), [unknown]
+    kinds = coded(hits["score_kind"])
+    names = [*kinds.cat.categories.astype("str"), unknown]  # hits may call theirs so, too
+    codes, unique = pd.factorize(np.array(names, dtype=object))
+    return codes.astype(np.int64)[codes_of(kinds)], unique.tolist()  # -1, no kind: the last one
 
 
 def _quantiles(hits: pd.DataFrame, keys: list[str], shares: dict[str, float]) -> pd.DataFrame:
@@ -126,13 +132,10 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
     Where queries have levels of their own, each is matched at its finest.
     """
     level = choose_level(results, golden, match)
-    names = [level.name]
-    if level.name == "per_query":
-        names = [name for name in LEVELS if name in level.joinable]
     hits = results.hits
     grade = np.full(len(hits), -1)
     labelled, undecided = np.zeros(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
-    for name in names:
+    for name in level.used:
         targets = targets_at(golden, name).targets
         is_own = is_among(hits["query_id"], targets["query_id"]) & ~labelled
         matches = apply_rule(level_rule(name, results, golden), hits, targets)

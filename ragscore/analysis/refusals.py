@@ -13,10 +13,10 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
+from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, categorical, check_type
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.applicability import queries_of_metric
@@ -177,7 +177,7 @@ class Refusals(FramesResult):
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
-        return f"Refusals of {counted(self.decisions['run_id'].nunique(), 'run')}{right}"
+        return f"Refusals of {plural(self.decisions['run_id'].nunique(), 'run')}{right}"
 
     def _shown(self) -> pd.DataFrame:
         return shares_by_run(self.table, "decision")

@@ -71,9 +71,6 @@ class Repeats(FramesResult):
         systems = ", ".join(f"{n} of {system}" for system, n in sizes.items())
         return f"Repeats: {systems}; success by {self.metric}"
 
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
-
 
 def repeats(
     scores: pd.DataFrame,

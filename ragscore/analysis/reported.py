@@ -5,19 +5,20 @@ scores, or one row per reported value beside the recomputed one.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import (
     BY_NAME,
+    CRITERIA,
     NOTHING_DECLARED,
     headline_of,
     parse_label,
@@ -326,7 +327,13 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
         label: f"does not apply: {NOTHING_DECLARED.describe(label).nan_when}"
         for label in rows["label"].dropna().unique()
     }
-    by_metric = {metric: _unknown(metric) for metric in rows["metric"].unique()}
+    by_metric = {
+        metric: f"no cut-off given, as in {name}@5"
+        if f"{name}@k" in BY_NAME
+        else "no metric of ours"
+        for metric in rows["metric"].unique()
+        for name in [REPORTED_NAMES.get(metric, metric)]
+    }
     is_unchecked = rows["statistic"].notna() & ~rows["statistic"].isin(CHECKED)
     difference = rows["difference"]
     cases = [  # the first that holds decides
@@ -343,12 +350,6 @@ def _notes(rows: pd.DataFrame) -> pd.Series:
     for note, applies in reversed(cases):
         notes = notes.mask(applies, note)
     return notes.astype("str")
-
-
-def _unknown(metric: str) -> str:
-    """Return what a metric lacks to be one of ours."""
-    name = REPORTED_NAMES.get(metric, metric)
-    return f"no cut-off given, as in {name}@5" if f"{name}@k" in BY_NAME else "no metric of ours"
 
 
 def _labels(rows: pd.DataFrame, ks: dict[str, int | None], profile: Profile | None) -> pd.Series:
@@ -385,18 +386,10 @@ def _run_values(aggregates: dict[str, dict[str, Any]]) -> pd.Series:
     rows = {
         (run_id, name): value
         for run_id, content in aggregates.items()
-        for name, value in _leaves(content)
+        for name, value in flat(content).items()
     }
     index = pd.MultiIndex.from_tuples(list(rows), names=["run_id", "metric"])
     return pd.Series(list(rows.values()), index=index, dtype="float64")
-
-
-def _leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
-    for name, value in content.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Self
 
 import pandas as pd
 
+from ragscore.frames.errors import plural
 from ragscore.frames.render import dump, reload
 from ragscore.frames.tables import Display, Table
 
@@ -30,8 +31,8 @@ class JsonResult:
         return reload(cls, text)
 
 
-class Tables(Display):
-    """Object that is read as one or more tables of text with notes below them."""
+class TableResult(JsonResult, Display):
+    """Result that is read as one or more tables of text with notes below them."""
 
     @abstractmethod
     def _tables(self) -> list[Table]:
@@ -44,10 +45,6 @@ class Tables(Display):
     def _parts(self) -> list[str | Table]:
         first, *others = self._tables()
         return [first.heading, replace(first, heading=""), *others, *self.notes()]
-
-
-class TableResult(JsonResult, Tables):
-    """Result that is read as tables, and written as JSON."""
 
 
 class FramesResult(Display):
@@ -65,9 +62,10 @@ class FramesResult(Display):
     def _heading(self) -> str:
         """Return in one line what the result is about."""
 
-    @abstractmethod
     def _shown(self) -> pd.DataFrame:
         """Return the table to read first."""
+        first: pd.DataFrame = getattr(self, self.FRAMES[0])
+        return first
 
     def _frames_line(self) -> str:
         more = (
@@ -82,13 +80,8 @@ class FramesResult(Display):
         way = f".{self.FRAMES[0]}"
         table = Table(shown.iloc[:, :SHOWN_COLUMNS], limit=SHOWN_ROWS, way=way)
         more = [str(name) for name in shown.columns[SHOWN_COLUMNS:]]
-        left = [f"{counted(len(more), 'more column')} in {way}: {', '.join(more)}"] if more else []
+        left = [f"{plural(len(more), 'more column')} in {way}: {', '.join(more)}"] if more else []
         return [self._heading(), table, *left, self._frames_line()]
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 run", "2 runs"."""
-    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def shares_by_run(table: pd.DataFrame, name: str) -> pd.DataFrame:

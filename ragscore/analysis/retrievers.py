@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import plural
 from ragscore.frames.escaping import markdown_code, markdown_line
 from ragscore.frames.render import markdown_table
 from ragscore.scoring.predicates import by_predicate
@@ -60,7 +61,7 @@ class RetrieverReport(FramesResult):
 
     per_query: pd.DataFrame
     _results: Results = field(repr=False)
-    _golden: Golden | None = field(repr=False)
+    _golden: Golden = field(repr=False)
     _k: int | None = field(repr=False)
 
     @cached_property
@@ -71,8 +72,7 @@ class RetrieverReport(FramesResult):
     @cached_property
     def matrix(self) -> pd.DataFrame:
         """The outcome of every query and retriever."""
-        queries = self.per_query if self._golden is None else self._golden.queries
-        return _matrix(self.per_query, queries["query_id"].drop_duplicates())
+        return _matrix(self.per_query, self._golden.queries["query_id"])
 
     def to_markdown(self) -> str:
         """Return the report as Markdown.
@@ -80,15 +80,8 @@ class RetrieverReport(FramesResult):
         Retrievers come first, best MRR first, then every query with its note
         (`expect_lessons_call`). Above them stands how many queries filter by a product, and how
         many hits `rs.match.filter_hits` dropped.
-
-        Raises
-        ------
-        DataError
-            The report was made without a golden set, which has the queries' texts.
         """
         results, golden = self._results, self._golden
-        if golden is None:
-            raise DataError("made without a golden set", field="golden", allowed="a golden set")
         table = self.table.sort_values(
             "mrr", ascending=False, kind="stable", na_position="last", ignore_index=True
         )
@@ -116,7 +109,7 @@ class RetrieverReport(FramesResult):
 
     def _heading(self) -> str:
         n = self.per_query["query_id"].nunique()
-        return f"{counted(len(self.table), 'retriever')}, {n} {'query' if n == 1 else 'queries'}"
+        return f"{plural(len(self.table), 'retriever')}, {plural(n, 'query')}"
 
     def _shown(self) -> pd.DataFrame:
         return _shown_summary(self.table)
@@ -124,7 +117,7 @@ class RetrieverReport(FramesResult):
 
 def retrievers(
     results: Results,
-    golden: Golden | None = None,
+    golden: Golden,
     k: int | None = None,
     hits: str = "any",
     *,
@@ -133,13 +126,7 @@ def retrievers(
     substrings: str = "any",
     unknown: str = "exclude",
 ) -> RetrieverReport:
-    """Judge every query of every retriever; see `Evaluation.retrievers`.
-
-    Without a golden set nothing is computed: the rows hold what the file stored
-    (`results.reported`). `unknown` is the policy.
-    """
-    if golden is None:
-        return RetrieverReport(_reported_rows(results), results, None, k)
+    """Judge every query of every retriever; see `Evaluation.retrievers`."""
     _refuse_summaries(results)
     cut = _cut(results, k)
     rule = by_predicate(
@@ -192,7 +179,7 @@ def _refuse_summaries(results: Results) -> None:
         raise DataError(
             f"{', '.join(without_hits)} hold a summary and no hits",
             field="results",
-            allowed="records with hits, or no golden set (shows what the file stored)",
+            allowed="records with hits; results.reported has what the file stored",
         )
 
 
@@ -213,28 +200,6 @@ def _kinds(query_ids: pd.Series, golden: Golden) -> pd.Series:
     flags = [query_ids.isin(checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS]
     kinds = np.select([*flags, query_ids.isin(with_target)], KINDS[:3], KINDS[3])
     return pd.Series(kinds, index=query_ids.index, dtype="str")
-
-
-def _reported_rows(results: Results) -> pd.DataFrame:
-    """Return the same rows from what the file stored itself."""
-    stored = results.reported
-    if stored is None or not stored["metric"].eq("passed").any():
-        raise DataError(
-            "no stored outcomes",
-            field="results.reported",
-            allowed="summary records, or a golden set to judge the hits by",
-        )
-    keys = ["run_id", "query_id"]
-    rows = results.responses.reindex(columns=[*keys, "x_kind", "elapsed_ms", "error"])
-    rows = rows.reset_index(drop=True).rename(columns={"x_kind": "kind"})
-    rows["elapsed_ms"] = rows["elapsed_ms"].where(rows["error"].isna())
-    rows["state"] = np.where(rows["error"].notna(), "failed", "scored")
-    wide = stored.astype({"run_id": "str"}).pivot(index=keys, columns="metric", values="value")
-    places = pd.MultiIndex.from_frame(rows[keys].astype({"run_id": "str"}))
-    for name in ("n_hits", "rank_first_match", "passed"):
-        rows[name] = wide[name].reindex(places).to_numpy() if name in wide else np.nan
-    rows = rows.astype({"n_hits": "Int64", "rank_first_match": "Int64", "kind": "str"})
-    return rows[[*keys, "kind", *ROWS]]
 
 
 def _summary(rows: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.rankings import score_kinds
 from ragscore.analysis.refusals import (
     ANSWERED,
     metric_applies,
@@ -20,15 +21,14 @@ from ragscore.analysis.refusals import (
     right_metric,
     rows_with_queries,
 )
-from ragscore.analysis.result_forms import FramesResult, counted
-from ragscore.frames.codes import coded, codes_of, is_among
+from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
-from ragscore.frames.errors import check_choice, warn
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.errors import check_choice, plural, warn
+from ragscore.frames.typing import Flags, Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.rules import response_of
-from ragscore.scoring.value_states import label_of
 from ragscore.stats import wilson_interval
 
 KEYS = ["run_id", "score_kind"]
@@ -131,7 +131,7 @@ class RiskCoverage(FramesResult):
         return self.areas.merge(chosen, on=KEYS, how="left")
 
     def _heading(self) -> str:
-        runs = counted(self.curve["run_id"].nunique(), "run")
+        runs = plural(self.curve["run_id"].nunique(), "run")
         return f"Risk and coverage of {runs}; right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:
@@ -204,7 +204,7 @@ def _queries(
             allowed="scores with answer_checks, or right='hit@5'",
         )
     metric = criterion[0]
-    if refusals == "replaced" and not label_of(metric).is_ranking:
+    if refusals == "replaced" and not declared.label_of(metric).is_ranking:
         raise DataError(
             f"{metric} reads answers, and a refused query has none",
             field="right",
@@ -246,7 +246,7 @@ def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
     turned; `kind` is "" without hits.
     """
     hits, responses = results.hits, results.responses
-    kind, kinds = _kinds(hits)
+    kind, kinds = score_kinds(hits, NO_KIND)
     place, rank = response_of(hits, responses), hits["rank"].to_numpy()
     score = (
         hits["score"].to_numpy("float64", na_value=np.nan)
@@ -283,16 +283,6 @@ def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
             "sign": found["sign"][of_row],
         }
     )
-
-
-def _kinds(hits: pd.DataFrame) -> tuple[Codes, list[str]]:
-    """Return a code for the kind of each hit's score, and the kinds."""
-    if "score_kind" not in hits:
-        return np.zeros(len(hits), dtype=np.int64), [NO_KIND]
-    kinds = coded(hits["score_kind"])
-    names = [*kinds.cat.categories.astype("str"), NO_KIND]  # hits may call theirs so, too
-    codes, unique = pd.factorize(np.array(names, dtype=object))
-    return codes.astype(np.int64)[codes_of(kinds)], unique.tolist()
 
 
 def _run_curves(run_id: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -38,8 +38,7 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, slice_names, slices
-from ragscore.stats import UNSURE, benjamini_hochberg, two_sample_test
-from ragscore.stats.moments import means
+from ragscore.stats import UNSURE, benjamini_hochberg, moments, two_sample_test
 
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
@@ -151,7 +150,7 @@ class SliceComparison(TableResult):
 
     plot = Accessor("ragscore.plot.accessor:SLICES")
 
-    def shown(self) -> pd.DataFrame:
+    def _shown(self) -> pd.DataFrame:
         """Return the table as text.
 
         One row per slice and metric that has a value; `*` marks slices with too few queries.
@@ -211,7 +210,7 @@ class SliceComparison(TableResult):
 
     def _tables(self) -> list[Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
-        return [Table(self.shown(), title, limit=SHOWN_ROWS, way=".table")]
+        return [Table(self._shown(), title, limit=SHOWN_ROWS, way=".table")]
 
 
 def compare_slices(
@@ -342,7 +341,7 @@ def _slice_rows(
     own_groups = shared_only(None if groups is None else groups[inside])
     described = aligned.described() * len(aligned.run_ids)
     low, high = intervals(values[inside], described, own_groups)
-    (mean, n), (mean_rest, n_rest) = means(values[inside]), means(values[~inside])
+    (mean, _, n), (mean_rest, _, n_rest) = moments(values[inside]), moments(values[~inside])
     is_tested = (n >= min_n) & (n_rest >= min_n) & ~are_timed(described)
     p, by_limit = np.full(len(names), np.nan), np.zeros(len(names), dtype=bool)
     # by the names of runs: draws are shared by all columns, and depend on which comes first
@@ -389,7 +388,7 @@ def _deltas(
 def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
     """Return means of both runs (medians of times), each over its own queries, by metric."""
     sides = [aligned.values[inside, place] for place in (0, 1)]
-    (a, n_a), (b, n_b) = map(means, sides)
+    (a, _, n_a), (b, _, n_b) = map(moments, sides)
     is_timed = are_timed(aligned.described())
     if is_timed.any():
         medians = [pd.DataFrame(side).median().to_numpy("float64") for side in sides]

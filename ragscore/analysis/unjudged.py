@@ -11,18 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import name_list
+from ragscore.frames.errors import name_list, plural
 from ragscore.frames.typing import Codes
-from ragscore.scoring.metrics import HEADLINE, Label, parse_label
+from ragscore.scoring.metrics import HEADLINE, MOVABLE, Label, parse_label
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies, with_hits_kept
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import keeps_refusals
 from ragscore.scoring.unjudged import (
-    MOVABLE,
     JudgedLists,
     all_labelled,
     judged_lists,
@@ -90,7 +89,7 @@ class Unjudged(FramesResult):
     def _heading(self) -> str:
         n = self.table["run_id"].nunique()
         text = (
-            f"Unjudged hits of {counted(n, 'run')}, matched by {self.level}: each mean lies between"
+            f"Unjudged hits of {plural(n, 'run')}, matched by {self.level}: each mean lies between"
             " low and high, whatever their labels."
         )
         n_pairs, n_safe = self._orders()

@@ -3,33 +3,33 @@
 Results go to standard output, errors as one line to standard error. Exit status: 0 done, 1 a
 finding, 2 an error, 3 every request failed.
 
-A command is a function in COMMANDS. It adds a parser with the shared options of `options.py`, and
-names the function that does the work by `set_defaults(work=...)`. That function takes the parsed
-arguments and returns None or the exit status.
+A command is a function that `@command` gives its usage and options, and that COMMANDS lists. It
+takes the parsed arguments and returns None or the exit status.
 """
 
 import re
 import sys
+import textwrap
 import warnings
 from argparse import SUPPRESS
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ragscore import __version__
-from ragscore.cli.check import add_check, add_metrics
-from ragscore.cli.compare import add_compare, add_gate, add_report
-from ragscore.cli.golden import add_label, add_validate
-from ragscore.cli.judge import add_judge
-from ragscore.cli.options import CommandParser, Commands, in_options, say
-from ragscore.cli.run import add_demo, add_run
-from ragscore.cli.score import add_score, add_stored, add_trend
+from ragscore.cli.check import check_command, metrics_command
+from ragscore.cli.compare import compare_command, gate_command, report_command
+from ragscore.cli.golden import label_command, validate_command
+from ragscore.cli.judge import judge_command
+from ragscore.cli.options import WIDTH, Command, CommandParser, in_options, say
+from ragscore.cli.run import demo_command, run_command
+from ragscore.cli.score import runs_command, score_command, trend_command
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 
-COMMANDS: dict[str, tuple[Callable[[Commands], None], ...]] = {
-    "before any number": (add_check, add_validate, add_metrics),
-    "scores of runs": (add_score, add_compare, add_gate, add_report),
-    "a store of runs": (add_stored, add_trend),
-    "new runs, labels and judgments": (add_run, add_label, add_judge, add_demo),
+COMMANDS: dict[str, tuple[Command, ...]] = {
+    "before any number": (check_command, validate_command, metrics_command),
+    "scores of runs": (score_command, compare_command, gate_command, report_command),
+    "a store of runs": (runs_command, trend_command),
+    "new runs, labels and judgments": (run_command, label_command, judge_command, demo_command),
 }
 STOPPED = 130
 
@@ -40,14 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *rest, **more: say(
-                f"ragscore: warning: {in_options(str(message))}", file=sys.stderr
+                f"ragscore: warning: {message}", file=sys.stderr
             )
             return _run(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:  # the reader of our output has closed it, as `head` does
         sys.stderr.close()
         return 0
     except (DataError, OSError) as error:
-        say(f"ragscore: {' '.join(in_options(str(error)).split())}", file=sys.stderr)
+        say(f"ragscore: {' '.join(in_options(error).split())}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         say("ragscore: stopped", file=sys.stderr)
@@ -85,13 +85,11 @@ def _parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
     )
     overview = []
     for group, members in COMMANDS.items():
-        known = set(commands.choices)
-        for add in members:
-            add(commands)
+        for command in members:
+            command.add(commands)
         lines = [
-            f"  {name:10}{(command.description or '').splitlines()[0]}"
-            for name, command in commands.choices.items()
-            if name not in known
+            f"  {command.usage.partition(' ')[0]:10}{textwrap.wrap(command.does, WIDTH)[0]}"
+            for command in members
         ]
         overview.append("\n".join([f"{group}:", *lines]))
     parser.epilog = "\n\n".join([*overview, "ragscore COMMAND --help tells more, with an example."])

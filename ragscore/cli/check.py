@@ -6,46 +6,39 @@ import textwrap
 import pandas as pd
 
 from ragscore.cli.options import (
+    JSON,
     RUN_HELP,
     WIDTH,
-    Commands,
-    add_command,
-    add_json,
-    add_reading,
+    Group,
     as_json,
+    command,
+    option,
     reading,
+    reading_options,
     say,
 )
 from ragscore.frames.data import records_of
 from ragscore.golden.requirements import supported_metrics
-from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
 from ragscore.scoring.metrics import metrics, parse_label
 
 
-def add_check(commands: Commands) -> None:
-    """`ragscore check FILE...`."""
-    parser = add_command(
-        commands,
-        "check FILE...",
-        "Tell which metrics some files support, and what others lack.",
-        "check golden.yaml runs/dense",
-        "Nothing is scored. A file that fits no format is refused with the options that would make"
-        " it readable.",
-    )
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="file",
-        help=f"golden files, runs, or both: {RUN_HELP.rpartition(',')[0]}",
-    )
-    add_json(parser)
-    group = parser.add_argument_group("the files")
-    names = dict.fromkeys(one.name for one in [*GOLDEN_FORMATS, *RESULT_FORMATS])
-    add_reading(group, "", list(names), "query_id=qid,doc_id=docno")
-    parser.set_defaults(work=_check)
-
-
-def _check(args: argparse.Namespace) -> None:
+@command(
+    "check FILE...",
+    "Tell which metrics some files support, and what others lack.",
+    "check golden.yaml runs/dense",
+    option(
+        "files", f"golden files, runs, or both: {RUN_HELP.rpartition(',')[0]}", "file", nargs="+"
+    ),
+    JSON,
+    Group(
+        "the files",
+        reading_options("", "query_id=qid,doc_id=docno", "golden", "results"),
+    ),
+    details="Nothing is scored. A file that fits no format is refused with the options that would"
+    " make it readable.",
+)
+def check_command(args: argparse.Namespace) -> None:
+    """Print which metrics the files support, grouped by what the others lack."""
     table = supported_metrics(*args.files, **reading(args))
     if args.json:
         say(as_json(records_of(table)))
@@ -69,25 +62,20 @@ def _paragraph(title: str, names: pd.Series) -> str:
     )
 
 
-def add_metrics(commands: Commands) -> None:
-    """`ragscore metrics [LABEL...]`."""
-    parser = add_command(
-        commands,
-        "metrics [LABEL...]",
-        "List the metrics, or say in full what some of them are.",
-        "metrics mrr@10 recall@5",
-    )
-    parser.add_argument(
+@command(
+    "metrics [LABEL...]",
+    "List the metrics, or say in full what some of them are.",
+    "metrics mrr@10 recall@5",
+    option(
         "labels",
+        "metrics such as mrr@10, also by names of other tools (default: all, a line each)",
+        "label",
         nargs="*",
-        metavar="label",
-        help="metrics such as mrr@10, also by names of other tools (default: all, a line each)",
-    )
-    add_json(parser)
-    parser.set_defaults(work=_metrics)
-
-
-def _metrics(args: argparse.Namespace) -> None:
+    ),
+    JSON,
+)
+def metrics_command(args: argparse.Namespace) -> None:
+    """Print a line for each metric, or all that is known of some."""
     if args.labels and not args.json:
         say("\n\n".join(metrics(label) for label in args.labels))
         return

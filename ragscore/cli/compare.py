@@ -4,28 +4,31 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.analysis.comparison.gate import RULES
+from ragscore.analysis.comparison.gate import RULES, gate
 from ragscore.cli.options import (
+    ALLOWANCES,
+    GOLDEN,
+    JSON,
+    MATCHING,
     RUN_HELP,
-    CommandParser,
-    Commands,
-    add_allowances,
-    add_command,
-    add_golden,
-    add_json,
-    add_metric,
-    add_options,
-    add_policies,
-    add_profile,
-    add_runs,
+    RUN_LIST,
+    RUNS,
+    SCORING,
+    Option,
     allowances,
+    command,
     evaluated,
     load,
     load_pair,
     losses,
+    metric_option,
     open_store,
+    option,
+    profile_option,
     refuse_beside_profile,
     say,
+    several,
+    switch,
 )
 from ragscore.frames.data import DataError
 from ragscore.io.output import write_text
@@ -33,114 +36,65 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 LISTED = 20  # changed queries that a comparison lists without --all
+PAIR = (
+    option("baseline", RUN_HELP),
+    option(
+        "candidate",
+        "likewise; without it, the first argument holds both, as --run picks them",
+        nargs="?",
+    ),
+)
 
 
-def add_compare(commands: Commands) -> None:
-    """`ragscore compare BASELINE CANDIDATE --golden GOLDEN`."""
-    parser = add_command(
-        commands,
-        "compare BASELINE CANDIDATE --golden GOLDEN",
-        "Compare two runs query by query, on the queries both have.",
-        "compare runs/dense runs/hybrid --golden golden.yaml",
-        "Prints what changed, metric by metric with intervals and verdicts, then the queries.",
-    )
-    _add_pair(parser)
-    add_metric(parser, "compare", "every default metric")
-    add_options(
-        parser,
-        (
-            "--tie-margin",
-            "up to which difference a query counts as the same (several times; default: 0)",
-            {"action": "append", "default": [], "metavar": "LABEL=DIFFERENCE"},
-        ),
-        (
-            "--strict-chunker-version",
-            "refuse runs of different chunkers (default: match them by spans or documents)",
-            {"action": "store_true"},
-        ),
-        (
-            "--all",
-            f"list every changed query (default: the first {LISTED})",
-            {"action": "store_true"},
-        ),
-        (
-            "--write-report",
-            "write report.md, with every changed query, beside the candidate (default: print)",
-            {"action": "store_true"},
-        ),
-    )
-    add_profile(parser, "its own report with --json")
-    add_json(parser)
-    add_golden(parser)
-    add_runs(parser, is_list=False)
-    add_policies(parser)
-    add_allowances(parser)
-    parser.set_defaults(work=_compare)
-
-
-def add_gate(commands: Commands) -> None:
-    """`ragscore gate BASELINE CANDIDATE --golden GOLDEN --max-drop mrr@10=0.02`."""
-    parser = add_command(
-        commands,
-        "gate BASELINE CANDIDATE --golden GOLDEN",
-        "Decide if the candidate may replace the baseline: exit status 1 if a primary metric is"
-        " worse, or with --max-drop if a metric loses more than allowed.",
-        "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
-        "Queries that the candidate failed on, or was not asked, count at the worst value.",
-    )
-    _add_pair(parser)
-    _add_max_drop(parser, "go by the verdicts on the primary metrics")
-    add_options(
-        parser,
-        (
-            "--require",
-            "exit status 2 if a metric can't be evaluated (default: it doesn't count)",
-            {"action": "store_true"},
-        ),
-        (
-            "--markdown",
-            "print Markdown, for a pull request (default: plain text)",
-            {"action": "store_true"},
-        ),
-    )
-    add_json(parser)
-    add_golden(parser)
-    add_runs(parser, is_list=False)
-    add_policies(parser)
-    add_allowances(parser)
-    parser.set_defaults(work=_gate)
-
-
-def _add_pair(parser: CommandParser) -> None:
-    add_options(
-        parser,
-        ("baseline", RUN_HELP),
-        (
-            "candidate",
-            "likewise; without it, the first argument holds both, as --run picks them",
-            {"nargs": "?"},
-        ),
-    )
-
-
-def _add_max_drop(parser: CommandParser, default: str) -> None:
-    add_options(
-        parser,
-        (
+def max_drop_options(default: str) -> list[Option]:
+    """Return --max-drop and --rule."""
+    return [
+        several(
             "--max-drop",
             f"largest loss allowed, such as mrr@10=0.02 (several times; default: {default})",
-            {"action": "append", "default": [], "metavar": "LABEL=LOSS"},
+            "LABEL=LOSS",
+            default=[],
         ),
-        (
+        option(
             "--rule",
             "what may not lose more: the mean as seen (threshold, the default), or its interval"
             " (interval: the loss allowed must be ruled out)",
-            {"default": "threshold", "metavar": "|".join(RULES)},
+            "|".join(RULES),
         ),
-    )
+    ]
 
 
-def _compare(args: argparse.Namespace) -> None:
+@command(
+    "compare BASELINE CANDIDATE --golden GOLDEN",
+    "Compare two runs query by query, on the queries both have.",
+    "compare runs/dense runs/hybrid --golden golden.yaml",
+    *PAIR,
+    metric_option("compare", "every default metric"),
+    several(
+        "--tie-margin",
+        "up to which difference a query counts as the same (several times; default: 0)",
+        "LABEL=DIFFERENCE",
+        default=[],
+    ),
+    switch(
+        "--strict-chunker-version",
+        "refuse runs of different chunkers (default: match them by spans or documents)",
+    ),
+    switch("--all", f"list every changed query (default: the first {LISTED})"),
+    switch(
+        "--write-report",
+        "write report.md, with every changed query, beside the candidate (default: print)",
+    ),
+    profile_option("its own report with --json"),
+    JSON,
+    GOLDEN,
+    RUNS,
+    SCORING,
+    *ALLOWANCES,
+    details="Prints what changed, metric by metric with intervals and verdicts, then the queries.",
+)
+def compare_command(args: argparse.Namespace) -> None:
+    """Print the comparison, and write it beside the candidate if asked."""
     refuse_beside_profile(args, ["metric"])
     golden, results, baseline, candidate = load_pair(args)
     # What decides is always compared.
@@ -169,7 +123,25 @@ def _compare(args: argparse.Namespace) -> None:
         say(f"ragscore: wrote {file}", file=sys.stderr)
 
 
-def _gate(args: argparse.Namespace) -> int:
+@command(
+    "gate BASELINE CANDIDATE --golden GOLDEN",
+    "Decide if the candidate may replace the baseline: exit status 1 if a primary metric is"
+    " worse, or with --max-drop if a metric loses more than allowed.",
+    "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
+    *PAIR,
+    *max_drop_options("go by the verdicts on the primary metrics"),
+    switch("--require", "exit status 2 if a metric can't be evaluated (default: it doesn't count)"),
+    switch("--markdown", "print Markdown, for a pull request (default: plain text)"),
+    JSON,
+    GOLDEN,
+    RUNS,
+    SCORING,
+    *ALLOWANCES,
+    details="Queries that the candidate failed on, or was not asked, count at the worst value.",
+    of=(gate,),
+)
+def gate_command(args: argparse.Namespace) -> int:
+    """Print the decision; the exit status is the gate's."""
     allowed = losses(args.max_drop, "--max-drop")
     golden, results, baseline, candidate = load_pair(args)
     # By every default metric, to know the primary ones; the gate's own are scored when asked for.
@@ -192,55 +164,41 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
     return given if given.exists() else RunStore(args.store).path(candidate)
 
 
-def add_report(commands: Commands) -> None:
-    """`ragscore report RUN... --golden GOLDEN -o report.html`."""
-    parser = add_command(
-        commands,
-        "report RUN... --golden GOLDEN",
-        "Write one page about some runs: what changed, how good each is, what it was.",
-        "report runs/dense runs/hybrid --golden golden.yaml -o report.html",
-        "Each run is compared with the one before it, or with --baseline.",
-    )
-    add_options(
-        parser,
-        (
-            "-o --out",
-            ".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
-            " print Markdown",
-            {"metavar": "FILE"},
-        ),
-        (
-            "--markdown",
-            "write the Markdown beside that file, too (default: that file alone)",
-            {"action": "store_true"},
-        ),
-        (
-            "--baseline",
-            "compare every run with this one (default: each with the one before it)",
-            {"metavar": "RUN"},
-        ),
-        (
-            "--by",
-            "slice by a column or tag of the golden file (several times; default: difficulty,"
-            " category and lang where they are)",
-            {"action": "append", "metavar": "COLUMN"},
-        ),
-        ("--title", "the heading of the page (default: the numbers of runs and queries)"),
-    )
-    _add_max_drop(parser, "no gate")
-    parser.add_argument(
-        "--history",
-        metavar="DIR",
-        help="a store: draw the trend over its runs (default: over these runs)",
-    )
-    add_golden(parser)
-    add_runs(parser)
-    add_policies(parser, only_match=True)
-    add_allowances(parser)
-    parser.set_defaults(work=_report)
-
-
-def _report(args: argparse.Namespace) -> None:
+@command(
+    "report RUN... --golden GOLDEN",
+    "Write one page about some runs: what changed, how good each is, what it was.",
+    "report runs/dense runs/hybrid --golden golden.yaml -o report.html",
+    option(
+        "-o --out",
+        ".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
+        " print Markdown",
+        "FILE",
+    ),
+    switch("--markdown", "write the Markdown beside that file, too (default: that file alone)"),
+    option(
+        "--baseline",
+        "compare every run with this one (default: each with the one before it)",
+        "RUN",
+    ),
+    several(
+        "--by",
+        "slice by a column or tag of the golden file (several times; default: difficulty,"
+        " category and lang where they are)",
+        "COLUMN",
+    ),
+    option("--title", "the heading of the page (default: the numbers of runs and queries)"),
+    *max_drop_options("no gate"),
+    option("--history", "a store: draw the trend over its runs (default: over these runs)", "DIR"),
+    GOLDEN,
+    RUN_LIST,
+    RUNS,
+    MATCHING,
+    *ALLOWANCES,
+    details="Each run is compared with the one before it, or with --baseline.",
+    of=(gate,),
+)
+def report_command(args: argparse.Namespace) -> None:
+    """Write the page, or print its Markdown."""
     out = Path(args.out) if args.out else None
     if args.markdown and (out is None or out.suffix.lower() == ".md"):
         raise DataError(

@@ -10,15 +10,16 @@ import pandas as pd
 
 from ragscore.cli.options import (
     GOLDEN_HELP,
-    Commands,
-    add_command,
-    add_json,
-    add_options,
-    add_reading,
-    add_runs,
+    JSON,
+    RUN_LIST,
+    RUNS,
+    Group,
     as_json,
+    command,
+    option,
     read_runs,
     reading,
+    reading_options,
     say,
 )
 from ragscore.evaluation import evaluate
@@ -27,32 +28,7 @@ from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
-from ragscore.io.load import GOLDEN_FORMATS
 from ragscore.io.parquet_file import open_parquet_file
-
-
-def add_validate(commands: Commands) -> None:
-    """`ragscore validate FILE`."""
-    parser = add_command(
-        commands,
-        "validate FILE",
-        "List the problems of a golden file; exit status 1 if there is any.",
-        "validate golden.yaml",
-    )
-    add_options(
-        parser,
-        ("golden", GOLDEN_HELP, {"metavar": "FILE"}),
-        (
-            "--catalogue",
-            "table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
-            " ids must be in it (default: ids aren't looked up)",
-            {"metavar": "PARQUET"},
-        ),
-    )
-    add_json(parser)
-    group = parser.add_argument_group("the golden file")
-    add_reading(group, "", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
-    parser.set_defaults(work=_validate)
 
 
 def _parquet(file: Path) -> pd.DataFrame:
@@ -60,7 +36,22 @@ def _parquet(file: Path) -> pd.DataFrame:
         return opened.read().to_pandas()
 
 
-def _validate(args: argparse.Namespace) -> int:
+@command(
+    "validate FILE",
+    "List the problems of a golden file; exit status 1 if there is any.",
+    "validate golden.yaml",
+    option("golden", GOLDEN_HELP, "FILE"),
+    option(
+        "--catalogue",
+        "table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
+        " ids must be in it (default: ids aren't looked up)",
+        "PARQUET",
+    ),
+    JSON,
+    Group("the golden file", reading_options("", "query_id=qid,doc_id=gold", "golden")),
+)
+def validate_command(args: argparse.Namespace) -> int:
+    """Print a line for each problem."""
     catalogue = _parquet(Path(args.catalogue)) if args.catalogue else None
     found = validate(args.golden, catalogue=catalogue, **reading(args))
     if args.json:
@@ -93,55 +84,50 @@ def _counts(found: pd.DataFrame) -> str:
     return f"{' and '.join(counted)}{where}"
 
 
-def add_label(commands: Commands) -> None:
-    """`ragscore label GOLDEN RUN...`."""
-    parser = add_command(
-        commands,
-        "label GOLDEN RUN...",
-        "Label by hand which hits answer which query; every change is written at once.",
-        "label golden.yaml runs/dense runs/hybrid --show unlabelled",
-    )
-    add_options(
-        parser,
-        (
-            "golden",
-            "golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
-            " is kept",
-        ),
-        (
-            "--level",
-            "what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
-            " anchor, and with --first what the runs are matched by)",
-            {"metavar": "|".join(LEVELS)},
-        ),
-        (
-            "--show",
-            f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
-            {"metavar": "FILTER"},
-        ),
-        ("--depth", "hits of each run (default: 20)", {"type": int, "default": 20, "metavar": "K"}),
-        (
-            "--near",
-            f"the last rank that counts as a near miss (default: {NEAR})",
-            {"type": int, "default": NEAR, "metavar": "K"},
-        ),
-        (
-            "--texts",
-            "table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
-            {"metavar": "PARQUET"},
-        ),
-        (
-            "--first",
-            "two of the runs: begin with the hits that only one of them returned and whose labels"
-            " move the comparison most (default: the order of the file)",
-            {"nargs": 2, "metavar": ("BASELINE", "CANDIDATE")},
-        ),
-    )
-    add_runs(parser)
-    parser.set_defaults(work=_label)
-
-
-def _label(args: argparse.Namespace) -> None:
+@command(
+    "label GOLDEN RUN...",
+    "Label by hand which hits answer which query; every change is written at once.",
+    "label golden.yaml runs/dense runs/hybrid --show unlabelled",
+    option(
+        "golden",
+        "golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
+        " is kept",
+    ),
+    option(
+        "--level",
+        "what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
+        " anchor, and with --first what the runs are matched by)",
+        "|".join(LEVELS),
+    ),
+    option(
+        "--show",
+        f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
+        "FILTER",
+    ),
+    option("--depth", "hits of each run (default: 20)", "K"),
+    option(
+        "--near",
+        f"the last rank that counts as a near miss (default: {NEAR})",
+        "K",
+    ),
+    option(
+        "--texts",
+        "table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
+        "PARQUET",
+    ),
+    option(
+        "--first",
+        "two of the runs: begin with the hits that only one of them returned and whose labels"
+        " move the comparison most (default: the order of the file)",
+        ("BASELINE", "CANDIDATE"),
+        nargs=2,
+    ),
+    RUN_LIST,
+    RUNS,
+    of=(LabelSession,),
+)
+def label_command(args: argparse.Namespace) -> None:
+    """Ask for labels until the input ends."""
     texts = _parquet(Path(args.texts)) if args.texts else None
     results, first = read_runs(args, args.runs), None
     if args.first:

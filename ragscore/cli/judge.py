@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.cli.options import (
-    Commands,
-    add_command,
-    add_golden,
-    add_json,
-    add_options,
-    add_runs,
+    GOLDEN_ARGUMENT,
+    JSON,
+    RUN_LIST,
+    STORED_RUNS,
+    Group,
     as_json,
+    command,
     load,
+    option,
     say,
+    several,
+    switch,
 )
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Results, records_of
@@ -31,142 +34,123 @@ from ragscore.store.store import RunStore
 ALL_FAILED = 3
 
 
-def add_judge(commands: Commands) -> None:
-    """`ragscore judge GOLDEN RUN... --model NAME`."""
-    parser = add_command(
-        commands,
-        "judge GOLDEN RUN... --model NAME",
-        "Let a language model judge the answers of runs; exit status 3 if every judgment fails.",
-        "judge golden.yaml runs/dense --model NAME --base-url http://127.0.0.1:8080/v1",
-        "Judgments are written as judgments.jsonl beside each per_query.jsonl, or into the store.",
-    )
-    add_golden(parser, is_positional=True)
-    add_options(
-        parser,
-        (
-            "--judge",
-            f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
-            {"action": "append", "metavar": "NAME"},
-        ),
-        (
-            "--k",
-            "hits that are an answer's context (default: the run's own k)",
-            {"type": int, "metavar": "N"},
-        ),
-        (
-            "--refused",
-            "answers that the system says are refusals: skip them (the default), or judge them",
-            {"default": "skip", "metavar": "|".join(REFUSED)},
-        ),
-        (
-            "--cut-text",
-            "hits of which only a cut text is there: refuse to judge (the default), or mark them",
-            {"default": "refuse", "metavar": "|".join(CUT_TEXT)},
-        ),
-        (
-            "--keep-inputs",
-            "keep what the judges were given, for rs.judging.load_inputs (default: don't)",
-            {"metavar": "FILE"},
-        ),
-        (
-            "--overwrite",
-            "replace judgments of the same criteria (default: refuse)",
-            {"action": "store_true"},
-        ),
-    )
-    add_json(parser)
-    add_options(
-        parser.add_argument_group("the model"),
-        (
-            "--model",
-            f"the model to ask; its key is taken from {' or '.join(KEY_VARIABLES)}",
-            {"required": True, "metavar": "NAME"},
-        ),
-        (
-            "--base-url",
-            "an OpenAI-compatible server, such as http://127.0.0.1:8080/v1 (default:"
-            " api.openai.com)",
-            {"metavar": "URL"},
-        ),
-        (
-            "--temperature",
-            "sent with every call (default: 0)",
-            {"type": float, "default": 0.0, "metavar": "T"},
-        ),
-        (
-            "--seed",
-            "sent with every call; repeat r is asked with N + r - 1 (default: 0)",
-            {"type": int, "default": 0, "metavar": "N"},
-        ),
-        (
-            "--embedding-model",
-            "the model of the same server that embeds texts, which only answer_relevance needs"
-            " (default: none)",
-            {"metavar": "NAME"},
-        ),
-        (
-            "--structured",
-            f"how the shape of replies is enforced: {', '.join(STRUCTURED)} (default:"
-            f" {STRUCTURED[0]})",
-            {"default": STRUCTURED[0], "metavar": "|".join(STRUCTURED)},
-        ),
-        (
-            "--timeout",
-            "seconds for a call (default: 120)",
-            {"type": float, "default": 120.0, "metavar": "S"},
-        ),
-        (
-            "--retries",
-            "further attempts after 429, 5xx or a lost connection (default: 5)",
-            {"type": int, "default": 5, "metavar": "N"},
-        ),
-    )
-    add_options(
-        parser.add_argument_group("how often, and at what cost"),
-        (
-            "--repeats",
-            "how often each judgment is made (default: 1)",
-            {"type": int, "default": 1, "metavar": "N"},
-        ),
-        (
-            "--workers",
-            "requests under way at a time, at most (default: 8)",
-            {"type": int, "default": 8, "metavar": "N"},
-        ),
-        (
-            "--cache",
-            f"keeps replies, so that nothing is paid for twice (default: {DEFAULT_CACHE}; none:"
-            " keep nothing)",
-            {"default": DEFAULT_CACHE, "metavar": "FILE"},
-        ),
-        (
-            "--spot-check",
-            "judge N answers again by --second-model, and keep how far both agree (default: 0)",
-            {"type": int, "metavar": "N"},
-        ),
-        ("--second-model", "the model that checks (default: the same)", {"metavar": "NAME"}),
-        (
-            "--second-base-url",
-            "where the second model is (default: --base-url)",
-            {"metavar": "URL"},
-        ),
-        (
-            "--prices",
-            'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
-            " (default: costs are unknown)",
-            {"metavar": "FILE"},
-        ),
-        (
-            "--max-cost",
-            "ask nothing more once this much is spent (default: no limit)",
-            {"type": float, "metavar": "USD"},
-        ),
-    )
-    add_runs(parser, can_pick=False)
-    parser.set_defaults(work=_judge)
-
-
-def _judge(args: argparse.Namespace) -> int:
+@command(
+    "judge GOLDEN RUN... --model NAME",
+    "Let a language model judge the answers of runs; exit status 3 if every judgment fails.",
+    "judge golden.yaml runs/dense --model NAME --base-url http://127.0.0.1:8080/v1",
+    *GOLDEN_ARGUMENT,
+    several(
+        "--judge",
+        f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
+        "NAME",
+    ),
+    option("--k", "hits that are an answer's context (default: the run's own k)", "N"),
+    option(
+        "--refused",
+        "answers that the system says are refusals: skip them (the default), or judge them",
+        "|".join(REFUSED),
+    ),
+    option(
+        "--cut-text",
+        "hits of which only a cut text is there: refuse to judge (the default), or mark them",
+        "|".join(CUT_TEXT),
+    ),
+    option(
+        "--keep-inputs",
+        "keep what the judges were given, for rs.judging.load_inputs (default: don't)",
+        "FILE",
+    ),
+    switch("--overwrite", "replace judgments of the same criteria (default: refuse)"),
+    JSON,
+    Group(
+        "the model",
+        [
+            option(
+                "--model",
+                f"the model to ask; its key is taken from {' or '.join(KEY_VARIABLES)}",
+                "NAME",
+                required=True,
+            ),
+            option(
+                "--base-url",
+                "an OpenAI-compatible server, such as http://127.0.0.1:8080/v1 (default:"
+                " api.openai.com)",
+                "URL",
+            ),
+            option("--temperature", "sent with every call (default: 0)", "T"),
+            option(
+                "--seed",
+                "sent with every call; repeat r is asked with N + r - 1 (default: 0)",
+                "N",
+            ),
+            option(
+                "--embedding-model",
+                "the model of the same server that embeds texts, which only answer_relevance needs"
+                " (default: none)",
+                "NAME",
+            ),
+            option(
+                "--structured",
+                f"how the shape of replies is enforced: {', '.join(STRUCTURED)} (default:"
+                f" {STRUCTURED[0]})",
+                "|".join(STRUCTURED),
+            ),
+            option("--timeout", "seconds for a call (default: 120)", "S"),
+            option(
+                "--retries",
+                "further attempts after 429, 5xx or a lost connection (default: 5)",
+                "N",
+            ),
+        ],
+    ),
+    Group(
+        "how often, and at what cost",
+        [
+            option(
+                "--repeats",
+                "how often each judgment is made (default: 1)",
+                "N",
+            ),
+            option(
+                "--workers",
+                "requests under way at a time, at most (default: 8)",
+                "N",
+            ),
+            option(
+                "--cache",
+                f"keeps replies, so that nothing is paid for twice (default: {DEFAULT_CACHE}; none:"
+                " keep nothing)",
+                "FILE",
+            ),
+            option(
+                "--spot-check",
+                "judge N answers again by --second-model, and keep how far both agree (default: 0)",
+                "N",
+                type=int,
+            ),
+            option("--second-model", "the model that checks (default: the same)", "NAME"),
+            option("--second-base-url", "where the second model is (default: --base-url)", "URL"),
+            option(
+                "--prices",
+                'JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
+                " (default: costs are unknown)",
+                "FILE",
+            ),
+            option(
+                "--max-cost",
+                "ask nothing more once this much is spent (default: no limit)",
+                "USD",
+            ),
+        ],
+    ),
+    RUN_LIST,
+    STORED_RUNS,
+    details="Judgments are written as judgments.jsonl beside each per_query.jsonl, or into the"
+    " store.",
+    of=(judge, Endpoint),
+)
+def judge_command(args: argparse.Namespace) -> int:
+    """Judge, save what was judged, and print means."""
     golden, results = load(args, args.runs)
     where = _places(args, results.runs["run_id"].astype("str").tolist())
     names = args.judge or ["groundedness"]

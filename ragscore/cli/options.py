@@ -1,19 +1,21 @@
 """Options that commands share, and loading of the golden files and runs that arguments name."""
 
 import argparse
-import re
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from inspect import Parameter, formatannotation, signature
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
 from ragscore.evaluation import Evaluation, evaluate
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import name_list
+from ragscore.frames.errors import name_list, plural
 from ragscore.frames.escaping import json_text, visible
-from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS, load_golden, load_results
+from ragscore.frames.ranking import TIES
+from ragscore.io.load import load_golden, load_results
+from ragscore.io.registry import format_names
 from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.policies import POLICIES, Policies
 from ragscore.scoring.profiles import PROFILES
@@ -32,8 +34,8 @@ POLICY_HELP = {
     "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
     "unknown": "hits that can't be judged, as only a cut text is stored: exclude, queries that hang"
     " on them are in no mean (default); miss, they are misses",
-    "ties": "the order of hits: file, as the file says (default); trec, by score as trec_eval"
-    " ranks; trec64, as trec_eval 10 does, which compares all 64 bits",
+    "ties": "the order of hits: "
+    + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
 }
@@ -42,7 +44,16 @@ GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that
 WIDTH = 88  # of descriptions
 
 # The type that add_subparsers returns; argparse gives it no public name.
-Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+Parsers: TypeAlias = "argparse._SubParsersAction[CommandParser]"
+# The names of an argument or option, and what `add_argument` takes.
+Option: TypeAlias = tuple[list[str], dict[str, Any]]
+
+
+class Group(NamedTuple):
+    """Options under a title of their own; without one, of which only one may be given."""
+
+    title: str | None
+    options: list[Option]
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -58,164 +69,210 @@ class CommandParser(argparse.ArgumentParser):
         raise DataError(message, allowed=f"usage: {self.usage}; --help tells more")
 
 
-def add_command(
-    commands: Commands, usage: str, does: str, example: str, details: str = ""
-) -> CommandParser:
-    """Add a command: its name and arguments, what it does in one line, an example, and more."""
-    text = "\n\n".join(textwrap.fill(part, WIDTH) for part in (does, details) if part)
-    parser: CommandParser = commands.add_parser(
-        usage.partition(" ")[0],
-        usage=f"ragscore {usage} [options]",
-        description=text,
-        epilog=f"example:\n  ragscore {example}",
-    )
-    parser.set_defaults(usage=f"ragscore {usage}")
-    return parser
+@dataclass(frozen=True)
+class Command:
+    """A command: its arguments, what it does in one line, an example, options, and the work.
+
+    Attributes
+    ----------
+    of
+        The functions that it calls. An option that is called like one of their parameters has its
+        default, and its type if that is a number or a truth value.
+    """
+
+    work: Callable[[argparse.Namespace], int | None]
+    usage: str
+    does: str
+    example: str
+    options: tuple[Option | Group, ...]
+    details: str
+    of: tuple[Callable[..., Any], ...]
+
+    def add(self, parsers: Parsers) -> None:
+        """Add the command's parser."""
+        text = [textwrap.fill(part, WIDTH) for part in (self.does, self.details) if part]
+        parser: CommandParser = parsers.add_parser(
+            self.usage.partition(" ")[0],
+            usage=f"ragscore {self.usage} [options]",
+            description="\n\n".join(text),
+            epilog=f"example:\n  ragscore {self.example}",
+        )
+        parser.set_defaults(usage=f"ragscore {self.usage}", work=self.work)
+        parameters = {
+            name: found
+            for each in (Policies, *self.of)
+            for name, found in signature(each).parameters.items()
+        }
+        for part in self.options:
+            title, options = part if isinstance(part, Group) else ("", [part])
+            place: Any = parser
+            if title is None:
+                place = parser.add_mutually_exclusive_group()
+            elif title:
+                place = parser.add_argument_group(title)
+            for one in options:
+                place.add_argument(*one[0], **_declared(one, parameters))
 
 
-def add_options(parser: Any, *options: tuple[Any, ...]) -> None:
-    """Add options, each a name (or several), its help, and what else `add_argument` takes."""
-    for names, text, *how in options:
-        parser.add_argument(*names.split(), help=text, **dict(*how))
+def command(
+    usage: str,
+    does: str,
+    example: str,
+    *options: Option | Group,
+    details: str = "",
+    of: Sequence[Callable[..., Any]] = (),
+) -> Callable[[Callable[[argparse.Namespace], int | None]], Command]:
+    """Make a function the work of a command; see `Command`."""
+    return lambda work: Command(work, usage, does, example, options, details, tuple(of))
+
+
+def option(names: str, text: str, metavar: Any = None, **how: Any) -> Option:
+    """Return an argument or option: its name (or several), its help, and how it is read."""
+    return names.split(), {"help": text} | ({"metavar": metavar} if metavar else {}) | how
+
+
+def several(names: str, text: str, metavar: str, **how: Any) -> Option:
+    """Return an option that may be given several times."""
+    return option(names, text, metavar, action="append", **how)
+
+
+def switch(names: str, text: str) -> Option:
+    """Return an option without a value."""
+    return option(names, text, action="store_true")
+
+
+def _declared(one: Option, parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Return what `add_argument` takes; default and type are those of the parameter."""
+    names, how = one
+    name = how.get("dest", names[-1].removeprefix("--").replace("-", "_"))
+    part = parameters.get(name)
+    if part is None or part.default is Parameter.empty or "action" in how:
+        return how
+    if isinstance(part.default, bool):
+        return {"action": "store_true", "default": part.default} | how
+    text = formatannotation(part.annotation).strip("'").removesuffix(" | None")
+    kind = {"int": int, "float": float}.get(text)
+    return ({"type": kind} if kind else {}) | {"default": part.default} | how
 
 
 # What is read
 
 
-def add_golden(parser: argparse.ArgumentParser, is_positional: bool = False) -> None:
-    """Add the golden file, and how it is read."""
-    if is_positional:
-        parser.add_argument("golden", help=GOLDEN_HELP)
-    group = parser.add_argument_group("the golden file")
-    if not is_positional:
-        text = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
-        group.add_argument("--golden", metavar="FILE", help=text)
-    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
+def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
+    """Return --format and --columns of golden files, results, or both."""
+    names = dict.fromkeys(name for side in sides for name in format_names(side))
+    return [
+        option(
+            f"--{prefix}format",
+            f"how to read it: {', '.join(names)} (default: as its content tells)",
+            "NAME",
+        ),
+        several(
+            f"--{prefix}columns",
+            f"columns or fields by their role, such as {example} (several times; default: common"
+            " names are known)",
+            "ROLE=NAME,...",
+        ),
+    ]
 
 
-def add_runs(parser: argparse.ArgumentParser, is_list: bool = True, can_pick: bool = True) -> None:
-    """Add the runs, where they are, and how their files are read."""
-    if is_list:
-        parser.add_argument("runs", nargs="+", metavar="run", help=f"{RUN_HELP} (several)")
-    group = parser.add_argument_group("the runs")
-    group.add_argument(
-        "--store",
-        metavar="DIR",
-        help="folder of stored runs that run arguments may name (default: none)",
-    )
-    if can_pick:
-        group.add_argument(
+GOLDEN_READING = reading_options("golden-", "query_id=qid,doc_id=gold", "golden")
+GOLDEN_ARGUMENT = (option("golden", GOLDEN_HELP), Group("the golden file", GOLDEN_READING))
+_GOLDEN_TEXT = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
+GOLDEN = Group("the golden file", [option("--golden", _GOLDEN_TEXT, "FILE"), *GOLDEN_READING])
+RUN_LIST = option("runs", f"{RUN_HELP} (several)", "run", nargs="+")
+_STORE = option(
+    "--store", "folder of stored runs that run arguments may name (default: none)", "DIR"
+)
+STORED_RUNS = Group("the runs", [_STORE])
+RUNS = Group(
+    "the runs",
+    [
+        _STORE,
+        several(
             "--run",
-            action="append",
-            metavar="NAME",
-            help="take only this run, or system, of what is read (several times: in this order;"
+            "take only this run, or system, of what is read (several times: in this order;"
             " default: every run)",
-        )
-        add_reading(group, "", [one.name for one in RESULT_FORMATS], "query_id=qid,doc_id=docno")
-
-
-def add_reading(group: Any, prefix: str, formats: Sequence[str], example: str) -> None:
-    """Add --format and --columns."""
-    group.add_argument(
-        f"--{prefix}format",
-        metavar="NAME",
-        help=f"how to read it: {', '.join(formats)} (default: as its content tells)",
-    )
-    group.add_argument(
-        f"--{prefix}columns",
-        action="append",
-        metavar="ROLE=NAME,...",
-        help=f"columns or fields by their role, such as {example} (several times; default: common"
-        " names are known)",
-    )
+            "NAME",
+        ),
+        *reading_options("", "query_id=qid,doc_id=docno", "results"),
+    ],
+)
 
 
 # How it is scored
 
 
-def add_policies(parser: argparse.ArgumentParser, only_match: bool = False) -> None:
-    """Add one option per field of `rs.Policies`."""
-    group = parser.add_argument_group("how to score")
-    for name, text in POLICY_HELP.items():
-        if only_match and name != "match":
-            continue
-        kind: dict[str, Any] = {"metavar": "|".join(POLICIES.get(name, "N"))}
-        if name == "match":
-            kind = {"metavar": "LEVEL"}
-        elif name == "min_grade":
-            kind |= {"type": int}
-        elif name == "judged_only":
-            kind = {"action": "store_true", "default": None}
-        group.add_argument(flag(name), help=text, **kind)
+def flag(name: str) -> str:
+    """Return the option of a parameter's name."""
+    return "--" + name.replace("_", "-")
 
 
-def add_profile(parser: argparse.ArgumentParser, prints: str) -> None:
-    """Add --profile."""
-    parser.add_argument(
-        "--profile",
-        metavar="NAME",
-        help=f"another harness's conventions, with policies of its own; prints {prints}: one of"
-        f" {', '.join(PROFILES)} (default: none)",
-    )
-
-
-def add_metric(parser: argparse.ArgumentParser, does: str, default: str) -> None:
-    """Add --metric."""
-    parser.add_argument(
-        "--metric",
-        action="append",
-        metavar="LABEL",
-        help=f"a metric to {does}, such as mrr@10 (several times; default: {default});"
-        " `ragscore metrics` lists them",
-    )
-
-
-def add_allowances(parser: argparse.ArgumentParser) -> None:
-    """Add --primary, and --margin, --vary, --allow-different: accepted differences."""
-    parser.add_argument(
+_VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
+_VALUES |= {"match": "LEVEL", "judged_only": ""}
+# no default, to tell what was given
+_POLICIES = [
+    option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()
+]
+SCORING = Group("how to score", _POLICIES)
+MATCHING = Group("how to score", _POLICIES[:1])
+JSON = switch("--json", "print JSON, null for missing values (default: text)")
+ALLOWANCES = (
+    several(
         "--primary",
-        action="append",
-        metavar="LABEL",
-        help="a metric that decides, such as mrr@10 (several times; default: one each for"
+        "a metric that decides, such as mrr@10 (several times; default: one each for"
         " retrieval, answers, refusals and passed)",
-    )
-    group = parser.add_argument_group("differences that are accepted")
-    add_options(
-        group,
-        (
-            "--margin",
-            "a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be 'same'"
-            " or 'no worse' within it (several times; default: none)",
-            {"action": "append", "default": [], "metavar": "LABEL=LOSS"},
-        ),
-        (
-            "--vary",
-            "a config key that is meant to differ (several times); others that differ are then"
-            " warned of (default: no warning)",
-            {"action": "append", "metavar": "KEY"},
-        ),
-        (
-            "--allow-different",
-            f"a part of the provenance that may differ: all, {', '.join(COMPONENTS)} (several"
-            " times; default: none)",
-            {"action": "append", "default": [], "metavar": "PART"},
-        ),
+        "LABEL",
+    ),
+    Group(
+        "differences that are accepted",
+        [
+            several(
+                "--margin",
+                "a difference that doesn't matter, such as mrr@10=0.02: the verdict may then be"
+                " 'same' or 'no worse' within it (several times; default: none)",
+                "LABEL=LOSS",
+                default=[],
+            ),
+            several(
+                "--vary",
+                "a config key that is meant to differ (several times); others that differ are then"
+                " warned of (default: no warning)",
+                "KEY",
+            ),
+            several(
+                "--allow-different",
+                f"a part of the provenance that may differ: all, {', '.join(COMPONENTS)} (several"
+                " times; default: none)",
+                "PART",
+                default=[],
+            ),
+        ],
+    ),
+)
+
+
+def profile_option(prints: str) -> Option:
+    """Return --profile."""
+    return option(
+        "--profile",
+        f"another harness's conventions, with policies of its own; prints {prints}: one of"
+        f" {', '.join(PROFILES)} (default: none)",
+        "NAME",
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, null for missing values (default: text)"
+def metric_option(does: str, default: str) -> Option:
+    """Return --metric."""
+    return several(
+        "--metric",
+        f"a metric to {does}, such as mrr@10 (several times; default: {default});"
+        " `ragscore metrics` lists them",
+        "LABEL",
     )
 
 
 # What was given
-
-
-def flag(name: str) -> str:
-    """Return the option of a parameter's name."""
-    return "--" + name.replace("_", "-")
 
 
 def policies(args: argparse.Namespace) -> dict[str, Any]:
@@ -234,41 +291,46 @@ def allowances(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def losses(texts: Sequence[str], field: str) -> dict[str, float]:
-    """Return label -> value of options such as mrr@10=0.02."""
-    found = {}
+def named_values(
+    texts: Iterable[str],
+    field: str,
+    allowed: str,
+    read: Callable[[str], Any],
+    *,
+    can_be_empty: bool = False,
+) -> dict[str, Any]:
+    """Return name -> value of texts such as mrr@10=0.02; each name stands there once."""
+    found: dict[str, Any] = {}
     for text in texts:
-        label, _, loss = text.partition("=")
+        name, has_value, value = text.partition("=")
+        name = name.strip()
         try:
-            found[parse_label(label).text] = float(loss)
+            if not name or name in found or not has_value or not (value.strip() or can_be_empty):
+                raise ValueError
+            found[name] = read(value)
         except ValueError as error:
-            if isinstance(error, DataError):
-                raise
             raise DataError(
-                f"found {text!r}", field=field, allowed="a metric and a loss, such as mrr@10=0.02"
+                f"{name} is there twice" if name in found else f"found {text!r}",
+                field=field,
+                allowed=allowed,
             ) from error
     return found
+
+
+def losses(texts: Sequence[str], field: str) -> dict[str, float]:
+    """Return label -> value of options such as mrr@10=0.02."""
+    found = named_values(texts, field, "a metric and a loss, such as mrr@10=0.02", float)
+    return {parse_label(label).text: loss for label, loss in found.items()}
 
 
 def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
     """Return format and columns as parameters of `load_results` or `load_golden`."""
     format, given = (getattr(args, f"{prefix}{name}", None) for name in ("format", "columns"))
     found = {} if format is None else {"format": format}
-    return found | ({} if given is None else {"columns": _columns(given, flag(f"{prefix}columns"))})
-
-
-def _columns(texts: Sequence[str], field: str) -> dict[str, str]:
-    """Return role -> column of texts such as query_id=qid,doc_id=docno."""
-    found: dict[str, str] = {}
-    for part in ",".join(texts).split(","):
-        role, _, name = (one.strip() for one in part.partition("="))
-        if not role or not name or role in found:
-            raise DataError(
-                f"{role} is there twice" if role in found else f"found {part!r}",
-                field=field,
-                allowed="roles and columns, such as query_id=qid,doc_id=docno",
-            )
-        found[role] = name
+    if given is not None:
+        allowed = "roles and columns, such as query_id=qid,doc_id=docno"
+        parts = ",".join(given).split(",")
+        found["columns"] = named_values(parts, flag(f"{prefix}columns"), allowed, str.strip)
     return found
 
 
@@ -283,18 +345,12 @@ def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> Non
         )
 
 
-def in_options(text: str, prefix: str = "") -> str:
-    """Return a message with keywords of Python as options: `--columns a=b` for `columns={...}`."""
-
-    def option(found: re.Match[str]) -> str:
-        return f"--{prefix}columns " + re.sub(r'[ "]', "", found[1]).replace(":", "=")
-
-    text = re.sub(r"\bcolumns=\{([^}]*)\}", option, text)
-    text = re.sub(r"\b(?<!-)(columns|format)=(?!\w)", rf"--{prefix}\1", text)
-    for call, what in (("results", "runs"), ("golden", "a golden set")):
-        text = re.sub(rf"\bload_{call}\(source, ([^()]*)\)", rf"\1 for {what}", text)
-    names = "|".join(POLICY_HELP)
-    return re.sub(rf"\b({names})='(\w+)'", lambda one: f"{flag(one[1])} {one[2]}", text)
+def in_options(error: Exception, prefix: str = "") -> str:
+    """Return the message of an error, with the columns that it proposes as an option."""
+    if not isinstance(error, DataError) or not error.columns:
+        return str(error)
+    pairs = [f"{role}={column}" for role, column in error.columns.items()]
+    return error._worded(f"--{prefix}columns {','.join(pairs)}")
 
 
 def as_json(content: Any) -> str:
@@ -315,7 +371,7 @@ def read_golden(args: argparse.Namespace) -> Golden:
     try:
         return load_golden(args.golden, **reading(args, "golden_"))
     except DataError as error:
-        raise DataError(in_options(str(error), "golden-")) from error
+        raise DataError(in_options(error, "golden-")) from error
 
 
 def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results]:
@@ -354,7 +410,7 @@ def load_pair(args: argparse.Namespace) -> tuple[Golden, Results, str, str]:
     run_ids = results.runs["run_id"].astype("str").tolist()
     if len(run_ids) != 2:
         raise DataError(
-            f"{len(run_ids)} run{'s' if len(run_ids) != 1 else ''}: {name_list(run_ids)}",
+            f"{plural(len(run_ids), 'run')}: {name_list(run_ids)}",
             field="run",
             allowed="two runs; --run NAME twice picks them, the baseline first",
         )

@@ -14,15 +14,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ragscore.cli.options import (
-    Commands,
-    add_command,
-    add_golden,
-    add_json,
-    add_metric,
-    add_options,
+    GOLDEN,
+    JSON,
+    Group,
     as_json,
+    command,
+    metric_option,
+    named_values,
+    option,
     reading,
     say,
+    several,
+    switch,
 )
 from ragscore.cli.score import readable
 from ragscore.collecting.journal import refuse_finished
@@ -41,108 +44,93 @@ ALL_FAILED, STOPPED = 3, 130
 CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo`, which stores vectors there
 
 
-def add_run(commands: Commands) -> None:
-    """`ragscore run SYSTEM`."""
-    parser = add_command(
-        commands,
-        "run SYSTEM --golden GOLDEN",
-        "Ask a system every golden query and score it; exit status 3 if every query fails.",
-        "run my_rag:answer --golden golden.yaml -k 10 --metric mrr@10",
-        "Writes per_query.jsonl with run.json. A run that was interrupted goes on.",
-    )
-    add_options(
-        parser,
-        (
-            "system",
-            f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
-            " module:function",
-            {"nargs": "?"},
-        ),
-        (
-            "--command",
-            "instead of a system: a command that gets the request as JSON on standard input and"
-            " prints its reply as JSON (default: none)",
-            {"metavar": "TEXT"},
-        ),
-        ("-o --out", "the run's folder (default: runs/NAME)", {"metavar": "DIR"}),
-    )
-    add_metric(parser, "print afterwards", "the usual ones; with --json all")
-    add_json(parser)
-    add_golden(parser)
-    add_options(
-        parser.add_argument_group("what is sent"),
-        ("--mode", "the system's mode of search, where it has several (default: not sent)"),
-        ("-k --k", "hits to ask for (default: the system's own)", {"type": int, "metavar": "N"}),
-        (
-            "--temperature",
-            "of the answer (default: the system's own)",
-            {"type": float, "metavar": "T"},
-        ),
-        ("--seed", "of the answer (default: the system's own)", {"type": int, "metavar": "N"}),
-        ("--retrieval-only", "ask for no answer (default: answers, too)", {"action": "store_true"}),
-        (
-            "--set",
-            "a setting of the system's own, sent with every query (several times; default: none)",
-            {"action": "append", "default": [], "metavar": "NAME=VALUE"},
-        ),
-        (
-            "--leave-out",
-            f"a field of golden queries that is not sent: {', '.join(CARRIED)} (several times;"
-            " default: none)",
-            {"action": "append", "default": [], "metavar": "FIELD"},
-        ),
-        ("--limit", "only the first N queries (default: all)", {"type": int, "metavar": "N"}),
-        (
-            "--sample",
-            "only N queries, drawn with the seed (default: all)",
-            {"type": int, "metavar": "N"},
-        ),
-    )
-    add_options(
-        parser.add_argument_group("how it is asked"),
-        (
-            "--workers",
-            "queries in flight at a time (default: 1)",
-            {"type": int, "default": 1, "metavar": "N"},
-        ),
-        (
-            "--timeout",
-            "for one attempt (default: 120)",
-            {"type": float, "default": 120.0, "metavar": "SECONDS"},
-        ),
-        (
-            "--retries",
-            "further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
-            {"type": int, "default": 2, "metavar": "N"},
-        ),
-        ("--rate", "most attempts per second (default: no limit)", {"type": float, "metavar": "N"}),
-        (
-            "--fresh",
-            "begin anew, replacing a run that is there (default: go on with it)",
-            {"action": "store_true"},
-        ),
-        ("--quiet", "no progress bar (default: one on a terminal)", {"action": "store_true"}),
-    )
-    add_options(
-        parser.add_argument_group("how the run is called"),
-        ("--name", "of the system (default: as it is given)"),
-        ("--run-id", "of the run (default: a new one, which sorts by time)"),
-        ("--suite", "of queries that the run belongs to (default: none)"),
-        (
-            "--repeat",
-            "number of the trial, where one system is run several times (default: none)",
-            {"type": int, "metavar": "N"},
-        ),
-        (
-            "--description",
-            "of the run: what is tested by it; reports show it (default: none)",
-            {"dest": "note", "metavar": "TEXT"},
-        ),
-    )
-    parser.set_defaults(work=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+@command(
+    "run SYSTEM --golden GOLDEN",
+    "Ask a system every golden query and score it; exit status 3 if every query fails.",
+    "run my_rag:answer --golden golden.yaml -k 10 --metric mrr@10",
+    option(
+        "system",
+        f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
+        " module:function",
+        nargs="?",
+    ),
+    option(
+        "--command",
+        "instead of a system: a command that gets the request as JSON on standard input and"
+        " prints its reply as JSON (default: none)",
+        "TEXT",
+    ),
+    option("-o --out", "the run's folder (default: runs/NAME)", "DIR"),
+    metric_option("print afterwards", "the usual ones; with --json all"),
+    JSON,
+    GOLDEN,
+    Group(
+        "what is sent",
+        [
+            option(
+                "--mode", "the system's mode of search, where it has several (default: not sent)"
+            ),
+            option("-k --k", "hits to ask for (default: the system's own)", "N"),
+            option("--temperature", "of the answer (default: the system's own)", "T"),
+            option("--seed", "of the answer (default: the system's own)", "N"),
+            switch("--retrieval-only", "ask for no answer (default: answers, too)"),
+            several(
+                "--set",
+                "a setting of the system's own, sent with every query (several times; default:"
+                " none)",
+                "NAME=VALUE",
+                default=[],
+            ),
+            several(
+                "--leave-out",
+                f"a field of golden queries that is not sent: {', '.join(CARRIED)} (several times;"
+                " default: none)",
+                "FIELD",
+                default=[],
+            ),
+            option("--limit", "only the first N queries (default: all)", "N"),
+            option("--sample", "only N queries, drawn with the seed (default: all)", "N"),
+        ],
+    ),
+    Group(
+        "how it is asked",
+        [
+            option("--workers", "queries in flight at a time (default: 1)", "N"),
+            option("--timeout", "for one attempt (default: 120)", "SECONDS"),
+            option(
+                "--retries",
+                "further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
+                "N",
+            ),
+            option("--rate", "most attempts per second (default: no limit)", "N"),
+            switch("--fresh", "begin anew, replacing a run that is there (default: go on with it)"),
+            switch("--quiet", "no progress bar (default: one on a terminal)"),
+        ],
+    ),
+    Group(
+        "how the run is called",
+        [
+            option("--name", "of the system (default: as it is given)"),
+            option("--run-id", "of the run (default: a new one, which sorts by time)"),
+            option("--suite", "of queries that the run belongs to (default: none)"),
+            option(
+                "--repeat",
+                "number of the trial, where one system is run several times (default: none)",
+                "N",
+            ),
+            option(
+                "--description",
+                "of the run: what is tested by it; reports show it (default: none)",
+                "TEXT",
+                dest="note",
+            ),
+        ],
+    ),
+    details="Writes per_query.jsonl with run.json. A run that was interrupted goes on.",
+    of=(collect,),
+)
+def run_command(args: argparse.Namespace) -> int:
+    """Collect a run, and print its scores."""
     if (args.system is None) == (args.command is None):
         raise DataError(
             "both a system and --command" if args.system else "none given",
@@ -158,7 +146,8 @@ def _run(args: argparse.Namespace) -> int:
     if not args.fresh:
         refuse_finished(out)  # before the system is built, which may take minutes
     given = vars(args) | {"system": _system(args), "golden": golden, "out": out}
-    given |= {"settings": _settings(args.set), "progress": not args.quiet}
+    settings = named_values(args.set, "--set", "NAME=VALUE", _setting, can_be_empty=True)
+    given |= {"settings": settings, "progress": not args.quiet}
     names = signature(collect).parameters.keys() & given.keys()  # options are named like them
     try:
         results = collect(**{name: given[name] for name in names})
@@ -241,75 +230,40 @@ def _imported(place: str) -> Any:
     return found
 
 
-def _settings(given: list[str]) -> dict[str, Any]:
-    """Return settings from NAME=VALUE, values read as JSON where possible, else as text."""
-    found: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise DataError(f"found {text!r}", field="--set", allowed="NAME=VALUE")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
+def _setting(value: str) -> Any:
+    """Return the value of NAME=VALUE, read as JSON where possible, else as text."""
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
-def add_demo(commands: Commands) -> None:
-    """`ragscore demo`."""
-    parser = add_command(
-        commands,
-        "demo",
-        "Build a real corpus, run four real systems over it, score and compare them.",
-        "demo --out ragscore-demo",
-        "Or serve these systems, or make a history of their runs. Needs pip install '.[demo]' in a"
-        " clone.",
-    )
-    add_options(
-        parser,
-        (
-            "--out",
-            "where runs and report go (default: ragscore-demo)",
-            {"default": "ragscore-demo", "metavar": "DIR"},
-        ),
-        (
-            "--golden",
-            "golden file (default: data/demo/golden.yaml of this checkout)",
-            {"metavar": "FILE"},
-        ),
-    )
-    instead = parser.add_mutually_exclusive_group()
-    add_options(
-        instead,
-        (
-            "--history",
-            "instead: make a history of runs, the systems varied one step at a time, in"
-            " DIR/history (default: no)",
-            {"action": "store_true"},
-        ),
-        (
-            "--serve",
-            "instead: answer POST /api/v1/ask on this machine, the system chosen by `mode`, until"
-            " Ctrl-C (default: no)",
-            {"action": "store_true"},
-        ),
-    )
-    parser.add_argument(
-        "--port", type=int, metavar="N", help="for --serve (default: 9000; 0: a free one)"
-    )
-    parser.set_defaults(work=_start_demo)
-
-
-def _start_demo(args: argparse.Namespace) -> None:
-    for option, is_alone in (("port", not args.serve), ("golden", args.serve)):
-        if getattr(args, option) is not None and is_alone:
+@command(
+    "demo",
+    "Build a real corpus, run four real systems over it, score and compare them.",
+    "demo --out ragscore-demo",
+    option(
+        "--out", "where runs and report go (default: ragscore-demo)", "DIR", default="ragscore-demo"
+    ),
+    option("--golden", "golden file (default: data/demo/golden.yaml of this checkout)", "FILE"),
+    switch(
+        "--serve",
+        "instead: answer POST /api/v1/ask on this machine, the system chosen by `mode`, until"
+        " Ctrl-C (default: no)",
+    ),
+    option("--port", "for --serve (default: 9000; 0: a free one)", "N", type=int),
+    details="Or serve these systems. Needs pip install '.[demo]' in a clone.",
+)
+def demo_command(args: argparse.Namespace) -> None:
+    """Run the demo, or its server."""
+    for name, is_alone in (("port", not args.serve), ("golden", args.serve)):
+        if getattr(args, name) is not None and is_alone:
             raise DataError(
                 f"has no effect {'with' if args.serve else 'without'} --serve",
-                field=f"--{option}",
+                field=f"--{name}",
                 allowed="leave it out",
             )
     with _demo_packages("demo"):
-        from ragscore.demo.history import run_history
         from ragscore.demo.run import default_golden, run_demo
         from ragscore.demo.serve import PORT, serve_demo
 
@@ -318,5 +272,4 @@ def _start_demo(args: argparse.Namespace) -> None:
             say_on = partial(say, file=sys.stderr, flush=True)
             serve_demo(Path(args.out), port, report=lambda text: say_on(f"ragscore: {text}"))
         else:
-            make = run_history if args.history else run_demo
-            make(Path(args.out), Path(args.golden) if args.golden else default_golden())
+            run_demo(Path(args.out), Path(args.golden) if args.golden else default_golden())

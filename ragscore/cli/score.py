@@ -7,57 +7,54 @@ import pandas as pd
 
 from ragscore.analysis.trend.trend import trend
 from ragscore.cli.options import (
-    Commands,
-    add_command,
-    add_golden,
-    add_json,
-    add_metric,
-    add_options,
-    add_policies,
-    add_profile,
-    add_reading,
-    add_runs,
+    GOLDEN_ARGUMENT,
+    GOLDEN_READING,
+    JSON,
+    RUN_LIST,
+    RUNS,
+    SCORING,
+    Group,
     as_json,
+    command,
     evaluated,
     load,
+    metric_option,
     open_store,
+    option,
+    profile_option,
     reading,
     refuse_beside_profile,
     say,
+    several,
 )
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
-from ragscore.io.load import GOLDEN_FORMATS, load_golden
+from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import headline_of, parse_label
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.value_states import metric_columns
 
 
-def add_score(commands: Commands) -> None:
-    """`ragscore score GOLDEN RUN...`."""
-    parser = add_command(
-        commands,
-        "score GOLDEN RUN...",
-        "Score runs against a golden file: means with 95 % intervals.",
-        "score golden.yaml runs/dense runs/hybrid --metric mrr@10 --by difficulty",
-    )
-    add_golden(parser, is_positional=True)
-    add_metric(parser, "print", "the usual ones; with --json all")
-    parser.add_argument(
+@command(
+    "score GOLDEN RUN...",
+    "Score runs against a golden file: means with 95 % intervals.",
+    "score golden.yaml runs/dense runs/hybrid --metric mrr@10 --by difficulty",
+    *GOLDEN_ARGUMENT,
+    metric_option("print", "the usual ones; with --json all"),
+    several(
         "--by",
-        action="append",
-        metavar="COLUMN",
-        help="slice by a column or tag of the golden file (several times: by each combination;"
+        "slice by a column or tag of the golden file (several times: by each combination;"
         " default: no slices)",
-    )
-    add_profile(parser, "its aggregates as JSON")
-    add_json(parser)
-    add_runs(parser)
-    add_policies(parser)
-    parser.set_defaults(work=_score)
-
-
-def _score(args: argparse.Namespace) -> None:
+        "COLUMN",
+    ),
+    profile_option("its aggregates as JSON"),
+    JSON,
+    RUN_LIST,
+    RUNS,
+    SCORING,
+)
+def score_command(args: argparse.Namespace) -> None:
+    """Print the summary, or the profile's aggregates."""
     refuse_beside_profile(args, ["metric", "by"])
     golden, results = load(args, args.runs)
     if args.profile:
@@ -127,56 +124,15 @@ def _not_measured(table: pd.DataFrame, by: Sequence[str]) -> str:
     return ", ".join(parts)
 
 
-def add_stored(commands: Commands) -> None:
-    """`ragscore runs DIR`."""
-    parser = add_command(commands, "runs DIR", "List the runs of a store.", "runs history")
-    parser.add_argument("store", metavar="DIR", help="folder of stored runs")
-    add_json(parser)
-    parser.set_defaults(work=_runs)
-
-
-def add_trend(commands: Commands) -> None:
-    """`ragscore trend DIR --metric LABEL`."""
-    parser = add_command(
-        commands,
-        "trend DIR --metric LABEL",
-        "Follow one metric over the runs of a store, broken where its provenance changed.",
-        "trend history --metric mrr@10",
-    )
-    add_options(
-        parser,
-        ("store", "folder of stored runs", {"metavar": "DIR"}),
-        ("--metric", "the metric, such as mrr@10", {"required": True, "metavar": "LABEL"}),
-        (
-            "--by",
-            "slice by a column or tag of the golden file (default: no slices)",
-            {"metavar": "COLUMN"},
-        ),
-        (
-            "--order",
-            "column of the runs to order by (default: created_at)",
-            {"default": "created_at", "metavar": "COLUMN"},
-        ),
-        (
-            "--baseline",
-            "the run around which the noise band lies (default: the last group of repeats)",
-            {"metavar": "RUN"},
-        ),
-    )
-    add_json(parser)
-    group = parser.add_argument_group("golden files")
-    group.add_argument(
-        "--golden",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="golden file, to bridge a relabelling and to slice (several times; default: none)",
-    )
-    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "query_id=qid,doc_id=gold")
-    parser.set_defaults(work=_trend)
-
-
-def _runs(args: argparse.Namespace) -> None:
+@command(
+    "runs DIR",
+    "List the runs of a store.",
+    "runs history",
+    option("store", "folder of stored runs", "DIR"),
+    JSON,
+)
+def runs_command(args: argparse.Namespace) -> None:
+    """Print the table of runs."""
     runs = open_store(args.store).runs()
     if not len(runs):
         raise DataError(
@@ -191,7 +147,40 @@ def _runs(args: argparse.Namespace) -> None:
     )
 
 
-def _trend(args: argparse.Namespace) -> None:
+@command(
+    "trend DIR --metric LABEL",
+    "Follow one metric over the runs of a store, broken where its provenance changed.",
+    "trend history --metric mrr@10",
+    option("store", "folder of stored runs", "DIR"),
+    option("--metric", "the metric, such as mrr@10", "LABEL", required=True),
+    option("--by", "slice by a column or tag of the golden file (default: no slices)", "COLUMN"),
+    option(
+        "--order",
+        "column of the runs to order by (default: created_at)",
+        "COLUMN",
+    ),
+    option(
+        "--baseline",
+        "the run around which the noise band lies (default: the last group of repeats)",
+        "RUN",
+    ),
+    JSON,
+    Group(
+        "golden files",
+        [
+            several(
+                "--golden",
+                "golden file, to bridge a relabelling and to slice (several times; default: none)",
+                "FILE",
+                default=[],
+            ),
+            *GOLDEN_READING,
+        ],
+    ),
+    of=(trend,),
+)
+def trend_command(args: argparse.Namespace) -> None:
+    """Print the trend."""
     store = open_store(args.store)
     goldens = [load_golden(file, **reading(args, "golden_")) for file in args.golden]
     found = trend(

@@ -15,13 +15,15 @@ import pandas as pd
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.record import Tables, read_record
+from ragscore.io.layout import ANSWER, USAGE
+from ragscore.io.record import HIT_COLUMNS, read_record
+from ragscore.io.records import Tables
 from ragscore.io.secrets import Redactor
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
 
-_ANSWER_FIELDS = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
-_TOKENS = ("prompt_tokens", "completion_tokens")
+_ANSWER_FIELDS = ("citations", *(name for name in ANSWER.fields if name != "answer"), "usage")
+_TOKENS = tuple(USAGE.fields)
 # Fields of a reply with a place of their own in the record; all others are copied as they are.
 _PLACED = frozenset(
     (
@@ -36,7 +38,9 @@ _CONFIG_OF_ANSWERS = {
     "embedding": "embedding",
     "prompt_template_version": "prompt_template_version",
 }
-_HIT_NAMES = {"path": "doc_path", "heading": "heading_path", "text": "snippet"}
+_HIT_NAMES = {"heading": "heading_path"} | {
+    column: name for name, column in HIT_COLUMNS.items() if column != name
+}
 _CITATION_NAMES = {"heading": "heading_path"}
 
 MAX_DEPTH = 100  # lists and objects inside each other; what writes and reads them recurses

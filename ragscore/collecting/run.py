@@ -37,7 +37,8 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
 from ragscore.io.progress import progress_bar
-from ragscore.io.record import Tables, read_record
+from ragscore.io.record import read_record
+from ragscore.io.records import Tables
 from ragscore.io.secrets import Redactor, redacted_logs, secrets_in
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.demo.retrievers import Index, Ranking
@@ -54,20 +53,6 @@ class Familiarity:
         return float(COVERAGE_WEIGHT * covered - np.mean([word is None for word in asked]))
 
 
-def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
-    """Return the threshold below which to refuse.
-
-    It has the best mean of the shares of right refusals and right answers; the lowest among equals.
-    """
-    candidates = np.unique(familiarity)
-    refuses = familiarity[None, :] < candidates[:, None]
-    balanced = (
-        (refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1)
-        + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)
-    ) / 2
-    return float(candidates[np.argmax(balanced)])
-
-
 def answer(
     ranking: Ranking, chunks: pd.DataFrame, refuses: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -83,10 +68,8 @@ def answer(
     named = [f"{doc_id} [{number}]" for number, doc_id in enumerate(found["doc_id"], 1)]
     citations = [
         {
-            "position": number,
             "marker": f"[{number}]",
             **{name: row[name] for name in ("chunk_id", "path", "start", "end", "span_unit")},
-            "x_citation.kind": "line",
         }
         for number, row in enumerate(found.to_dict("records"), 1)
     ]

@@ -33,8 +33,6 @@ class JudgeServer(LocalServer):
         The body of every request, in the order of arrival.
     """
 
-    longest = 50_000_000
-
     def __init__(self) -> None:
         self.requests: list[Object] = []
         super().__init__()

@@ -118,10 +118,6 @@ class Settings:
     pool, rrf_k, depth
         Candidates of each retriever, the constant of their fusion, and the number of fused
         candidates that are reranked.
-    cells, probes, seed
-        Approximate vector search: `cells` passages drawn with `seed` are centres of cells, and only
-        the `probes` cells nearest to the query are searched. With 0 cells all passages are
-        compared.
     """
 
     max_chars: int = MAX_CHARS
@@ -131,9 +127,6 @@ class Settings:
     pool: int = 100
     rrf_k: int = 60
     depth: int = 30
-    cells: int = 0
-    probes: int = 8
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -219,15 +212,6 @@ class Index:
                 np.save(out, array)
         return arrays[0], arrays[1], arrays[2]
 
-    @cached_property
-    def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """The centres of the cells, and each passage's cell: that of the nearest centre."""
-        drawn = np.random.default_rng(self.settings.seed).choice(
-            len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False
-        )
-        centres = self.vectors[np.sort(drawn)]
-        return centres, (self.vectors @ centres.T).argmax(axis=1)
-
     def search(self, system: str, question: str, k: int, among: Chosen | None = None) -> Ranking:
         """Return the k best passages of one of `SYSTEMS` for a query, optionally `among` some."""
         n, settings = len(self.chunks), self.settings
@@ -268,13 +252,9 @@ class Index:
         return lexical
 
     def _by_vector(self, question: Vectors, among: Chosen | None = None) -> Vectors:
-        """Return the cosine of the pool's passages (of the nearest cells), NaN for all others."""
+        """Return the cosine of the pool's passages, NaN for all others."""
         vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
-        similar = self.vectors @ question
-        if self.settings.cells:
-            centres, cell = self._cells
-            near = np.argsort(-(centres @ question), kind="stable")[: self.settings.probes]
-            similar[~np.isin(cell, near)] = -np.inf
+        similar = self._similar(question)
         if among is not None:
             similar[~among] = -np.inf
         best = (
@@ -285,6 +265,10 @@ class Index:
         best = best[similar[best] > -np.inf]
         vector[best] = similar[best]
         return vector
+
+    def _similar(self, question: Vectors) -> Vectors:
+        """Return the cosine of every passage."""
+        return self.vectors @ question
 
     def _late_interaction(self, query: Vectors, candidates: npt.NDArray[np.int64]) -> Vectors:
         """Return MaxSim: the mean over query tokens of their best cosine in the passage.
@@ -327,14 +311,6 @@ def system_config(
         config["bm25"] = {"k1": using.k1, "b": using.b, "stemmer": using.stemmer}
     if system != "bm25":
         config["embedding"] = {"model": MODEL, "dimensions": 384}
-        if using.cells:
-            # Repeats of one system differ in the seed, so it is the run's `repeat` and no part of
-            # the config.
-            config["vector_search"] = {
-                "method": "cells around random passages",
-                "cells": using.cells,
-                "probes": using.probes,
-            }
     if system.startswith("hybrid"):
         config["fusion"] = {"method": "rrf", "rrf_k": using.rrf_k, "pool": using.pool}
     if system == "hybrid_rerank":

@@ -32,9 +32,11 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.verbs import Verb
+from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
+# Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.
+_RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
@@ -103,7 +105,7 @@ def _refuse_ambiguous(targets: pd.DataFrame, query_ids: pd.Series) -> None:
 
 
 @dataclass(frozen=True)
-class Golden:
+class Golden(GoldenVerbs):
     """A golden set: queries, their targets and checks, as frames side by side.
 
     It is checked when it is made: one row per query and per target, with one grade; all rows are
@@ -211,14 +213,6 @@ class Golden:
             raise DataError("no query left", field="queries", allowed="at least one query")
         return golden_part(self, kept)
 
-    validate = Verb("ragscore.golden.validate:validate")
-    near_duplicates = Verb("ragscore.golden.duplicates:near_duplicates")
-    slices = Verb("ragscore.scoring.summary:slices")
-    with_spans_from = Verb("ragscore.scoring.level:resolve_spans")
-    diff = Verb("ragscore.frames.golden_versions:golden_changes")
-    unchanged_since = Verb("ragscore.frames.golden_versions:unchanged_queries")
-    save = Verb("ragscore.io.save:save_golden")
-
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -230,18 +224,23 @@ class Golden:
         return self.queries.loc[should_refuse, "query_id"]
 
     @cached_property
-    def coded(self) -> "Golden":
+    def _coded(self) -> "Golden":
         """The same set with `query_id` and `level` of targets as categories.
 
         Codes of `query_id` are row positions in `queries`.
         """
-        targets, dtype = self.targets, self.query_dtype
+        targets, dtype = self.targets, self._query_dtype
         query = pd.Series(
             categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index
         )
         return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
 
-    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+    @cached_property
+    def _query_dtype(self) -> pd.CategoricalDtype:
+        """The query ids as categories, in the order of `queries`."""
+        return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
+
+    def _once(self, name: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, computed once per golden set and name.
 
         `make` must depend on these frames alone. Scoring another run then finds targets encoded
@@ -257,17 +256,19 @@ class Golden:
         return {}
 
     @cached_property
-    def query_dtype(self) -> pd.CategoricalDtype:
-        """The query ids as categories, in the order of `queries`."""
-        return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
-
-    @cached_property
-    def query_hashes(self) -> pd.Series:
+    def _query_hashes(self) -> pd.Series:
         """A content hash per query (index query_id): text, labels, targets, checks.
 
         Locators that `with_spans_from` added don't count.
         """
-        return _query_hashes(self)
+        targets = self.targets.copy()
+        is_chunk = targets["level"] == "chunk"
+        for name in [name for name in _RESOLVED if name in targets]:
+            targets[name] = targets[name].mask(is_chunk)
+        names = ("tags", "checks", "support_groups", "conditions")
+        parts = {"queries": self.queries.drop(columns="position"), "targets": targets}
+        parts |= {name: getattr(self, name) for name in names}
+        return hashes_by_query(self.queries["query_id"], parts)
 
     @cached_property
     def golden_hash(self) -> str:
@@ -275,7 +276,7 @@ class Golden:
 
         Neither the order of queries matters, nor spans that `with_spans_from` added.
         """
-        digests = self.query_hashes
+        digests = self._query_hashes
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
         lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -300,7 +301,7 @@ class Golden:
 
 
 @dataclass(frozen=True)
-class Results:
+class Results(ResultsVerbs):
     """What systems answered: the frames of one or many runs side by side.
 
     Attributes
@@ -331,9 +332,6 @@ class Results:
     documents: pd.DataFrame | None = None
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
-
-    save = Verb("ragscore.io.save:save_results")
-    config_diff = Verb("ragscore.analysis.comparison.invariants:config_diff")
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -430,20 +428,6 @@ class Results:
         if "mapping" in frames:
             frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
         return cls(**frames)
-
-    latency = Verb("ragscore.analysis.operations:latency")
-    errors = Verb("ragscore.analysis.operations:errors")
-    indexing = Verb("ragscore.analysis.operations:indexing")
-    hops_summary = Verb("ragscore.analysis.operations:hops_summary")
-    verification = Verb("ragscore.analysis.operations:verification")
-    retriever_scores = Verb("ragscore.analysis.rankings:retriever_scores")
-    rank_overlap = Verb("ragscore.analysis.rankings:rank_overlap")
-    reported_scores = Verb("ragscore.analysis.reported:reported_scores")
-    score_diff = Verb("ragscore.analysis.comparison.score_diff:diff_reported")
-    reported_summary = Verb("ragscore.analysis.reported:reported_summary")
-    trend = Verb("ragscore.analysis.trend.trend:reported_trend")
-    judgment_counts = Verb("ragscore.scoring.judgments:judgment_counts")
-    with_judged_refusals = Verb("ragscore.scoring.judgments:with_judged_refusals")
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
@@ -555,22 +539,3 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
             )
         run_ids.append(str(candidates[0]))
     return run_ids
-
-
-# Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.
-_RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
-
-
-def _query_hashes(golden: Golden) -> pd.Series:
-    targets = golden.targets.copy()
-    is_chunk = targets["level"] == "chunk"
-    for name in [name for name in _RESOLVED if name in targets]:
-        targets[name] = targets[name].mask(is_chunk)
-    parts = {
-        "queries": golden.queries.drop(columns="position"),
-        "targets": targets,
-        "tags": golden.tags,
-        "checks": golden.checks,
-    }
-    parts |= {"support_groups": golden.support_groups, "conditions": golden.conditions}
-    return hashes_by_query(golden.queries["query_id"], parts)

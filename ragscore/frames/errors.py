@@ -1,9 +1,10 @@
 """The one error that unusable input ends in, how it names things, and the one way to warn."""
 
+import json
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -22,6 +23,8 @@ class DataError(ValueError):
     ----------
     file, line, field, found, allowed
         Parts of the message; None where they don't apply. `line` counts from 1.
+    columns
+        Role -> column to give as `columns=`, "???" where only the caller knows it; None: nothing.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -34,12 +37,20 @@ class DataError(ValueError):
         line: int | None = None,
         field: str | None = None,
         allowed: str | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         self.file = None if file is None else str(file)
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
-        place = ":".join(str(part) for part in (self.file, line) if part is not None)
-        text = ": ".join(part for part in (place, field, found) if part)
-        super().__init__(visible(f"{text}; {allowed}" if allowed else text))
+        self.columns = columns
+        proposed = f"columns={json.dumps(columns, ensure_ascii=False)}"
+        super().__init__(self._worded(proposed if columns else ""))
+
+    def _worded(self, proposed: str) -> str:
+        """Return the message; `proposed` is how the columns are to be given."""
+        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        text = ": ".join(part for part in (place, self.field, self.found) if part)
+        way = " ".join(part for part in (proposed, self.allowed) if part)
+        return visible(f"{text}; {way}" if way else text)
 
 
 def excerpt(value: object) -> str:
@@ -59,8 +70,8 @@ def name_list(names: Iterable[object]) -> str:
 
 
 def plural(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 run", "2 runs"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+    """Return a number with its noun: "1 run", "2 runs", "3 queries"."""
+    return f"{n:,} {noun if n == 1 else f'{noun}s'.replace('ys', 'ies')}"
 
 
 def nearest(name: object, known: Iterable[object], preface: str = "one of") -> str:
@@ -77,7 +88,9 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
     if wanted in plain:
         close = [plain[wanted]]
     else:
-        alike = plain if len(plain) <= COMPARED else _of_length(plain, len(wanted))
+        alike = list(plain)
+        if len(plain) > COMPARED:
+            alike = [one for one in plain if abs(len(one) - len(wanted)) <= 1][:COMPARED]
         close = [plain[one] for one in get_close_matches(wanted, alike, n=3)]
         if not close and len(wanted) > 2:
             close = [plain[one] for one in reversed(plain) if wanted in one][:3]
@@ -89,10 +102,6 @@ def nearest(name: object, known: Iterable[object], preface: str = "one of") -> s
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]+|(?<!\d)0+(?=\d)", "", name.casefold()) or name
-
-
-def _of_length(names: Iterable[str], length: int) -> list[str]:
-    return [one for one in names if abs(len(one) - length) <= 1][:COMPARED]
 
 
 def names_of(value: object, field: str, allowed: str = "a name, or a list of names") -> list[str]:

@@ -144,7 +144,7 @@ def query_parts(golden: Golden) -> pd.DataFrame:
     columns such as difficulty, which change no score. Folder tags count as labels, since
     `scope_miss` compares them.
     """
-    return golden.once("query_parts", lambda: _query_parts(golden))
+    return golden._once("query_parts", lambda: _query_parts(golden))
 
 
 def _query_parts(golden: Golden) -> pd.DataFrame:
@@ -168,7 +168,7 @@ def _query_parts(golden: Golden) -> pd.DataFrame:
         dtype="str",
     )
     return pd.DataFrame(
-        {"text": text, "labels": labels.query_hashes, "notes": notes.query_hashes}
+        {"text": text, "labels": labels._query_hashes, "notes": notes._query_hashes}
     ).rename_axis("query_id")
 
 

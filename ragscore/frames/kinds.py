@@ -35,6 +35,7 @@ from pandas.api.types import (
 
 from ragscore.frames.codes import is_among, is_complete, is_encoded
 from ragscore.frames.errors import DataError, check_choice
+from ragscore.frames.schema import optional, required
 
 
 @dataclass(frozen=True)
@@ -125,26 +126,12 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per run and query; error: NA = none; scope is JSON text.
     "responses": Kind(
-        ("run_id", "query_id"),
-        {**_CELL, "query": "str", "error": "str"},
-        {
-            "mode": "str", "answer": "str", "grounded": "boolean", "refused": "boolean",
-            "refusal_reason": "str", "elapsed_ms": "float64", "prompt_tokens": "Int64",
-            "completion_tokens": "Int64", "cost_usd": "float64", "scope": "str",
-        },
-        ("x_", "latency_"),
+        ("run_id", "query_id"), required("responses"), optional("responses"), ("x_", "latency_"),
         made={"query": lambda rows: pd.NA, "error": lambda rows: pd.NA},
     ),
     # One row per hit; rank counts from 1; text_cut: only the beginning of the text was stored.
     "hits": Kind(
-        ("run_id", "query_id", "rank"),
-        {**_CELL, "rank": "int32"},
-        {
-            **_LOCATORS, "text": "str", "text_cut": "boolean", "score": "float64",
-            "score_kind": "str", "score_lexical": "float64", "score_vector": "float64",
-            "source_key": "str", "chunker_version": "str", "stale": "boolean",
-        },
-        ("x_",),
+        ("run_id", "query_id", "rank"), required("hits"), optional("hits"), ("x_",),
         infinite=("score", "score_lexical", "score_vector"),  # the logarithm of 0 ranks, too
     ),
     # One row per hit and metadata key; value is a JSON scalar.
@@ -154,10 +141,7 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per citation of an answer.
     "citations": Kind(
-        ("run_id", "query_id", "position"),
-        {**_CELL, "position": "int32"},
-        {"marker": "str", **_LOCATORS},
-        ("x_",),
+        ("run_id", "query_id", "position"), required("citations"), optional("citations"), ("x_",),
     ),
     # One row per judged item (a claim, a chunk, a whole answer) and criterion.
     "judgments": Kind(
@@ -179,11 +163,7 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per step of a multi-hop answer; sub_queries is a JSON list of texts.
     "hops": Kind(
-        ("run_id", "query_id", "hop"),
-        {**_CELL, "hop": "int32"},
-        {"kind": "str", "sub_queries": "str", "chunks_added": "Int64", "forced_stop": "boolean",
-         "llm_call_ms": "float64"},
-        ("x_",),
+        ("run_id", "query_id", "hop"), required("hops"), optional("hops"), ("x_",),
         lowest={"hop": 0},
     ),
     # One row per document of the corpus. A document is replaced by the one that `superseded_by`

@@ -4,18 +4,20 @@ In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query. Hits are 
 every metric sees the same list.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Codes
-
-TIES = ("file", "trec", "trec64")
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
@@ -51,14 +53,7 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     check_choice(ties, TIES, "ties")
     if not len(hits):
         return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
-    if ties != "file":
-        ranks = _trec_ranks(hits, "float32" if ties == "trec" else "float64")
-    elif "rank" in hits and hits["rank"].notna().any():
-        ranks = _stored_ranks(hits)
-    else:
-        cell = _cells(hits)
-        ranks = _places(cell, np.argsort(cell, kind="stable"))
-    return conform(hits.assign(rank=ranks.astype("int32")), "hits")
+    return conform(hits.assign(rank=TIES[ties].rank(hits).astype("int32")), "hits")
 
 
 def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
@@ -182,7 +177,11 @@ def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
     )
 
 
-def _stored_ranks(hits: pd.DataFrame) -> Codes:
+def _file_ranks(hits: pd.DataFrame) -> Codes:
+    """Return the stored ranks, or the order of the rows where there are none."""
+    if "rank" not in hits or hits["rank"].isna().all():
+        cell = _cells(hits)
+        return _places(cell, np.argsort(cell, kind="stable"))
     allowed = (
         "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
     )
@@ -258,13 +257,21 @@ def _cells(hits: pd.DataFrame) -> Codes:
 
 def _codes(column: pd.Series) -> Codes:
     """Return the values of a column as codes from 0, -1 for NA."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy().astype(np.int64)
-    encoded = pa.array(column).cast(pa.large_string())
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    return (
-        encoded.dictionary_encode()
-        .indices.fill_null(-1)
-        .to_numpy(zero_copy_only=False)
-        .astype(np.int64)
-    )
+    return codes_of(coded(column)).astype(np.int64)
+
+
+class TieRule(NamedTuple):
+    """An order of hits: the rank of each hit in its run and query, and what it goes by."""
+
+    rank: Callable[[pd.DataFrame], Codes]
+    goes_by: str
+
+
+# The values of the policy `ties`, the default first.
+TIES = {
+    "file": TieRule(_file_ranks, "as the file says (default)"),
+    "trec": TieRule(partial(_trec_ranks, dtype="float32"), "by score as trec_eval ranks"),
+    "trec64": TieRule(
+        partial(_trec_ranks, dtype="float64"), "as trec_eval 10 does, which compares all 64 bits"
+    ),
+}

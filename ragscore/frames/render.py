@@ -203,6 +203,14 @@ def shown_interval(value: Any, low: Any, high: Any, decimals: int = 3, signed: b
     return texts[0] if "—" in texts[1:] else f"{texts[0]} [{texts[1]}, {texts[2]}]"
 
 
+def shown_intervals(rows: pd.DataFrame, signed: bool = False) -> list[str]:
+    """Return each row of value, low and high as text, as precise as its interval is worth."""
+    return [
+        shown_interval(value, low, high, max(decimals_for((high - low) / 4), 2), signed)
+        for value, low, high in rows.astype("float64").itertuples(index=False)
+    ]
+
+
 def shown_p(p: float) -> str:
     """Return a p value for a table, with so many decimals that it is seen below .05, or not."""
     if math.isnan(p):

@@ -1,30 +1,16 @@
 """Methods of the frame holders whose functions lie in a higher layer.
 
-Golden, Results and the like are read without what works on them. A class names such a function by
-text, and it is imported when the method is first looked up.
+Golden, Results and the like are read without what works on them. The stub beside this file says
+which function is which method, and editors and type checkers read it. From it the classes are made
+here that Golden, Results and the like inherit; a function is imported when its method is looked up.
 """
 
+import ast
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import MethodType
 from typing import Any
-
-
-class Verb:
-    """A function of a higher layer as a method: the object becomes its first argument.
-
-    `save = Verb("ragscore.io.save:save_results")` in the body of a class. Looked up on the class,
-    it is the function itself, so `help` shows its signature and docstring.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __get__(self, holder: object | None, owner: type | None = None) -> Callable[..., Any]:
-        """Return the function bound to the object, or as it is for the class."""
-        module, _, name = self.path.partition(":")
-        function: Callable[..., Any] = getattr(import_module(module), name)
-        return function if holder is None else MethodType(function, holder)
 
 
 class Accessor:
@@ -34,11 +20,39 @@ class Accessor:
     function of the object. Looked up on the class, it is that function.
     """
 
+    of_holder: Callable[[Any, object], Any] = staticmethod(lambda make, holder: make(holder))
+
     def __init__(self, path: str) -> None:
         self.path = path
 
     def __get__(self, holder: object | None, owner: type | None = None) -> Any:
-        """Return what the function makes of the object."""
+        """Return what the function makes of the object, or the function for the class."""
         module, _, name = self.path.partition(":")
-        make: Callable[[Any], Any] = getattr(import_module(module), name)
-        return make if holder is None else make(holder)
+        function = getattr(import_module(module), name)
+        return function if holder is None else self.of_holder(function, holder)
+
+
+class Verb(Accessor):
+    """A function of a higher layer as a method: the object becomes its first argument.
+
+    Looked up on the class, it is the function itself, so `help` shows its signature and docstring.
+    """
+
+    of_holder = MethodType
+
+
+def _verbs_of_stub() -> dict[str, type]:
+    """Return the classes of the stub whose bodies assign imported functions."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(stub) if isinstance(node, ast.ImportFrom)]
+    path = {name.name: f"{node.module}:{name.name}" for node in imports for name in node.names}
+    classes = {}
+    for node in stub.body:
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Verbs"):
+            assigned = [ast.unparse(line).split(" = ") for line in node.body]
+            verbs = {name: Verb(path[function]) for name, function in assigned}
+            classes[node.name] = type(node.name, (), {"__slots__": (), **verbs})
+    return classes
+
+
+globals().update(_verbs_of_stub())

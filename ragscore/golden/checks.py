@@ -54,10 +54,6 @@ def _with_supports_only(golden: Golden) -> pd.Series:
     return _answerable(True)(golden) & (set(golden.targets["level"]) == {"anchor"})
 
 
-def _unlabelled(golden: Golden) -> pd.Series:
-    return golden.queries["answerable"].isna()
-
-
 # Violations of a check
 
 
@@ -138,12 +134,6 @@ def _unknown_members(golden: Golden) -> Violations:
         return NOTHING
     unknown = groups[groups["target_id"].str.startswith(UNKNOWN_TARGET)]
     return violation(unknown, unknown["target_id"].str.removeprefix(UNKNOWN_TARGET))
-
-
-def _labelled_answerable(golden: Golden) -> Violations:
-    return violation(
-        golden.queries[golden.queries["answerable"].fillna(False).astype(bool)], "true"
-    )
 
 
 def _odd_rules(golden: Golden) -> Violations:
@@ -233,12 +223,6 @@ def _contained(left: pd.DataFrame, right: pd.DataFrame, ignore_case: bool) -> Vi
     return violation(bad, "'" + bad["text"] + "' holds '" + bad["text_forbidden"] + "'")
 
 
-def _contradictory_texts(golden: Golden) -> Violations:
-    return _contained(
-        _checks(golden, "must_contain"), _checks(golden, "forbidden"), ignore_case=False
-    )
-
-
 def _contradictory_keys(golden: Golden) -> Violations:
     is_key = golden.targets["level"] == "source_key"
     if not is_key.any():
@@ -246,13 +230,6 @@ def _contradictory_keys(golden: Golden) -> Violations:
     keys = golden.targets[is_key].reindex(columns=["query_id", "source_key"])
     keys = keys.rename(columns={"source_key": "text"})
     return _contained(keys, _checks(golden, "forbidden_source_key"), ignore_case=True)
-
-
-def _empty_and_expected(golden: Golden) -> Violations:
-    bad = golden.targets[
-        golden.targets["query_id"].isin(_checks(golden, "expected_empty")["query_id"])
-    ]
-    return violation(bad, bad["target_id"])
 
 
 CHECKS = (
@@ -266,7 +243,8 @@ CHECKS = (
     Check("unanswerable has no key facts", "expected_key_facts",
     "an empty list: the query should be refused", _answerable(False), _rows_of("key_fact")),
     Check("something is expected", "answerable",
-    "a target, a check, a reference answer, or answerable", _unlabelled, _nothing_expected),
+    "a target, a check, a reference answer, or answerable",
+    lambda golden: golden.queries["answerable"].isna(), _nothing_expected),
     Check("factual has no groups", "required_support_groups", "null for this category",
     _category("factual"), _any_group),
     Check("factual has no recency rule", "recency_conflict_rule", "null for this category",
@@ -284,7 +262,7 @@ CHECKS = (
     Check("recency has two supports", "gold_supports", "at least 2 targets",
     _category(*RECENCY_CATEGORIES), _few_targets),
     Check("general is unanswerable", "answerable", "false for this category", _category("general"),
-    _labelled_answerable),
+    lambda golden: violation(golden.queries[_answerable(True)(golden).fillna(False)], "true")),
     Check("general has no supports", "gold_supports", "none for this category",
     _category("general"), _any_target),
     Check("general has no key facts", "expected_key_facts", "none for this category",
@@ -302,11 +280,16 @@ CHECKS = (
     Check("choices are about what decides", "satisfied_by",
     "an expectation that the query has and that nothing goes before", _all, _idle_choices),
     Check("must_contain is not forbidden", "must_contain",
-    "texts that an answer can hold without a forbidden one", _all, _contradictory_texts),
+    "texts that an answer can hold without a forbidden one", _all,
+    lambda golden: _contained(
+        _checks(golden, "must_contain"), _checks(golden, "forbidden"), ignore_case=False
+    )),
     Check("expected source keys are not forbidden", "expected_source_keys",
     "keys that hold no forbidden text", _all, _contradictory_keys),
     Check("nothing expected where empty is", "expected_empty", "no target beside it", _all,
-    _empty_and_expected),
+    lambda golden: violation(rows := golden.targets.merge(
+        _checks(golden, "expected_empty")[["query_id"]].drop_duplicates()
+    ), rows["target_id"])),
     Check("targets are in the folders", "gold_supports",
     "a path under a folder that the query lists", _all, outside_folders),
     Check("targets are in the vaults", "gold_supports", "a vault that the query lists", _all,

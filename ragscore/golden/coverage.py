@@ -6,7 +6,7 @@ and a sanity suite that every run must pass.
 """
 
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -51,12 +51,16 @@ class Coverage(FramesResult):
         have; `n_expected_ids`, distinct ids that the golden set expects; `n_joined_ids`, those of
         them that the run ever returned, for whatever query; `n_joined_hits`, hits whose own query
         expects their id. Counts are 0 or more; a level with 0 joined ids scores 0.
+    issues
+        The queries behind the counts, one row per finding: run_id, query_id and `issue`: missing,
+        extra, duplicate, empty, rank order, ties.
     """
 
-    FRAMES = ("runs", "ids")
+    FRAMES = ("runs", "ids", "issues")
 
     runs: pd.DataFrame
     ids: pd.DataFrame
+    issues: pd.DataFrame
 
     def _heading(self) -> str:
         n = self.runs["n_golden"].max() if len(self.runs) else 0
@@ -107,7 +111,7 @@ def coverage(results: Results, golden: Golden) -> Coverage:
         ),
     }
     runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
-    return Coverage(runs, count_ids(results, golden))
+    return Coverage(runs, count_ids(results, golden), rows)
 
 
 def answer_counts(results: Results, golden: Golden) -> pd.DataFrame:
@@ -126,7 +130,7 @@ def answer_counts(results: Results, golden: Golden) -> pd.DataFrame:
 
 
 def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
-    """Return the queries behind the counts of `coverage`; see `Evaluation.coverage_issues`."""
+    """Return the queries behind the counts of `coverage`; see `Coverage.issues`."""
     check_inputs(results, golden)
     responses, hits = results.responses, results.hits
     query_ids = golden.queries["query_id"]
@@ -137,13 +141,15 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     is_empty = ~has_hits & responses["error"].isna().to_numpy()
     # one number for each query of the hits
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
+    scored = hits.reindex(columns=["run_id", "query_id", "score"])
+    is_tied = scored.duplicated() & scored["score"].notna()
     parts = [
         _missing(results, query_ids).assign(issue="missing"),
         extra.assign(issue="extra"),
         _duplicates(results),
         asked[is_empty].assign(issue="empty"),
         _cells(hits, _out_of_order(hits, query)).assign(issue="rank order"),
-        _cells(hits, _tied(hits, query)).assign(issue="ties"),
+        _cells(hits, is_tied.to_numpy()).assign(issue="ties"),
     ]
     order = pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist(), ordered=True)
     rows = pd.concat(parts, ignore_index=True)[["run_id", "query_id", "issue"]]
@@ -185,23 +191,6 @@ def _out_of_order(hits: pd.DataFrame, query: Codes) -> Flags:
         return np.zeros(0, dtype=bool)
     is_same_list = (np.diff(codes_of(hits["run_id"])) == 0) & (np.diff(query) == 0)
     return np.append(False, is_same_list & (np.diff(hits["rank"].to_numpy()) < 0))
-
-
-def _tied(hits: pd.DataFrame, query: Codes) -> Flags:
-    """Flag hits that have the score of an earlier hit of their list."""
-    if "score" not in hits or not len(hits):
-        return np.zeros(len(hits), dtype=bool)
-    value = hits["score"].to_numpy("float64", na_value=np.nan)
-    run = codes_of(hits["run_id"]).astype(np.int64)
-    cell, order = run * (int(query.max()) + 1) + query, np.arange(len(hits))
-    step = np.diff(cell)
-    # As a rule the highest score of each list is first, and nothing is to be sorted.
-    if not ((step > 0) | ((step == 0) & (np.diff(value) <= 0))).all():
-        order = np.lexsort((value, cell))
-    is_again = np.zeros(len(hits), dtype=bool)
-    cell, value = cell[order], value[order]
-    is_again[order[1:]] = (np.diff(cell) == 0) & (value[1:] == value[:-1])
-    return is_again
 
 
 def _judged(results: Results, golden: Golden) -> pd.Series:
@@ -281,7 +270,9 @@ def _summary(
     with warnings.catch_warnings():
         # The table's n_missing tells what the warning would.
         warnings.simplefilter("ignore", UserWarning)
-        scores = score(_within(results.select(asked), golden), golden, metrics)
+        # other queries would count in its failures and times
+        own = results.select(asked, golden.queries["query_id"])
+        scores = score(own, golden, metrics)
         return summarize(scores, golden).astype({"run_id": "str"})
 
 
@@ -298,19 +289,3 @@ def _check_ids(query_ids: pd.Series, suites: dict[str, Golden], suite: str) -> N
                 field="suites",
                 allowed="different ids, or runs whose run.json names their suite",
             )
-
-
-def _within(results: Results, golden: Golden) -> Results:
-    """Return the results of a golden set's queries.
-
-    Other queries would count in its failures and times.
-    """
-    frames = {item.name: getattr(results, item.name) for item in fields(Results)}
-    return replace(
-        results,
-        **{
-            name: frame[frame["query_id"].isin(golden.queries["query_id"])]
-            for name, frame in frames.items()
-            if frame is not None and "query_id" in frame
-        },
-    )

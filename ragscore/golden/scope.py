@@ -147,10 +147,7 @@ def _scope(golden: Golden, kind: str) -> pd.DataFrame:
 
 
 def _by_query(rows: pd.DataFrame) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for query_id, value in rows[["query_id", "value"]].itertuples(index=False):
-        found.setdefault(query_id, []).append(value)
-    return found
+    return {str(name): own.tolist() for name, own in rows.groupby("query_id")["value"]}
 
 
 def _filters(golden: Golden) -> Iterator[tuple[str, str, list[str]]]:

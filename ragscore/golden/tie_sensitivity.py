@@ -93,24 +93,13 @@ def _hit_grades(results: Results, golden: Golden, level: Level) -> Codes:
 def _ties(results: Results) -> tuple[Codes, Flags]:
     """Return one number per hit, equal for hits of one run, query and score; and which have equals.
 
-    A hit without a score has a number of its own.
+    A hit without a score has none.
     """
-    hits = results.hits
-    if "score" not in hits:
-        return np.arange(len(hits)), np.zeros(len(hits), dtype=bool)
-    value = hits["score"].to_numpy("float64", na_value=np.nan)
-    response = response_of(hits, results.responses)
-    order, step = np.arange(len(hits)), np.diff(response)
-    # As a rule the highest score of each list is first, and nothing is to be sorted.
-    if not ((step > 0) | ((step == 0) & (np.diff(value) <= 0))).all():
-        order = np.lexsort((value, response))
-        response, value = response[order], value[order]
-    # NaN differs from NaN, so a hit without a score is alone.
-    is_new = np.append(True, (np.diff(response) != 0) | (np.diff(value) != 0))[: len(hits)]
-    tie, is_tied = np.empty(len(hits), dtype=np.int64), np.empty(len(hits), dtype=bool)
-    tie[order] = np.cumsum(is_new)
-    is_tied[order] = ~(is_new & np.append(is_new[1:], True)[: len(hits)])
-    return tie, is_tied
+    score = results.hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
+    lists = pd.DataFrame({"response": response_of(results.hits, results.responses), "score": score})
+    is_tied = lists.duplicated(keep=False) & lists["score"].notna()
+    tie = np.asarray(lists.groupby(list(lists), dropna=False).ngroup(), dtype=np.int64)
+    return tie, is_tied.to_numpy(dtype=bool)
 
 
 def _reordered(results: Results, tie: Codes, is_tied: Flags, key: Codes) -> Results:

@@ -138,7 +138,12 @@ def _table(parts: list[_Part], catalogue: pd.DataFrame | None) -> pd.DataFrame:
         for part in parts
         if len(problems := part.golden.problems)
     ]
-    found = [_violations(check, golden, parts) for check in CHECKS]
+    found = [
+        _violations_in(check, one)
+        for check in CHECKS
+        # what a file declares is about its own queries
+        for one in ([part.golden for part in parts] if check.of_file else [golden])
+    ]
     if catalogue is not None:
         found.append(_not_in_catalogue(golden, catalogue))
     placed = [_placed(rows, part_of) for rows in (*found, *repeated) if len(rows)]
@@ -234,12 +239,6 @@ def _file_rows(golden: Golden, path: Path) -> list[Row]:
     return [
         Row({"id": line.split(maxsplit=1)[0]}, number) for number, line in lines if line.split()
     ]
-
-
-def _violations(check: Check, golden: Golden, parts: list[_Part]) -> Violations:
-    # What a file declares is about its own queries.
-    sets = [part.golden for part in parts] if check.of_file else [golden]
-    return pd.concat([_violations_in(check, one) for one in sets], ignore_index=True)
 
 
 def _violations_in(check: Check, golden: Golden) -> Violations:

@@ -191,19 +191,18 @@ def _slips(rows: pd.DataFrame, n_queries: pd.Series) -> Iterator[tuple[str, str]
                 break
 
 
-def _plain(value: str) -> tuple[str, tuple[str, ...]]:
+def _plain(value: str, apart: str = r"[\s_.\-]+", joint: str = "") -> tuple[str, tuple[str, ...]]:
     """Return a value without case and separators, and the numbers and letters of a series."""
     folded = unicodedata.normalize("NFKC", value).casefold()
-    return re.sub(r"[\s_.\-]+", "", folded), _series(folded)
-
-
-def _series(folded: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\d+|(?<![^\W_])[^\W\d_](?![^\W_])", folded))
+    series = re.findall(r"\d+|(?<![^\W_])[^\W\d_](?![^\W_])", folded)
+    return re.sub(apart, joint, folded), tuple(series)
 
 
 def _is_slip(value: str, other: str) -> bool:
     """Tell if two values differ by one slip in one word: a letter, or two letters swapped."""
-    (value, series), (other, series_of_other) = (_words(one) for one in (value, other))
+    (value, series), (other, series_of_other) = (
+        _plain(one, r"[\W_]+", " ") for one in (value, other)
+    )
     if series != series_of_other:
         return False
     words, others = value.split(), other.split()
@@ -211,11 +210,6 @@ def _is_slip(value: str, other: str) -> bool:
         words, others = ["".join(words)], ["".join(others)]
     pairs = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
     return len(pairs) == 1 and _is_misspelt(*pairs[0])
-
-
-def _words(value: str) -> tuple[str, tuple[str, ...]]:
-    folded = unicodedata.normalize("NFKC", value).casefold()
-    return re.sub(r"[\W_]+", " ", folded), _series(folded)
 
 
 def _is_misspelt(word: str, other: str) -> bool:

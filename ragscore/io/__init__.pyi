@@ -1,3 +1,4 @@
+from .detect import Format, Mark
 from .formats.beir import write_beir, write_qrels_jsonl
 from .formats.chatbot import write_chatbot
 from .formats.chatbot_golden import write_chatbot_golden
@@ -11,11 +12,17 @@ from .formats.trec import write_trec_qrels, write_trec_run
 from .formats.trec_rag import write_trec_rag
 from .golden_write import write_golden
 from .per_query_write import write_per_query
+from .records import Record
+from .registry import register
 from .sidecars import load_documents, write_judgments
 from .tools.ragas import to_ragas
 
 __all__ = [
+    "Format",
+    "Mark",
+    "Record",
     "load_documents",
+    "register",
     "to_ir_measures",
     "to_ragas",
     "to_ranx",

@@ -19,17 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
+from ragscore.io import layout
 from ragscore.io.citations import CITATION_KINDS, HEADING_SEPARATOR, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.file_content import LONGEST_ID
-from ragscore.io.record import (
-    HIT_TEXT,
-    KNOWN_ANSWER,
-    KNOWN_CITATION,
-    KNOWN_HIT,
-    KNOWN_RECORD,
-    SCORES,
-    TOKENS,
-)
 from ragscore.io.source import parse_json, suggest_field
 from ragscore.io.values import JSON_SUFFIX, as_json, escape_key
 
@@ -53,31 +45,17 @@ SPAN = _struct(
         ("start", "end", "line_start", "line_end", "page", "start_ms", "end_ms"), _WHOLE
     ),
 )
-RETRIEVAL = _struct(fusion_score=_NUMBER, lexical_score=_NUMBER, vector_score=_NUMBER)
-USAGE = _struct(prompt_tokens=_WHOLE, completion_tokens=_WHOLE)
-_PLACE = {"chunk_id": _TEXT, "doc_id": _TEXT, "heading_path": pa.list_(_TEXT), "citation": SPAN}
-HIT = _struct(
-    rank=_WHOLE, **_PLACE,
-    **dict.fromkeys(("doc_path", "snippet", "score_kind", "source_key", "chunker_version"), _TEXT),
-    stale=_FLAG, text_cut=_FLAG,
-    retrieval=RETRIEVAL, score=_NUMBER, score_lexical=_NUMBER, score_vector=_NUMBER, metadata=_NULL,
-)  # fmt: skip
-CITATION = _struct(marker=_TEXT, path=_TEXT, **_PLACE)
-ANSWER = _struct(
-    answer=_TEXT, refusal_reason=_TEXT, grounded=_FLAG, refused=_FLAG, cost_usd=_NUMBER,
-    usage=USAGE, citations=pa.list_(CITATION), hops=_NULL,
-)  # fmt: skip
-RECORD = _struct(
-    **dict.fromkeys(("query_id", "query", "mode", "error", "scope"), _TEXT),
-    elapsed_ms=_NUMBER,
-    hits_top_k=pa.list_(HIT),
-    answer=ANSWER,
-)
+RETRIEVAL, USAGE = layout.RETRIEVAL.arrow(), layout.USAGE.arrow()
+_PLACE = {"heading_path": pa.list_(_TEXT), "citation": SPAN}
+HIT = layout.HIT.arrow(**_PLACE, doc_path=_TEXT, retrieval=RETRIEVAL, metadata=_NULL)
+CITATION = layout.CITATION.arrow(**_PLACE, path=_TEXT)
+ANSWER = layout.ANSWER.arrow(usage=USAGE, citations=pa.list_(CITATION), hops=_NULL)
+RECORD = layout.RECORD.arrow(hits_top_k=pa.list_(HIT), answer=ANSWER)
 _LEVELS = (
-    (RECORD, KNOWN_RECORD),
-    (HIT, KNOWN_HIT),
-    (ANSWER, KNOWN_ANSWER),
-    (CITATION, KNOWN_CITATION),
+    (RECORD, layout.RECORD.known),
+    (HIT, layout.HIT.known),
+    (ANSWER, layout.ANSWER.known),
+    (CITATION, layout.CITATION.known),
 )
 
 
@@ -173,12 +151,11 @@ def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDA
     """
     values = _members(records, RECORD)
     hit_lists, answer = values.pop("hits_top_k"), values.pop("answer")
-    query_id = _identifier(values, "query_id", may_be_null=False)
+    query_id = _identifier(values.pop("query_id"), may_be_null=False)
     responses: Columns = {"query_id": query_id}
-    responses |= {name: values.pop(name) for name in ("query", "error", "mode", "scope")}
-    for name in list(values):
-        if name == "elapsed_ms" or name.startswith("latency_"):
-            responses[name] = _number(values.pop(name))
+    responses |= layout.RECORD.columns(values, CHECKED)
+    for name in [name for name in values if name.startswith("latency_")]:
+        responses[name] = _number(values.pop(name))
     citation_lists = _answer(answer, responses)
     _add_extras(responses, values, "x_")
     frames = {
@@ -233,8 +210,7 @@ def _items(lists: pa.ListArray) -> pa.StructArray:
     return items
 
 
-def _identifier(values: Columns, name: str, may_be_null: bool = True) -> pa.Array:
-    column = values.pop(name)
+def _identifier(column: pa.Array, may_be_null: bool = True) -> pa.Array:
     _require(may_be_null or column.null_count == 0)
     if column.null_count < len(column):
         lengths = pc.min_max(pc.binary_length(column)).as_py()
@@ -254,20 +230,28 @@ def _number(column: pa.Array) -> pa.Array:
     return pc.cast(column, pa.float64())
 
 
+def _whole(column: pa.Array) -> pa.Array:
+    _require((pc.min(column).as_py() or 0) >= 0)
+    return column
+
+
+CHECKED = {"id": _identifier, "number": _number, "score": _number, "whole": _whole}
+"""Type of a field -> what is asked of its column."""
+
+
 def _hits(lists: pa.ListArray) -> Columns:
     values = _members(_items(lists), HIT)
     hits: Columns = {"rank": pa.array(_ranks(values.pop("rank"), lists))}
     values.pop("metadata")
-    hits |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")}
+    hits |= layout.HIT.columns(values, CHECKED)
     hits |= _span(values, values.pop("doc_path"))
-    hits |= {column: values.pop(name) for name, column in HIT_TEXT.items()}
-    hits |= {name: values.pop(name) for name in ("stale", "text_cut")}
     retrieval = _members(values.pop("retrieval"), RETRIEVAL)
-    for name, column in SCORES.items():
-        inside, on_hit = _number(retrieval.pop(name)), _number(values.pop(column))
+    hits |= layout.RETRIEVAL.columns(retrieval, CHECKED)
+    for name, field in layout.HIT.also.items():
+        inside, on_hit = hits[field.column], _number(values.pop(name))
         if on_hit.null_count < len(on_hit):
             _require(not pc.any(pc.and_(inside.is_valid(), on_hit.is_valid())).as_py())
-        hits[column] = pc.coalesce(inside, on_hit)
+        hits[field.column] = pc.coalesce(inside, on_hit)
     _add_extras(hits, values, "x_")
     _add_extras(hits, retrieval, "x_retrieval.")
     return hits
@@ -282,8 +266,8 @@ def _ranks(stored: pa.Array, lists: pa.ListArray) -> npt.NDArray[np.int32]:
 
 def _citations(lists: pa.ListArray) -> Columns:
     values = _members(_items(lists), CITATION)
-    citations: Columns = {"position": pa.array(_positions(lists)), "marker": values.pop("marker")}
-    citations |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")}
+    citations: Columns = {"position": pa.array(_positions(lists))}
+    citations |= layout.CITATION.columns(values, CHECKED)
     citations |= _span(values, values.pop("path"))
     _add_extras(citations, values, "x_")
     return citations
@@ -351,14 +335,10 @@ def _heading(paths: pa.ListArray) -> pa.Array:
 def _answer(answer: pa.StructArray, responses: Columns) -> pa.ListArray:
     """Add the answers' columns to `responses`, and return their lists of citations."""
     values = _members(answer, ANSWER)
-    names = ("answer", "refusal_reason", "grounded", "refused")
-    columns: Columns = {name: values.pop(name) for name in names}
-    columns["cost_usd"] = _number(values.pop("cost_usd"))
+    columns = layout.ANSWER.columns(values, CHECKED)
     columns["refused"] = _refused(columns)
     usage, citation_lists = _members(values.pop("usage"), USAGE), values.pop("citations")
-    for name in TOKENS:
-        columns[name] = usage.pop(name)
-        _require((pc.min(columns[name]).as_py() or 0) >= 0)
+    columns |= layout.USAGE.columns(usage, CHECKED)
     values.pop("hops")
     _add_extras(columns, values, "x_answer.")
     _add_extras(columns, usage, "x_answer.usage.")
@@ -404,14 +384,10 @@ def _add_extras(columns: Columns, values: Columns, prefix: str) -> None:
             _require_value(np.asarray(column.is_null()), members)  # {} is a value, {"a": null} none
             _add_extras(columns, members, name + ".")
         elif pa.types.is_list(column.type):
-            columns[name + JSON_SUFFIX] = _lists_as_json(column)
+            _require(column.type.value_type in (_TEXT, _WHOLE, _FLAG, _NULL))
+            texts = [None if items is None else as_json(items) for items in column.to_pylist()]
+            columns[name + JSON_SUFFIX] = pa.array(texts, pa.string())
         else:
             if pa.types.is_floating(column.type):
                 _require(pc.max(pc.abs(_number(column))).as_py() <= LARGEST_EXACT_FLOAT)
             columns[name] = column
-
-
-def _lists_as_json(lists: pa.ListArray) -> pa.Array:
-    _require(lists.type.value_type in (_TEXT, _WHOLE, _FLAG, _NULL))
-    texts = [None if items is None else as_json(items) for items in lists.to_pylist()]
-    return pa.array(texts, pa.string())

@@ -30,7 +30,8 @@ from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
 from ragscore.io.file_content import is_line_too_long, open_bytes
-from ragscore.io.record import RUN_FIELDS, Tables, read_record
+from ragscore.io.record import RUN_FIELDS, read_record
+from ragscore.io.records import Tables
 from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
 

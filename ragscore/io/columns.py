@@ -13,6 +13,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from ragscore.frames.errors import DataError, excerpt, name_list, nearest
+from ragscore.frames.schema import (
+    CHUNK_ID_NAMES,
+    DOC_ID_NAMES,
+    QUERY_ID_NAMES,
+    QUERY_NAMES,
+    role_names,
+)
 from ragscore.io.rows import is_list_text, nested, value_at
 
 Columns = dict[str, str]
@@ -22,39 +29,9 @@ What a user says may also be role -> None: no column has this role, whatever its
 """
 
 # The names of a role, the surest first; letter case, "_", "-" and spaces don't matter.
-_QUERY = {
-    "query_id": "query_id qid q_id queryid question_id topic_id topic test_case_id example_id _id"
-    " id",
-    "query": "query question query_text question_text user_input user_query prompt",
-}
-_IDS = {
-    "doc_id": "docno doc_id docid doc document_id document documents corpus_id did pid article_id"
-    " item_id page_id product_id url",
-    "chunk_id": "chunk_id chunkid chunk passage_id segment_id node_id context_id",
-}
-_TEXT = "text passage passage_text chunk_text document_text content contents page_content context"
-RESULT_ROLES = {
-    **_QUERY,
-    "run_id": "run_id run run_name runid system system_name tag run_tag retriever model method",
-    "doc_id": "retrieved_doc_ids retrieved_docs retrieved_documents retrieved_ids retrieved"
-    " ranked_doc_ids ranked_ids ranked ranking doc_ids docids docnos document_ids result_ids"
-    f" results hits top_k hits_top_k predicted_ids predictions {_IDS['doc_id']} ids id _id",
-    "chunk_id": "retrieved_chunk_ids retrieved_chunks retrieved_context_ids retrieved_passage_ids"
-    f" chunk_ids passage_ids context_ids node_ids {_IDS['chunk_id']}",
-    "text": "retrieved_texts retrieved_contexts retrieved_passages contexts passages texts"
-    f" {_TEXT}",
-    "rank": "rank position pos",
-    "score": "score scores retrieved_scores retrieval_score similarity similarities sim"
-    " similarity_score relevance_score",
-    "answer": "answer response generated_answer prediction output completion generation",
-    "error": "error error_message exception",
-    "refused": "refused abstained is_refusal",
-    "latency_ms": "latency_ms elapsed_ms duration_ms",
-    "cost_usd": "cost_usd",
-    "repeat": "repeat trial epoch",
-    "prompt_tokens": "prompt_tokens input_tokens",
-    "completion_tokens": "completion_tokens output_tokens",
-}  # fmt: skip
+_QUERY = {"query_id": QUERY_ID_NAMES, "query": QUERY_NAMES}
+_IDS = {"doc_id": DOC_ID_NAMES, "chunk_id": CHUNK_ID_NAMES}
+RESULT_ROLES = {**_QUERY, **role_names(), "repeat": "repeat trial epoch"}
 GOLDEN_ROLES = {
     **_QUERY,
     "doc_id": "expected_doc_ids gold_doc_ids gold_doc_id gold_docs relevant_doc_ids relevant_docs"
@@ -293,12 +270,12 @@ def _fits(role: str, known: str, kind: str) -> bool:
 
 
 def _no_ids(role: str, column: str, value: Any, where: str) -> DataError:
-    take = json.dumps({role: column}, ensure_ascii=False)
     return DataError(
         f"{excerpt(column)} is called as {role} is, and holds {_short(value)}",
         file=where,
         field="columns",
-        allowed=f"ids; columns={take} if these are ids, {{{json.dumps(role)}: None}} if not",
+        columns={role: column},
+        allowed="if these are ids, None as the column if not",
     )
 
 
@@ -329,9 +306,9 @@ def _refuse_other_side(
             f"{found[0]} beside {', '.join(ids)} looks like {looks}",
             file=where,
             field="columns",
-            allowed=f"rs.load_{other} takes these; to take them as"
-            f" {'expected' if side == 'golden' else 'returned'}, columns="
-            f"{{{json.dumps(role)}: {json.dumps(column)}}}",
+            columns={role: column},
+            allowed=f"to take them as {'expected' if side == 'golden' else 'returned'};"
+            f" rs.load_{other} takes them as what they look like",
         )
 
 
@@ -389,7 +366,7 @@ def check_columns(columns: Columns, fields: Mapping[str, Any], side: str, where:
                 f"{column!r} says the opposite of answerable",
                 file=where,
                 field="columns",
-                allowed=f'columns={{"should_refuse": {json.dumps(column)}}}',
+                columns={"should_refuse": column},
             )
         outer = column.partition(".")[0]
         if column in fields or value_at(dict(fields), column) is not None:
@@ -457,17 +434,14 @@ def unsettled(
             wanted[role] = names[close[0]] if close else None
     if "query" in roles and wanted["query_id"] is None:
         wanted = {"query": roles["query"], "doc_id": wanted["doc_id"]}
-    paste = ", ".join(
-        f'"{role}": {"???" if column is None else json.dumps(column, ensure_ascii=False)}'
-        for role, column in wanted.items()
-    )
     what = "results" if side == "results" else "golden files"
     more = "answer for answers" if side == "results" else "grade or answerable for labels"
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {_record(fields)}",
         file=where,
         field="format",
-        allowed=f"columns={{{paste}}} (also chunk_id, {more}), or format=",
+        columns={role: column or "???" for role, column in wanted.items()},
+        allowed=f"(also chunk_id, {more}), or a `format`",
     )
 
 

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -58,25 +59,90 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Format:
-    """One file format: a test of a sample, and a reader `(path, strict, **options)`.
+class Mark:
+    """What a file must hold to be of a format. Of several formats, the highest mark wins.
 
-    Attributes
+    Parameters
     ----------
+    keys
+        Names, apart by blanks, that the first record (or folder, or header) must all have.
+    some
+        Names of which it must have at least one.
+    kinds
+        Kinds of samples, such as `("jsonl",)`; any by default.
+    test
+        A further question to the sample.
+    without
+        Names that it must not have.
+
+    Each name in `keys`, and each of `some` and `test`, counts 1.
+    """
+
+    keys: str = ""
+    some: str = ""
+    kinds: tuple[str, ...] = ()
+    test: Callable[[Sample], bool] | None = None
+    without: str = ""
+
+    def __call__(self, seen: Sample) -> int:
+        """Return how much of what the mark asks for is there; 0 if anything lacks."""
+        keys, some = self.keys.split(), self.some.split()
+        fits = (
+            (not self.kinds or seen.kind in self.kinds)
+            and seen.has(*keys)
+            and (not some or not seen.keys.isdisjoint(some))
+            and seen.keys.isdisjoint(self.without.split())
+            and (self.test is None or self.test(seen))
+        )
+        return max(len(keys) + bool(some) + (self.test is not None), 1) if fits else 0
+
+
+def function_at(place: Callable[..., Any] | str) -> Callable[..., Any]:
+    """Return a function, or the one at `module:function`, which is imported only now."""
+    if not isinstance(place, str):
+        return place
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format.
+
+    Parameters
+    ----------
+    name
+        What `format=` calls it.
+    fits
+        Its mark: takes a sample of a file, and returns how much of the format is there (0: none).
+    read
+        Its reader, or `module:function`. One that you register takes the path and yields a `Record`
+        for each query and system; ours take `(path, strict, **options)`.
+    write
+        Its writer of results, or `module:function`: takes them and a path, which it returns. None
+        if there is none.
+    about
+        What it is, what tells it, and what a golden set takes of it, for the manual.
     options
         Load options that only some formats have.
-    rename_runs
-        Gives the runs of a file other names, if another file has the same ones.
+    suffixes
+        Endings of paths that mean it when it is written.
     fields
         The fields of a record, for a reader that also takes files without those that `fits` needs.
+    rename_runs
+        Gives the runs of a file other names, if another file has the same ones.
     """
 
     name: str
-    fits: Callable[[Sample], bool]
-    read: Callable[..., Any]
+    fits: Callable[[Sample], int]
+    read: Callable[..., Any] | str
+    write: Callable[..., Path] | str | None = None
+    about: tuple[str, ...] = ("", "")
     options: tuple[str, ...] = ()
-    rename_runs: Callable[[Path, Any], Any] | None = None
+    suffixes: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
+    rename_runs: Callable[[Path, Any], Any] | None = None
 
     def options_of(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
         """Return the options that are not None.
@@ -102,7 +168,8 @@ def sample(path: Path) -> Sample:
     """Return a sample of a file's beginning, or of the names in a folder."""
     if path.is_dir():
         return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
-    begin = _begin(path)
+    with open_bytes(path) as (opened, _):
+        begin = opened.read(SAMPLE_BYTES)
     if begin.startswith(b"SQLite format 3\0"):
         return Sample(path, "sqlite")
     if begin.startswith(b"PAR1"):
@@ -176,7 +243,9 @@ def matching_format(
                 f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, by_name)
             )
         return by_name[name]
-    fitting = [candidate for candidate in formats if candidate.fits(seen)]
+    sure = {one.name: int(one.fits(seen)) for one in formats}
+    best = max(sure.values(), default=0)
+    fitting = [one for one in formats if best and sure[one.name] == best]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -202,17 +271,11 @@ def matching_format(
     )
 
 
-def _begin(path: Path) -> bytes:
-    with open_bytes(path) as (opened, _):
-        return opened.read(SAMPLE_BYTES)
-
-
 def _json(text: str) -> Any:
-    try:
+    with suppress(ValueError, RecursionError):
         refuse_depth(text)
         return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 def _first_keys(text: str) -> frozenset[str]:
@@ -220,12 +283,10 @@ def _first_keys(text: str) -> frozenset[str]:
     decoder, keys = json.JSONDecoder(), []
     begin = re.match(r"[\s\[]*\{", text)
     place = begin.end() if begin else len(text)
-    try:
+    with suppress(ValueError, RecursionError):  # where the sample ends
         while key := re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*').match(text, place):
             keys.append(json.loads(key[1]))
             _, place = decoder.raw_decode(text, key.end())
-    except (ValueError, RecursionError):
-        pass  # here the sample ends
     return frozenset(keys)
 
 
@@ -240,14 +301,10 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 def _csv_columns(line: str) -> frozenset[str]:
     """Return the names of a header line with commas, tabs or the like; none for other text."""
     delimiter = delimiter_of(line)
-    try:
-        return (
-            frozenset(next(csv.reader([line], delimiter=delimiter)))
-            if delimiter in line
-            else frozenset()
-        )
-    except csv.Error:
-        return frozenset()
+    with suppress(csv.Error):
+        if delimiter in line:
+            return frozenset(next(csv.reader([line], delimiter=delimiter)))
+    return frozenset()
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:
@@ -259,8 +316,6 @@ def _parquet_columns(path: Path) -> frozenset[str]:
 
 
 def _zip_names(path: Path) -> frozenset[str]:
-    try:
-        with zipfile.ZipFile(path) as opened:
-            return frozenset(opened.namelist())
-    except (zipfile.BadZipFile, OSError):
-        return frozenset()
+    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as opened:
+        return frozenset(opened.namelist())
+    return frozenset()

@@ -63,14 +63,11 @@ def field_table(text: str, columns: dict[str, pa.DataType | None]) -> tuple[pa.T
 
 def _is_irregular(column: pa.ChunkedArray) -> bool:
     """Return True for a column with a missing value, or with a text too long for an id."""
-    texts = column.unify_dictionaries().chunk(0).dictionary if _is_coded(column) else column
+    is_coded = pa.types.is_dictionary(column.type) and column.num_chunks > 0
+    texts = column.unify_dictionaries().chunk(0).dictionary if is_coded else column
     is_text = not pa.types.is_primitive(texts.type)
     longest = pc.max(pc.binary_length(texts)).as_py() if is_text else 0
     return bool(column.null_count) or (longest or 0) > LONGEST_ID
-
-
-def _is_coded(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_dictionary(column.type) and column.num_chunks > 0
 
 
 def _parsed(data: bytes, columns: dict[str, pa.DataType | None]) -> pa.Table | None:

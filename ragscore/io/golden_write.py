@@ -209,7 +209,7 @@ def _rows(golden: Golden) -> Rows:
     """Return one row per query, without `answerable`."""
     parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
     rows = [
-        _row(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
+        row_of(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
         for query in row_dicts(golden.queries)
     ]
     empty = golden.queries.columns[golden.queries.isna().all()]
@@ -222,7 +222,8 @@ def _rows(golden: Golden) -> Rows:
     ]
 
 
-def _row(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
+def row_of(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
+    """Return a query as a row of our golden file, without `answerable`."""
     extra = {
         name.removeprefix("x_"): _value(value)
         for name, value in query.items()

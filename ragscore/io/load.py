@@ -1,8 +1,7 @@
 """Load golden sets and results: find the files, tell their format, call its reader.
 
 In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Results`, or one
-`DataError` with file and line. The two tables of formats below are the only place that knows them
-all; tables.py reads what fits none of them.
+`DataError` with file and line. registry.py knows the formats; tables.py reads what fits none.
 """
 
 import os
@@ -24,37 +23,15 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
-from ragscore.io.columns import Columns, has_labels, may_be, names_ids
-from ragscore.io.detect import Format, Sample, choose_format, matching_format, sample
+from ragscore.io.columns import Columns
+from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
 from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
-from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
-from ragscore.io.formats.chatbot import fits_folder, read_chatbot
-from ragscore.io.formats.chatbot_golden import read_chatbot_golden
-from ragscore.io.formats.json_run import is_json_run, read_json_qrels, read_json_run
-from ragscore.io.formats.kebab import fits_comparison, fits_run, read_comparison, read_sqlite
-from ragscore.io.formats.kebab import read_run as read_kebab_run
-from ragscore.io.formats.metric_report import is_report, read_report
-from ragscore.io.formats.predicates import fits_golden, read_predicates
-from ragscore.io.formats.ragchecker import fits as fits_ragchecker
-from ragscore.io.formats.ragchecker import read_ragchecker, read_ragchecker_golden
-from ragscore.io.formats.retrievers import fits_results, read_retrievers
-from ragscore.io.formats.trec import (
-    is_qrels,
-    is_run,
-    named_by_file,
-    read_qrels,
-    read_run,
-)
-from ragscore.io.formats.trec_rag import read_trec_rag
-from ragscore.io.golden_file import read_golden, rules_in_all
-from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.formats.chatbot import fits_folder
+from ragscore.io.golden_file import rules_in_all
 from ragscore.io.ir_datasets import read_ir_dataset
-from ragscore.io.per_query import read_per_query
-from ragscore.io.record import RECORD_FIELDS
-from ragscore.io.rows import RULES, is_header
+from ragscore.io.registry import FORMATS, GOLDEN_TABLE, RESULT_TABLE, TABLES, formats_of
 from ragscore.io.source import Problems, naming
-from ragscore.io.tables import frame_of, read_golden_table, read_results_table, record_table
-from ragscore.io.tools.registry import golden_formats, result_formats
+from ragscore.io.tables import frame_of, record_table
 from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
@@ -62,95 +39,6 @@ GOLDEN_VARIABLES = ("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN")
 """Names of the environment variable for the golden file; the first that is set counts."""
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 Paths = str | os.PathLike[str] | list[str] | list[Path]
-
-# Our own format comes first: choose_format falls back to it. A file that fits several formats is
-# refused, so keep their tests apart.
-GOLDEN_FORMATS = [
-    Format(
-        "golden",
-        lambda sample: (
-            sample.kind == "yaml"
-            or (sample.kind == "jsonl" and is_header(sample.keys))
-            or (
-                sample.kind in ("jsonl", "json")
-                and sample.has("id", "query")
-                and (has_labels(sample.keys) or not names_ids(sample.keys, "golden"))
-            )
-        ),
-        read_golden,
-        fields=KNOWN_FIELDS | {RULES},
-    ),
-    Format(
-        "qrels_jsonl",
-        lambda sample: sample.kind in ("jsonl", "json") and sample.has("relevant_docs"),
-        read_qrels_jsonl,
-    ),
-    Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
-    Format(
-        "beir",
-        lambda sample: sample.kind == "folder" and sample.has("queries.jsonl", "qrels"),
-        read_beir,
-        options=("split",),
-    ),
-    Format("json_qrels", is_json_run, read_json_qrels),
-    Format("predicates", fits_golden, read_predicates),
-    Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
-    Format(
-        "chatbot",
-        lambda sample: (
-            sample.kind == "jsonl"
-            and sample.has("id", "question")
-            and bool(sample.keys & {"gold_supports", "expected_key_facts"})
-        ),
-        read_chatbot_golden,
-    ),
-    *golden_formats(),
-]
-RESULT_FORMATS = [
-    Format(
-        "per_query",
-        lambda sample: (
-            sample.kind in ("jsonl", "json")
-            and sample.has("query_id")
-            and (sample.has("hits_top_k") or not names_ids(sample.keys, "results"))
-            and not fits_results(sample)
-        ),
-        read_per_query,
-        fields=RECORD_FIELDS,
-    ),
-    Format(
-        "chatbot",
-        lambda sample: (
-            (sample.kind == "jsonl" and sample.has("test_case_id", "retrieved_chunks"))
-            or (sample.kind == "folder" and fits_folder(sample.keys))
-        ),
-        read_chatbot,
-    ),
-    Format("retrievers", fits_results, read_retrievers),
-    Format(
-        "trec_rag",
-        lambda sample: sample.kind == "jsonl" and sample.has("topic_id", "references", "answer"),
-        read_trec_rag,
-    ),
-    Format("ragchecker", fits_ragchecker, read_ragchecker),
-    Format("sqlite", lambda sample: sample.kind == "sqlite", read_sqlite),
-    Format("kebab_run", fits_run, read_kebab_run),
-    Format("kebab_comparison", fits_comparison, read_comparison),
-    Format("trec", is_run, read_run, options=("ties",), rename_runs=named_by_file),
-    Format("metric_report", is_report, read_report),
-    Format("json_run", is_json_run, read_json_run, options=("ties",)),
-    *result_formats(),
-]
-# Tables of any shape, for what fits none of these.
-RESULT_TABLE = Format(
-    "table",
-    lambda seen: may_be(seen.keys, "results"),
-    read_results_table,
-    options=("columns", "run_id", "ties"),
-)
-GOLDEN_TABLE = Format(
-    "table", lambda seen: may_be(seen.keys, "golden"), read_golden_table, options=("columns",)
-)
 
 
 def load_golden(
@@ -242,7 +130,13 @@ def load_golden(
     options = {"columns": columns, "topics": topics, "split": split}
     name: str | Path
     if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
-        _only_for_files(options | {"format": format}, chosen)
+        given = options | {"format": format}
+        if stated := [option for option, value in given.items() if value is not None]:
+            raise DataError(
+                f"{stated[0]}= means nothing for {chosen}",
+                field=stated[0],
+                allowed=f"no {stated[0]}",
+            )
         name = chosen
         golden = read_ir_dataset(
             chosen.removeprefix(IR_DATASETS), Problems(chosen, strict), absent_docs, catalogue
@@ -251,15 +145,15 @@ def load_golden(
         name = file = Path(chosen)
         _check_exists([file])
         with size_limit(max_bytes), naming(file):
-            found = _choose(file, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
+            found = _choose(file, "golden", format, columns)
             given = found.options_of(options, file)
-            golden = found.read(file, strict, absent_docs, catalogue, **given)
+            golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
             _check_values(golden)
     else:
         name, value = _content(chosen, "golden")
-        found = _choose(value, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
+        found = _choose(value, "golden", format, columns)
         given = found.options_of(options, Path(name))
-        golden = found.read(
+        golden = function_at(found.read)(
             value if found is GOLDEN_TABLE else _pandas(value),
             strict,
             absent_docs,
@@ -354,13 +248,13 @@ def load_results(
             parts.append(one)
         elif isinstance(one, Path):
             with size_limit(max_bytes), naming(one):
-                found = _choose(one, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
+                found = _choose(one, "results", format, columns)
                 parts.append(_read_run(one, found, columns, run_id, strict, ties))
                 _check_values(parts[-1])
             rename = found.rename_runs if run_id is None else None
         else:
             _, value = _content(one, "results")
-            found = _choose(value, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
+            found = _choose(value, "results", format, columns)
             value = value if found is RESULT_TABLE else _pandas(value)
             parts.append(_read_run(value, found, columns, run_id, strict, ties))
         renames.append(partial(rename, one) if rename else None)
@@ -444,7 +338,10 @@ def _content(source: Any, side: str) -> tuple[str, Any]:
     if isinstance(source, Mapping):
         if not source:
             raise DataError("the dict is empty", field="source", allowed=f"{_SHAPES[side]}")
-        if any(_is_frame(one) for one in source.values()):
+        if any(
+            hasattr(one, "__arrow_c_stream__") or hasattr(one, "to_pandas")
+            for one in source.values()
+        ):
             raise DataError(
                 "a dict of frames",
                 field="source",
@@ -453,7 +350,9 @@ def _content(source: Any, side: str) -> tuple[str, Any]:
             )
         return "dict", source
     if isinstance(source, (list, tuple)):
-        return "records", record_table([_as_dict(one) for one in source])
+        # Named tuples are records, too: ir_measures and ir_datasets have them.
+        records = [one._asdict() if hasattr(one, "_asdict") else one for one in source]
+        return "records", record_table(records)
     return "frame", frame_of(source, _SHAPES[side])
 
 
@@ -461,15 +360,6 @@ _SHAPES = {
     "results": "a path, a frame, a list of records, {query: [ids]} or {run: {query: [ids]}}",
     "golden": "a path, a frame, a list of records, {query: [ids]} or {query: {id: grade}}",
 }
-
-
-def _is_frame(value: Any) -> bool:
-    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "to_pandas")
-
-
-def _as_dict(record: Any) -> Any:
-    """Return a named tuple as a dict, as ir_measures and ir_datasets have them."""
-    return record._asdict() if hasattr(record, "_asdict") else record
 
 
 def _pandas(content: Any) -> pd.DataFrame:
@@ -480,21 +370,15 @@ def _pandas(content: Any) -> pd.DataFrame:
     return pd.DataFrame([row.values for row in content.records], dtype=object)
 
 
-def _choose(
-    source: Any,
-    formats: list[Format],
-    table: Format,
-    format: str | None,
-    columns: Columns | None,
-    what: str,
-) -> Format:
+def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
     With `columns` only the formats that have columns are looked at.
     """
     if columns is not None and not isinstance(columns, Mapping):
         raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
-    with_columns = [one for one in formats if "columns" in one.options]
+    table, what = TABLES[side], "results" if side == "results" else "golden files"
+    with_columns = [one for one in FORMATS[side] if "columns" in one.options]
     if isinstance(source, Mapping):
         if format not in (None, table.name):
             raise DataError(
@@ -506,7 +390,7 @@ def _choose(
         return matching_format(seen, with_columns, format, what, table, table)
     if columns is not None and format is None:
         return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats, format, what, table)
+    return choose_format(source, formats_of(side, format), format, what, table)
 
 
 def _read_run(
@@ -523,7 +407,7 @@ def _read_run(
         "ties": ties if "ties" in found.options else None,
     }
     place = source if isinstance(source, Path) else Path("frame")
-    results: Results = found.read(source, strict, **found.options_of(given, place))
+    results: Results = function_at(found.read)(source, strict, **found.options_of(given, place))
     if "ties" not in found.options and ties != "file":
         results = ranked_again(results, rank_hits(results.hits, ties))
     if run_id is None or "run_id" in found.options:
@@ -548,14 +432,6 @@ def _read_run(
     )
 
 
-def _only_for_files(options: dict[str, Any], source: str) -> None:
-    stated = [name for name, value in options.items() if value is not None]
-    if stated:
-        raise DataError(
-            f"{stated[0]}= means nothing for {source}", field=stated[0], allowed=f"no {stated[0]}"
-        )
-
-
 def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path | None:
     """Return the file of one run if it is our own run file, else None.
 
@@ -574,8 +450,8 @@ def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path
             field="path",
             allowed=f"one run at a time, such as {files[0]}",
         )
-    found = choose_format(files[0], RESULT_FORMATS, format, "results", RESULT_TABLE)
-    return files[0] if found.read is read_per_query else None
+    found = _choose(files[0], "results", format, None)
+    return files[0] if found.name == "per_query" else None
 
 
 def _check_values(loaded: Results | Golden) -> None:

@@ -114,7 +114,7 @@ class LimitedParquet(pq.ParquetFile):  # type: ignore[misc]
         leaves = [
             (number, leaf)
             for number, leaf in enumerate(map(metadata.schema.column, range(metadata.num_columns)))
-            if _is_asked(leaf.path, columns)
+            if columns is None or {leaf.path, leaf.path.partition(".")[0]} & set(columns)
         ]
         # First by what no value of a dictionary can exceed, all of it; the longest of them takes
         # decoding it, which few files need.
@@ -249,11 +249,6 @@ class _Page(NamedTuple):
     unpacked: int
     packed: int
     start: int
-
-
-def _is_asked(path: str, columns: list[str] | None) -> bool:
-    """Return whether a column, or what it is nested in, is among these."""
-    return columns is None or path in columns or path.partition(".")[0] in columns
 
 
 def _broken(name: Path | str) -> DataError:

@@ -13,7 +13,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.arrow_lines import read_frames
-from ragscore.io.record import Tables, read_record
+from ragscore.io.record import read_record
+from ragscore.io.records import Tables
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
     LEDGER_FILE,

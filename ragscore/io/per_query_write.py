@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.io.citations import citation_and_span, heading_parts
+from ragscore.io.layout import ANSWER, CITATION, HIT, HOP, RECORD, RETRIEVAL, UNKNOWN, USAGE
 from ragscore.io.output import (
     by_query,
     check_one_run,
@@ -25,20 +26,14 @@ from ragscore.io.output import (
     write_lines,
 )
 from ragscore.io.record import (
-    ANSWER_COLUMNS,
     ANSWER_FIELDS,
     CITATION_FIELDS,
-    HIT_COLUMNS,
     HIT_FIELDS,
     RECORD_FIELDS,
-    SCORES,
-    TOKENS,
-    UNKNOWN,
-    hop_record,
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import as_json, extra_fields, row_dicts
+from ragscore.io.values import extra_fields, row_dicts
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -114,18 +109,12 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
         query_id = response["query_id"]
         extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
         if query_id in hops:
-            steps = [hop_record(hop) for hop in hops[query_id]]
+            steps = [HOP.write(hop) | extra_fields(hop) for hop in hops[query_id]]
             extra["answer"] = {**extra.get("answer", {}), "hops": steps}
         answer = _answer(response, extra, _in_order(citations.get(query_id, []), query_id))
-        record: dict[str, Any] = {"query_id": query_id}
-        record |= {name: response.get(name) for name in ("query", "mode")}
-        record["hits_top_k"] = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
-        record["answer"] = answer
-        record |= {name: response.get(name) for name in ("elapsed_ms", "error")}
-        record |= {name: value for name, value in response.items() if name.startswith("latency_")}
-        if "scope" in response:
-            record["scope"] = _scope(response["scope"])
-        yield record | extra
+        listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
+        inside = {"hits_top_k": listed, "answer": answer}
+        yield RECORD.write_in_order(response, inside) | extra
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -142,15 +131,6 @@ def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
             allowed="a row of responses for every query",
         )
     return by_query(frame)
-
-
-def _scope(text: str) -> Any:
-    """Return an object or list as such, if reading it gives the same text again."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, (dict, list)) and as_json(value) == text else text
 
 
 def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, Any]]:
@@ -172,8 +152,7 @@ def _answer(
 
     Takes the answer's extra fields out of `extra`.
     """
-    fields = {name: response[name] for name in ANSWER_COLUMNS if name in response}
-    tokens = {name: response[name] for name in TOKENS if name in response}
+    fields, tokens = ANSWER.write(response), USAGE.write(response)
     own = extra.pop("answer", None)
     if own is None:
         if not (fields or tokens or citations):
@@ -184,7 +163,7 @@ def _answer(
         not isinstance(own, dict)
         or set(own) & ANSWER_FIELDS
         or (tokens and not isinstance(usage, dict))
-        or (isinstance(usage, dict) and set(usage) & set(TOKENS))
+        or (isinstance(usage, dict) and set(usage) & USAGE.own)
     ):
         raise DataError(
             f"found {own!r}", field="responses.x_answer", allowed="fields that no column holds"
@@ -200,10 +179,7 @@ def _answer(
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
     extra = extra_fields(row, CITATION_FIELDS, "citations")
-    fields: dict[str, Any] = {
-        name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row
-    }
-    fields |= _heading(row, extra, "citations")
+    fields = CITATION.write(row) | _heading(row, extra, "citations")
     span = citation_and_span(row, extra)
     if "path" in row and span.get("citation", {}).get("path") != row["path"]:
         fields["path"] = row["path"]
@@ -241,24 +217,23 @@ def _hits(
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
     # `score` beside one within `retrieval` is an extra field; alone it would be read as the column.
-    scores = {column for column in SCORES.values() if column in row}
+    scores = {field.column for field in RETRIEVAL.fields.values() if field.column in row}
     extra = extra_fields(row, (HIT_FIELDS | {"score"}) - scores, "hits")
-    fields = {name: row[column] for name, column in HIT_COLUMNS.items() if column in row}
-    fields |= _heading(row, extra, "hits") | citation_and_span(row, extra) | _scores(row, extra)
-    return _with_extra(fields, extra, "hits")
+    path = {"doc_path": row["path"]} if "path" in row else {}
+    inside = path | _heading(row, extra, "hits") | citation_and_span(row, extra)
+    return _with_extra(HIT.write_in_order(row, inside | _scores(row, extra, scores)), extra, "hits")
 
 
-def _scores(row: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+def _scores(row: dict[str, Any], extra: dict[str, Any], columns: set[str]) -> dict[str, Any]:
     """Return the scores within `retrieval`, or on the hit itself where that isn't an object."""
     own = extra.pop("retrieval", {})
     if not isinstance(own, dict):
-        on_hit = {column: row[column] for column in SCORES.values() if column in row}
-        return {"retrieval": own} | on_hit
-    if set(own) & set(SCORES):
+        return {"retrieval": own} | {column: row[column] for column in sorted(columns)}
+    if set(own) & RETRIEVAL.own:
         raise DataError(
             f"found {own!r}", field="hits.x_retrieval", allowed="fields that no column holds"
         )
-    retrieval = {name: row[column] for name, column in SCORES.items() if column in row} | own
+    retrieval = RETRIEVAL.write(row) | own
     return {"retrieval": retrieval} if retrieval else {}
 
 

@@ -210,32 +210,23 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 def read_topics(path: Path, problems: Problems) -> dict[str, str]:
     """Return the text of each query by its id; for TREC topics, the title."""
     text = read_text(path)
-    of_topics = Problems(path, problems.strict)
+    of_topics = problems.for_file(path)
     if text.lstrip().startswith("{"):
-        texts = read_queries(path, of_topics)
-    elif "<top>" in text[:10_000].lower():
-        texts = _tagged(text, of_topics)
-    else:
-        texts = _table(text, of_topics)
-    problems.records += of_topics.records
-    return texts
-
-
-def read_queries(path: Path, problems: Problems) -> dict[str, str]:
-    """Return the text of each query by its id, from JSON lines.
-
-    The id is called `_id`, `id`, `qid` or `query_id`; the text is called `text`, `query`,
-    `question` or `title`, and empty if absent.
-    """
-    return {
-        query_id: text for query_id, (text, _) in read_queries_with_fields(path, problems).items()
-    }
+        queries = read_queries_with_fields(path, of_topics)
+        return {query_id: text for query_id, (text, _) in queries.items()}
+    if "<top>" in text[:10_000].lower():
+        return _tagged(text, of_topics)
+    return _table(text, of_topics)
 
 
 def read_queries_with_fields(
     path: Path, problems: Problems
 ) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the text and the other fields of each query by its id, from JSON lines."""
+    """Return the text and the other fields of each query by its id, from JSON lines.
+
+    The id is called `_id`, `id`, `qid` or `query_id`; the text is called `text`, `query`,
+    `question` or `title`, and empty if absent.
+    """
     texts: dict[str, tuple[str, dict[str, Any]]] = {}
     for row in json_rows(path, problems):
         written = next((row.values[key] for key in ID_KEYS if key in row.values), None)

@@ -138,19 +138,23 @@ def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
 
 
 def _plain_row(cells: dict[str, Any], number: int, file: Path | str) -> Row:
-    values: dict[str, Any] = {}
-    for name, cell in cells.items():
-        try:
-            values[name] = plain(cell)
-        except NOT_PLAIN as error:
-            raise DataError(
-                f"a value can't be taken ({error})",
-                file=file,
-                line=number,
-                field=name,
-                allowed="text, finite numbers, lists and mappings of them",
-            ) from error
-    return Row(values, number)
+    return Row({name: plain_cell(one, name, number, file) for name, one in cells.items()}, number)
+
+
+def plain_cell(
+    cell: Any, field: str = "source", line: int | None = None, file: Path | str | None = None
+) -> Any:
+    """Return a cell as plain Python values, or refuse what no file could hold."""
+    try:
+        return plain(cell)
+    except NOT_PLAIN as error:
+        raise DataError(
+            f"a value can't be taken ({error})",
+            file=file,
+            line=line,
+            field=field,
+            allowed="text, finite numbers, lists and mappings of them",
+        ) from error
 
 
 DELIMITERS = ",\t;|"
@@ -212,22 +216,28 @@ def nested(cell: Any) -> Any:
     return cell
 
 
-def value_at(values: dict[str, Any], path: str) -> Any:
+def value_at(values: Any, path: str, missing: Any = None) -> Any:
     """Return a value by its name, or by a dotted path; names on the path may have dots too.
 
-    Of a list of mappings, the value of each.
+    Texts on the way may hold JSON. In a list a number is a position; any other name gives the
+    value of each of its mappings.
     """
+    if isinstance(values, list):
+        name, _, rest = path.partition(".")
+        if name.isdecimal():
+            inner = values[int(name)] if int(name) < len(values) else missing
+            return value_at(inner, rest, missing) if rest else inner
+        each = [value_at(one, path, missing) for one in values if isinstance(one, dict)]
+        return each if len(each) == len(values) else missing
+    if not isinstance(values, dict):
+        return missing
     if path in values:
         return values[path]
     parts = path.split(".")
     for length in range(len(parts) - 1, 0, -1):
         if (name := ".".join(parts[:length])) in values:
-            place, rest = nested(values[name]), ".".join(parts[length:])
-            if isinstance(place, list):
-                inner = [value_at(one, rest) for one in place if isinstance(one, dict)]
-                return inner if len(inner) == len(place) else None
-            return value_at(place, rest) if isinstance(place, dict) else None
-    return None
+            return value_at(nested(values[name]), ".".join(parts[length:]), missing)
+    return missing
 
 
 LIST_ALLOWED = 'a list as JSON, such as ["a", "b"]'

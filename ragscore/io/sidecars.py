@@ -208,12 +208,8 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
         )
         return None
     if doc_id in lines:
-        problems.add(
-            f"{doc_id!r} stood on line {lines[doc_id]} already",
-            line=row.line,
-            field="doc_id",
-            allowed="one record per document",
-        )
+        allowed = "one record per document"
+        problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", allowed)
         return None
     lines[doc_id] = row.line
     stamp = document.pop("effective_timestamp")

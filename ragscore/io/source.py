@@ -116,8 +116,9 @@ def naming(file: Path | str) -> Iterator[None]:
         if error.file is not None:
             raise
         raise DataError(
-            error.found, file=file, line=error.line, field=error.field, allowed=error.allowed
-        ) from error
+            error.found, file=file, line=error.line, field=error.field, allowed=error.allowed,
+            columns=error.columns,
+        ) from error  # fmt: skip
     except UNFORESEEN as error:
         raise DataError(
             f"can't be read ({type(error).__name__}: {visible(str(error)[:200])})",
@@ -153,6 +154,10 @@ class Problems:
     def reject(self, value: Any, line: int | None, field: str | None, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
         self.add(f"found {describe(value)}", line=line, field=field, allowed=allowed)
+
+    def repeat(self, what: str, before: int, line: int, field: str, allowed: str) -> None:
+        """Record that what has to be unique stands on an earlier line, too."""
+        self.add(f"{what} stood on line {before} already", line=line, field=field, allowed=allowed)
 
     def note(self, found: str, *, field: str | None = None) -> None:
         """Record what the format's own rules leave out; this never stops a load."""

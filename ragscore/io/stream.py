@@ -31,7 +31,8 @@ from ragscore.io.arrow_lines import (
     parse_blocks,
 )
 from ragscore.io.file_content import text_lines
-from ragscore.io.record import Tables, read_record
+from ragscore.io.record import read_record
+from ragscore.io.records import Tables
 from ragscore.io.source import Problems, json_rows
 from ragscore.io.values import unify_types
 
@@ -193,7 +194,7 @@ def _by_line(
         read_record(row, tables, problems)
         if len(tables.responses) > n_responses:
             ids.append(tables.responses[-1]["query_id"])
-            n_failed += tables.responses[-1]["error"] is not None
+            n_failed += tables.responses[-1].get("error") is not None
             for kind, spool in spools.items():
                 spool.rows_per_response.append(len(getattr(tables, kind)) - n_before[kind])
         if n_chars > arrow_lines.BLOCK_BYTES:

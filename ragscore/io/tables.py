@@ -6,7 +6,7 @@ to end; rows per query, and all labels, are read one by one.
 """
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +24,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.kinds import cast, categorical
 from ragscore.frames.ranking import rank_hits
+from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
 from ragscore.io.columns import (
     ID_ROLES,
@@ -39,30 +40,29 @@ from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import golden_of
 from ragscore.io.record import implied_refusal
+from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
-    NOT_PLAIN,
     delimiter_of,
     is_list_text,
     json_value,
     nested,
-    plain,
+    plain_cell,
     table_rows,
     value_at,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.tools.cases import Case, hash_query, imported, text_id
-from ragscore.io.tools.cells import LABEL, Cells, with_roles
-from ragscore.io.tools.registry import run_name_of
+from ragscore.io.tools.cases import hash_query, imported, text_id
+from ragscore.io.tools.cells import LABEL, Cells, is_scored, score_of, with_roles
+from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
 
 LISTS = ("list", "mapping", "empty")
 PER_QUERY = {
-    "query": ("query", "str"), "answer": ("answer", "str"), "error": ("error", "str"),
-    "refused": ("refused", "boolean"), "latency_ms": ("elapsed_ms", "float64"),
-    "cost_usd": ("cost_usd", "float64"), "prompt_tokens": ("prompt_tokens", "Int64"),
-    "completion_tokens": ("completion_tokens", "Int64"),
-}  # fmt: skip
+    field.role or field.column: (field.column, field.dtype)
+    for field in FIELDS["responses"]
+    if field.names and field.column not in ("run_id", "query_id")
+}
 """Roles that tell of a response, in a table with one row per hit: their column and its dtype."""
 
 
@@ -128,23 +128,11 @@ def _first(column: pd.Series) -> Any:
     known = column.iloc[:1000].dropna()
     if not len(known):
         known = column.dropna()
-    value = _plain(known.iloc[0]) if len(known) else None
+    value = plain_cell(known.iloc[0]) if len(known) else None
     if value in ([], {}, "[]"):  # an empty list first: the next ones may hold something
-        more = (_plain(one) for one in known.iloc[1:100])
+        more = (plain_cell(one) for one in known.iloc[1:100])
         return next((one for one in more if one not in ([], {}, "[]")), value)
     return value
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as plain Python values, or refuse what no file could hold."""
-    try:
-        return plain(value)
-    except NOT_PLAIN as error:
-        raise DataError(
-            f"a value can't be taken ({error})",
-            field="source",
-            allowed="text, finite numbers, lists and mappings of them",
-        ) from error
 
 
 # Sources -> Table
@@ -192,12 +180,10 @@ def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
     if pa.types.is_nested(of):  # rows per query, as a rule
         return pd.Series(column.to_pylist(), dtype=object, name=name)
     if pa.types.is_integer(of) and column.null_count:
-        return column.to_pandas(types_mapper=_nullable).rename(name)
+        is_unsigned = pa.types.is_unsigned_integer(of)
+        dtype = pd.UInt64Dtype() if is_unsigned else pd.Int64Dtype()
+        return column.to_pandas(types_mapper=lambda _: dtype).rename(name)
     return column.to_pandas().rename(name)
-
-
-def _nullable(of: pa.DataType) -> Any:
-    return pd.UInt64Dtype() if pa.types.is_unsigned_integer(of) else pd.Int64Dtype()
 
 
 def file_table(path: Path, problems: Problems, kind: str) -> Table:
@@ -260,7 +246,7 @@ def record_table(records: list[dict[str, Any]], name: str = "records") -> Table:
             raise DataError(
                 f"found {type(record).__name__}", file=name, line=number, allowed="a dict per row"
             )
-        rows.append(Row({str(key): _plain(value) for key, value in record.items()}, number))
+        rows.append(Row({str(key): plain_cell(value) for key, value in record.items()}, number))
     return Table(name, name, records=rows)
 
 
@@ -298,7 +284,7 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     for run_id, of_run in named_runs:
         for query_id, value in _keyed(of_run, name, "query").items():
             every.append((run_id, query_id))
-            found = _plain(value)
+            found = plain_cell(value)
             if isinstance(found, Mapping):
                 for one, score in found.items():
                     if isinstance(score, bool) or not isinstance(score, (int, float)):
@@ -310,7 +296,7 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
                         )
                 pairs = sorted(found.items(), key=lambda pair: -pair[1])
             elif isinstance(found, list):
-                pairs = [(one, None) if not _is_scored(one) else tuple(one) for one in found]
+                pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
             else:
                 _refuse_shape(query_id, value, name)
             for one, score in pairs:
@@ -335,21 +321,14 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     return Table(name, name, pd.DataFrame(columns), queries=every)
 
 
-def _is_scored(value: Any) -> bool:
-    """Return True for a pair of an id and its score."""
-    if not (isinstance(value, list) and len(value) == 2):
-        return False
-    return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
-
-
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
     """Return the values of a dict by its keys as ids; 1 and "1" would be one."""
     keyed: dict[str, Any] = {}
     for key, value in source.items():
-        found = as_id(_plain(key))
+        found = as_id(plain_cell(key))
         if found is None or found in keyed:
             twice = "" if found is None else ", which is there as text and as a number"
-            found = describe(_plain(key))
+            found = describe(plain_cell(key))
             raise DataError(f"found {found} as a {what}{twice}", file=name, allowed=ID_ALLOWED)
         keyed[found] = value
     return keyed
@@ -357,7 +336,7 @@ def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
 
 def _refuse_shape(query: Any, value: Any, name: str) -> NoReturn:
     raise DataError(
-        f"found {describe(_plain(value))} for {query!r}",
+        f"found {describe(plain_cell(value))} for {query!r}",
         file=name,
         allowed="{query: [ids]}, {query: {id: score}}, {run: {query: ...}}, or a list of records",
     )
@@ -504,7 +483,7 @@ def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) ->
     ):
         if not is_kept:
             continue
-        case = with_roles(Case(row.line, query_id=query_id, run=run), row, others, problems)
+        case = with_roles(Record(row.line, query_id=query_id, run=run), row, others, problems)
         case.extra = {
             name: value
             for name, value in row.values.items()
@@ -529,7 +508,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if "query_id" in columns:
         queries = _ids(table, columns["query_id"], problems, keep, "query_id")
     else:
-        queries = _hashed(_texts(table, columns["query"], "query"))
+        queries = _ids_made(_texts(table, columns["query"], "query"), hash_query)
         _report(table, queries, queries.isna().to_numpy(), keep, problems, "text of the query")
     hits: dict[str, Any] = {"query_id": queries}
     given = [role for role in ID_ROLES if role in roles]
@@ -538,7 +517,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if "text" in columns:
         hits["text"] = _texts(table, columns["text"], "text")
         if not given:
-            hits["chunk_id"] = _passage_ids(hits["text"])
+            hits["chunk_id"] = _ids_made(hits["text"], text_id)
     if "run_id" in columns:
         runs = coded(_ids(table, columns["run_id"], problems, keep, "run_id"))
     else:
@@ -591,16 +570,19 @@ def _results_of(
             if role in columns:
                 _warn_of_joined(table, hits[role], str(columns[role].name))
     run_column = _run_column(hits, cell)
-    proposed = f'columns={{"run_id": "{run_column}"}} if it names the run'
     if "rank" in hits:
         ranked = hits
         if not _are_ranks(cell, hits["rank"].to_numpy(), len(size)):
             try:
                 ranked = rank_hits(hits)
             except DataError as error:
-                allowed = f"{proposed}; {error.allowed}" if run_column else error.allowed
+                ways = f"if it names the run; {error.allowed}" if run_column else error.allowed
                 raise DataError(
-                    error.found, file=table.name, field=str(columns["rank"].name), allowed=allowed
+                    error.found,
+                    file=table.name,
+                    field=str(columns["rank"].name),
+                    columns={"run_id": run_column} if run_column else None,
+                    allowed=ways,
                 ) from error
     elif "score" in hits and hits["score"].notna().any():
         ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy(), n_used))
@@ -609,7 +591,7 @@ def _results_of(
     if run_column is not None:
         warn(
             f"{table.name}: documents repeat within a query, but not within a query and"
-            f" {run_column}; {proposed}"
+            f' {run_column}; columns={{"run_id": "{run_column}"}} if it names the run'
         )
     if table.queries is not None:
         every = [(run if run is not None else run_id, one) for run, one in table.queries]
@@ -695,7 +677,7 @@ def _of_responses(
     if dtype == "str":
         return _texts(table, taken, role)
     if dtype == "boolean":
-        flags = [Cells(Row({role: _plain(one)}, 1), _strict(table)).flag(role) for one in taken]
+        flags = [Cells(Row({role: plain_cell(one)}, 1), _strict(table)).flag(role) for one in taken]
         return pd.Series(flags, dtype="boolean")
     return _numbers(table, taken, _strict(table), np.ones(len(taken), dtype=bool), dtype)
 
@@ -757,8 +739,8 @@ def _report(
         return
     row = int(is_bad.argmax())
     value, n = column.iloc[row], int(is_bad.sum())
-    is_infinite = isinstance(value, float) and np.isinf(value)  # which `_plain` refuses
-    found = describe(value if is_infinite else _plain(value))
+    is_infinite = isinstance(value, float) and np.isinf(value)  # which `plain_cell` refuses
+    found = describe(value if is_infinite else plain_cell(value))
     more = f" ({n} of {len(is_bad)} rows are like that)" if n > 1 else ""
     line = None if len(is_bad) != len(table) else _line(table, row)
     problems.add(f"found {found}{more}", line=line, field=str(column.name), allowed=allowed)
@@ -793,7 +775,7 @@ def _ids(
         texts = pd.Series(pd.array(written, dtype="str"), index=column.index, name=name)
     else:
         known = column.astype(object)
-        values = [None if one is None else as_id(_plain(one)) for one in known]
+        values = [None if one is None else as_id(plain_cell(one)) for one in known]
         texts = pd.Series(values, index=column.index, dtype="str", name=name)
         wrong = texts.isna().to_numpy() & column.notna().to_numpy()
         if pd.api.types.is_float_dtype(dtype) and not (column.dropna() % 1).any():
@@ -814,16 +796,13 @@ def _ids(
             is_same = (is_text & texts.isin(both)).to_numpy(dtype=bool)
             _report(table, column, is_same, keep, problems, "another name than the number's")
     if is_needed or pa.array(texts.array).null_count == len(texts):
-        _report(table, texts, _is_blank(texts), keep, problems, "an id in every row")
+        is_blank = pc.fill_null(pc.equal(_lengths(texts), 0), True)
+        allowed = "an id in every row"
+        _report(table, texts, np.asarray(is_blank).astype(bool), keep, problems, allowed)
     if has_limits() and (pc.max(_lengths(texts)).as_py() or 0) > LONGEST_ID:
         is_long = pc.fill_null(pc.greater(_lengths(texts), LONGEST_ID), False)
         _report(table, texts, np.asarray(is_long).astype(bool), keep, problems, ID_ALLOWED)
     return texts
-
-
-def _is_blank(texts: pd.Series) -> npt.NDArray[np.bool_]:
-    blank = pc.fill_null(pc.equal(_lengths(texts), 0), True)
-    return np.asarray(blank.to_numpy(zero_copy_only=False)).astype(bool)
 
 
 def _lengths(texts: pd.Series) -> pa.ChunkedArray:
@@ -884,25 +863,18 @@ def _numbers(
     return pd.Series(floats.astype(dtype, copy=False), name=column.name)
 
 
-def _hashed(texts: pd.Series) -> pd.Series:
-    """Return an id for each text of a query, made from it."""
+def _ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
+    """Return an id for each text of a query or passage, made from it."""
     found = coded(texts)
-    made = pd.array([hash_query(str(one)) for one in found.cat.categories], dtype="str")
+    made = pd.array([make(str(one)) for one in found.cat.categories], dtype="str")
     return pd.Series(made.take(codes_of(found), allow_fill=True), name=texts.name)
-
-
-def _passage_ids(texts: pd.Series) -> pd.Series:
-    """Return an id for each passage without one, made from its text."""
-    found = coded(texts)
-    made = pd.array([text_id(str(one)) for one in found.cat.categories], dtype="str")
-    return pd.Series(made.take(codes_of(found), allow_fill=True))
 
 
 def _own(column: pd.Series) -> pd.Series:
     """Return a user's own column: lists and mappings become JSON text."""
     if column.dtype != object:
         return column
-    values = [_plain(one) for one in column]
+    values = [plain_cell(one) for one in column]
     if all(one is None or isinstance(one, str) for one in values):
         return pd.Series(values, dtype="str")
     if all(one is None or isinstance(one, (int, float)) for one in values):
@@ -946,7 +918,7 @@ def golden_of_dict(
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
     merged = _Merged(problems)
     for number, (query, value) in enumerate(_keyed(source, name, "query").items(), 1):
-        found = _plain(value)
+        found = plain_cell(value)
         if found is not None and not isinstance(found, (list, dict, str)):
             _refuse_shape(query, value, name)
         if isinstance(found, dict) and any(isinstance(one, (dict, list)) for one in found.values()):
@@ -992,7 +964,7 @@ class _Merged:
         answerable, refuse = cells.flag("answerable"), cells.flag("should_refuse")
         self._state(record, "answerable", answerable if refuse is None else not refuse, row)
         for name in (one for one in ("reference_answer", *LABEL) if one in roles):
-            value = nested(cells.take(name))
+            value = nested(cells.pop(name))
             is_several = isinstance(value, list) and (name == "reference_answer" or len(value) == 1)
             first = value[0] if is_several and value else value
             if (text := as_text(first)) is None and value not in (None, []):
@@ -1001,10 +973,10 @@ class _Merged:
         for name, field in _LISTS.items():
             if (texts := cells.texts(name)) is not None:
                 record[field] = list(dict.fromkeys([*record.get(field, []), *texts]))
-        grade = nested(cells.take("grade"))
+        grade = nested(cells.pop("grade"))
         for name, field in (("doc_id", "expected_doc_ids"), ("chunk_id", "expected_chunk_ids")):
             if name in roles:
-                self._expect(record, field, nested(cells.take(name)), grade, roles, row)
+                self._expect(record, field, nested(cells.pop(name)), grade, roles, row)
         if (texts := cells.texts("text")) is not None and "chunk_id" not in roles:
             made = [text_id(one) for one in texts]
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)
@@ -1098,10 +1070,5 @@ _LISTS = {
 
 def _grade(value: Any) -> int | None:
     """Return a whole number, also one written as text or a boolean; None for anything else."""
-    if isinstance(value, bool):
-        return int(value)
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return {"true": 1, "false": 0, "yes": 1, "no": 0}.get(str(value).strip().lower())
-    return int(number) if number % 1 == 0 and abs(number) < 2**31 else None
+    number, _ = score_of(value)
+    return None if number is None or number % 1 or abs(number) >= 2**31 else int(number)

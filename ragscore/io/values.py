@@ -11,7 +11,8 @@ are the same.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partialmethod
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
@@ -25,47 +26,51 @@ from ragscore.io.source import Problems, as_id, as_text
 ID_ALLOWED = f"text that isn't empty, of at most {LONGEST_ID:,} characters, or a whole number"
 SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
+_AS_IN_FILE: dict[str, str] = {}
 
 
 class FieldReader:
     """The fields of one object of a record, taken out one after the other.
 
     `values` is a copy that shrinks with every field taken. `place` begins the names of fields in
-    messages, such as "answer.".
+    messages, such as "answer."; `called` gives some fields other names there. With `loose`, values
+    are first made what they say: "1.5" a number, "yes" true.
     """
 
-    __slots__ = ("line", "place", "problems", "values")
+    __slots__ = ("called", "line", "loose", "place", "problems", "values")
 
-    def __init__(self, values: dict[str, Any], place: str, line: int, problems: Problems) -> None:
+    def __init__(
+        self, values: dict[str, Any], place: str, line: int, problems: Problems,
+        loose: bool = False, called: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self.values, self.place, self.line, self.problems = dict(values), place, line, problems
+        self.loose, self.called = loose, _AS_IN_FILE if called is None else called
 
-    def pop(self, name: str) -> Any:
-        """Take a field as it is; None if it isn't there."""
-        return self.values.pop(name, None)
+    def pop(self, *names: str) -> Any:
+        """Take the first of these fields that isn't missing, and remove them all."""
+        taken = [self.values.pop(name, None) for name in names]
+        return next((value for value in taken if value is not None), None)
 
-    def text(self, name: str, allowed: str = "text or null") -> str | None:
-        """Take text as written."""
-        return text(self.pop(name), self.place + name, self.line, self.problems, allowed)
+    def _read(self, type: str, *names: str) -> Any:
+        value = self.pop(*names)
+        if value is None:
+            return None
+        value = LOOSE[type](value) if self.loose and type in LOOSE else value
+        return STRICT[type](value, self.name(names[0]), self.line, self.problems)
 
-    def identifier(self, name: str) -> str | None:
-        """Take an id as written."""
-        return identifier(self.pop(name), self.place + name, self.line, self.problems)
+    def name(self, name: str) -> str:
+        """Return what a field is called in messages."""
+        return self.called.get(name, self.place + name)
 
-    def flag(self, name: str) -> bool | None:
-        """Take true or false."""
-        return flag(self.pop(name), self.place + name, self.line, self.problems)
-
-    def number(self, name: str) -> float | None:
-        """Take a number."""
-        return number(self.pop(name), self.place + name, self.line, self.problems)
-
-    def whole(self, name: str) -> int | None:
-        """Take a whole number from 0."""
-        return whole(self.pop(name), self.place + name, self.line, self.problems)
+    text = partialmethod(_read, "text")
+    identifier = partialmethod(_read, "id")
+    flag = partialmethod(_read, "flag")
+    number = partialmethod(_read, "number")
+    whole = partialmethod(_read, "whole")
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
-        self.problems.reject(value, self.line, self.place + name, allowed)
+        self.problems.reject(value, self.line, self.name(name), allowed)
 
 
 def text(
@@ -126,6 +131,53 @@ def whole(
         return int(value)
     problems.reject(value, line, name, f"a whole number from {lowest} to {2**63 - 1}, or null")
     return None
+
+
+STRICT: dict[str, Callable[..., Any]] = {
+    "text": text, "id": identifier, "flag": flag, "number": number, "whole": whole,
+}  # fmt: skip
+VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
+
+
+def _loose_number(value: Any) -> Any:
+    found = as_number(value)
+    return value if found is None or isinstance(value, bool) else found
+
+
+def _loose_whole(value: Any) -> Any:
+    found = as_number(value)
+    if found is None:
+        return None if isinstance(value, float) and math.isnan(value) else value
+    return int(found) if found % 1 == 0 and abs(found) < 2**53 else value
+
+
+def _loose_flag(value: Any) -> Any:
+    word = value.strip().lower() if isinstance(value, str) else value
+    found = VERDICTS.get(word, as_number(word)) if isinstance(word, str) else word
+    if word in ("", "nan", "none", "null"):
+        return value
+    return bool(found) if isinstance(found, (int, float)) and found in (0, 1) else value
+
+
+def _loose_text(value: Any) -> Any:
+    if isinstance(value, (dict, list)):
+        return as_json(value)
+    return str(value).lower() if isinstance(value, bool) else as_text(value)
+
+
+LOOSE = {"number": _loose_number, "whole": _loose_whole, "flag": _loose_flag, "text": _loose_text}
+"""What files of others write for a value of a type -> the value."""
+
+
+def as_number(value: Any) -> float | None:
+    """Return a finite number, also one written as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_int(value: Any) -> TypeGuard[int]:

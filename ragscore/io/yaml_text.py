@@ -72,11 +72,11 @@ def _yaml_faults(text: str, file: Path | str) -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise DataError(
-            f"not valid YAML ({error.problem or error.context})",
-            file=file,
-            line=mark.line + 1 if mark else None,
-        ) from error
+        line = mark.line + 1 if mark else None
+        problem = str(error.problem or error.context)
+        if "nesting depth" in problem:  # newer libyaml ends before `_check_size` does
+            raise _too_deep(file, line) from error
+        raise DataError(f"not valid YAML ({problem})", file=file, line=line) from error
     except yaml.reader.ReaderError as error:
         raise DataError(
             f"not valid YAML ({error.reason})", file=file, line=_bad_line(text)
@@ -121,16 +121,16 @@ def _check_size(text: str, file: Path | str) -> None:
                 around.append((event.anchor, n_values))
                 n_values += 1
                 if len(around) > DEEPEST:
-                    raise DataError(
-                        "nested too deeply",
-                        file=file,
-                        line=_line(event),
-                        allowed=f"lists and mappings up to {DEEPEST} deep",
-                    )
+                    raise _too_deep(file, _line(event))
             elif isinstance(event, yaml.CollectionEndEvent):
                 anchor, before = around.pop()
                 if anchor:
                     sizes[anchor] = n_values - before
+
+
+def _too_deep(file: Path | str, line: int | None) -> DataError:
+    allowed = f"lists and mappings up to {DEEPEST} deep"
+    return DataError("nested too deeply", file=file, line=line, allowed=allowed)
 
 
 def _line(event: yaml.Event) -> int | None:

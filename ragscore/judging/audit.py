@@ -5,7 +5,6 @@ context. Out: an audit with one row per criterion and measure; a random sample o
 annotate, by which `corrected` corrects the judge.
 """
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -29,9 +28,10 @@ from ragscore.judging.reliability import (
 )
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups
-from ragscore.scoring.judgments import CRITERIA, FAILED, NOT_MEASURABLE
+from ragscore.scoring.judgments import FAILED, NOT_MEASURABLE
 from ragscore.scoring.limits import Limits, check_limits, good_from
-from ragscore.scoring.metrics import NOTHING_DECLARED
+from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED
+from ragscore.scoring.metrics.judged import PARTS
 from ragscore.stats import (
     interval_of_means,
     krippendorff_alpha,
@@ -79,12 +79,6 @@ class JudgeAudit(Display):
     def write(self, folder: str | Path) -> Path:
         """Write `judge_audit.json` into a run's folder and return its path."""
         return write_json(Path(folder) / AUDIT_FILE, {"measures": records_of(self.table)})
-
-    @classmethod
-    def read(cls, folder: str | Path) -> "JudgeAudit":
-        """Read the file that `write` wrote."""
-        content = json.loads((Path(folder) / AUDIT_FILE).read_text(encoding="utf-8"))
-        return cls(pd.DataFrame(content["measures"], columns=_COLUMNS).astype(_TYPES))
 
 
 def audit(
@@ -143,7 +137,7 @@ def audit(
             ),
             *_length_effect(values[values["criterion"] == criterion], results, clusters),
         ]
-        if criterion == "context_precision":
+        if PARTS.get(criterion) == "chunks":
             measures += _rank_effect(own, results, clusters)
         if agreement := with_reversed.get(criterion):
             counts = int(agreement["n"]), int(agreement["n_clusters"])

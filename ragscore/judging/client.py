@@ -300,7 +300,10 @@ class JudgeClient:
         def request() -> CachedReply:
             n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
             with self.costs.reserve(model, n_bytes, is_chat=False) as reserved:
-                reply = self._paid(judgment, model, reserved, partial(self._embedded, texts))
+                reply = self._paid(
+                    judgment, model, reserved,
+                    lambda: replace(self.connection.embed(texts), completion_tokens=0),
+                )  # fmt: skip
             if reply.fault:
                 raise JudgeFailed(reply.fault)
             _matrix(reply.content, len(texts))
@@ -376,9 +379,6 @@ class JudgeClient:
             tokens=float(sum(math.nan if count is None else count for count in counts)),
             cost_usd=self.costs.cost(model, *counts),
         )
-
-    def _embedded(self, texts: list[str]) -> Reply:
-        return replace(self.connection.embed(texts), completion_tokens=0)
 
     def _paid(
         self,

@@ -26,7 +26,7 @@ from ragscore.stats import (
     interval_of_differences,
     ppi_difference,
     ppi_mean,
-    two_sample_p,
+    two_sample_test,
 )
 
 UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
@@ -176,7 +176,13 @@ def corrected_differences(
     >>> judged.corrected_differences(labels, "dense", "hybrid", random=True)["sentence"]
     """
     results = judged.results
-    names = _pair(results.runs, baseline, candidate)
+    names = run_names(results.runs, [baseline, candidate])
+    if names[0] == names[1]:
+        raise DataError(
+            f"{names[0]!r} is both baseline and candidate",
+            field="candidate",
+            allowed="two different runs",
+        )
     of_all, labelled = values_of(results, results), values_of(labels, results)
     rows = []
     for criterion in labelled["criterion"].unique():
@@ -252,7 +258,7 @@ def corrected_comparison(
     >>> people = people.rename(columns={"hit@10": "value"}).reset_index()
     >>> cmp.corrected(people, "hit@5", random=True)["sentence"][0]
     """
-    golden, scores = cmp.evaluated
+    golden, scores = cmp._evaluated
     names = [cmp.baseline, cmp.candidate]
     check_type(labels, pd.DataFrame, "labels", "a frame with query_id, run_id and value")
     needed = ["query_id", "run_id", "value", *([] if metric else ["criterion"])]
@@ -281,17 +287,6 @@ def corrected_comparison(
         of_people = _labels_of(own, name, bounds, names)
         rows += _rows(name, bounds, of_judge, of_people, golden, by, cluster, random)
     return _table(rows, by)
-
-
-def _pair(runs: pd.DataFrame, baseline: str, candidate: str) -> list[str]:
-    names = run_names(runs, [baseline, candidate])
-    if names[0] == names[1]:
-        raise DataError(
-            f"{names[0]!r} is both baseline and candidate",
-            field="candidate",
-            allowed="two different runs",
-        )
-    return names
 
 
 def _labels_of(labels: pd.DataFrame, metric: str, bounds: Bounds, names: list[str]) -> pd.DataFrame:
@@ -466,7 +461,7 @@ def _refusal(
         return "the labelled answers were not drawn at random: uncorrected judge score"
     if len(judge) - n < 2:
         return None
-    p = float(two_sample_p(judge, has_label, groups=groups)[0])
+    p = float(two_sample_test(judge, has_label, groups=groups)[0][0])
     if p < UNLIKELY:
         return (
             f"the judge scored the labelled answers unlike the others (p = {p:.2g}), so they are no"

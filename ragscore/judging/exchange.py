@@ -7,15 +7,14 @@ nothing later waits for it, unpacks it or follows it elsewhere.
 import importlib
 import socket
 import threading
-import zlib
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
+from ragscore.io.packed import unpacked
 from ragscore.io.retry_after import LONGEST_WAIT, retry_after
 
 MAX_REPLY_BYTES = 10_000_000  # unpacked; a long judgment takes 0.02 of it, long embeddings 0.05
-MAX_REDIRECTS = 5
 FAULT = "ragscore.fault"  # extension of a response that can't be used, with the reason
 _SEEN = 10_000  # bytes of an error's content that are kept for its message
 
@@ -64,9 +63,9 @@ def bounded_client(openai: Any, seconds: float) -> Any:
     """Return an HTTP client for `openai.OpenAI(http_client=)`.
 
     An attempt takes `seconds` at most, headers and content together. A connection serves one
-    attempt, so that the one to cut is known. Redirects are followed within one origin only. A reply
-    over `MAX_REPLY_BYTES`, one that can't be unpacked and a redirect elsewhere come back as an
-    empty response that names its fault, which no client tries again.
+    attempt, so that the one to cut is known. Redirects are not followed. A reply over
+    `MAX_REPLY_BYTES`, one that can't be unpacked and a redirect come back as an empty response that
+    names its fault, which no client tries again.
     """
     base = openai.DefaultHttpxClient
     # The openai client has changed from one HTTP library to its successor: take the one it uses.
@@ -82,22 +81,11 @@ def bounded_client(openai: Any, seconds: float) -> Any:
             with _Deadline(seconds) as deadline:
                 request.extensions = {**request.extensions, "trace": deadline.trace}
                 try:
-                    for _ in range(MAX_REDIRECTS + 1):
-                        response = super().send(request, **options)
-                        try:
-                            found = _read(http, response)
-                        finally:
-                            response.close()
-                        if not isinstance(found, http.URL):
-                            return found
-                        request = http.Request(
-                            request.method,
-                            found,
-                            headers=request.headers,
-                            content=request.read(),
-                            extensions=request.extensions,
-                        )
-                    return _faulty(http, response, "the endpoint redirects without end")
+                    response = super().send(request, **options)
+                    try:
+                        return _read(http, response)
+                    finally:
+                        response.close()
                 # Libraries raise what they like when a socket ends under them.
                 except Exception as error:
                     if not deadline.is_over:
@@ -113,16 +101,19 @@ def bounded_client(openai: Any, seconds: float) -> Any:
 
 
 def _read(http: Any, response: Any) -> Any:
-    """Return the response with its content, or the URL of the same origin that it points to."""
-    if 300 <= response.status_code < 400:
-        return _redirected(http, response)
+    """Return the response with its content."""
     content, fault = _content(response)
+    if 300 <= response.status_code < 400:
+        fault = (
+            f"the endpoint redirects (status {response.status_code}), which is not followed:"
+            " base_url should name the address that answers"
+        )
     if response.status_code >= 400:  # its status is the error, whatever its content
         content, fault = content[:_SEEN], ""
         if (wait := asked_wait(response.headers)) is not None and wait > LONGEST_WAIT:
             response.headers["x-should-retry"] = "false"  # the openai client would ask sooner
     if fault:
-        return _faulty(http, response, fault)
+        return http.Response(200, request=response.request, extensions={FAULT: fault})
     unpacked = ("content-encoding", "content-length", "transfer-encoding")
     headers = [pair for pair in response.headers.multi_items() if pair[0] not in unpacked]
     return http.Response(
@@ -136,46 +127,16 @@ def asked_wait(headers: Any) -> float | None:
     return retry_after(headers.get("retry-after")) if milliseconds is None else milliseconds / 1000
 
 
-def _redirected(http: Any, response: Any) -> Any:
-    """Return the URL that a redirect within one origin leads to, else a faulty response."""
-    here, status = response.request.url, response.status_code
-    try:
-        there = here.join(response.headers.get("location", ""))
-        origin = f"{there.scheme}://{there.netloc.decode('ascii', 'replace').rpartition('@')[2]}"
-        is_same = (here.scheme, here.host, here.port) == (there.scheme, there.host, there.port)
-    except (http.InvalidURL, ValueError):
-        return _faulty(http, response, f"the endpoint redirects (status {status}) to no address")
-    if is_same and status in (307, 308):
-        return there
-    return _faulty(
-        http,
-        response,
-        f"the endpoint redirects to {origin} (status {status}), which is not followed:"
-        " base_url should name the address that answers",
-    )
-
-
 def _content(response: Any) -> tuple[bytes, str]:
     """Return the unpacked content as far as it was read, and what is wrong with it."""
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        return b"", "the endpoint's reply is packed in a way that was not asked for"
-    unpack = zlib.decompressobj(wbits=47) if encoding not in ("", "identity") else None
-    content, n_received = bytearray(), 0
+    received, too_large = bytearray(), f"the endpoint's reply is over {MAX_REPLY_BYTES:,} bytes"
     for part in response.iter_raw():
-        n_received += len(part)
-        if unpack is not None:
-            try:
-                part = unpack.decompress(part, MAX_REPLY_BYTES + 1 - len(content))
-            except zlib.error:
-                return bytes(content), "the endpoint's reply can't be unpacked"
-        if max(n_received, len(content) + len(part)) > MAX_REPLY_BYTES:
-            return bytes(content), f"the endpoint's reply is over {MAX_REPLY_BYTES:,} bytes"
-        content += part
-    if unpack is not None and not unpack.eof:
-        return bytes(content), "the endpoint's reply can't be unpacked: its end is missing"
-    return bytes(content), ""
-
-
-def _faulty(http: Any, response: Any, fault: str) -> Any:
-    return http.Response(200, request=response.request, extensions={FAULT: fault})
+        received += part
+        if len(received) > MAX_REPLY_BYTES:
+            return bytes(received), too_large
+    try:
+        encoding = response.headers.get("content-encoding", "")
+        content = unpacked(bytes(received), encoding, MAX_REPLY_BYTES)
+    except ValueError as error:
+        return b"", f"the endpoint's reply {error}"
+    return content, too_large if len(content) > MAX_REPLY_BYTES else ""

@@ -322,9 +322,10 @@ def _claim_judge(name: str, claims_of: str, source: str) -> Judge:
     each="claims", claims_of=claims_of, source=source, claims=_prompt("claims"))  # fmt: skip
 
 
-def _judges() -> list[Judge]:
-    asked = ("question", "answer")
-    return [
+_ASKED = ("question", "answer")
+JUDGES = {
+    judge.name: judge
+    for judge in (
         Judge("groundedness", "judge_groundedness", _prompt("groundedness"), ("answer", "context"),
         parse_points, ("question", "context", "answer")),
         Judge("correctness", "judge_correctness", _prompt("correctness"),
@@ -337,15 +338,13 @@ def _judges() -> list[Judge]:
         Judge("answer_relevance", "answer_relevance", _prompt("questions"), ("answer",),
         parse_questions, ("answer",), each="questions"),
         Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), parse_abstention,
-        asked),
+        _ASKED),
         Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"),
-        parse_support, asked, each="facts"),
+        parse_support, _ASKED, each="facts"),
         _claim_judge("claim_precision", "answer", "reference"),
         _claim_judge("claim_recall", "reference", "answer"),
-    ]  # fmt: skip
-
-
-JUDGES = {judge.name: judge for judge in _judges()}
+    )
+}  # fmt: skip
 
 
 def find_judges(judges: "str | Judge | Iterable[str | Judge]") -> list[Judge]:

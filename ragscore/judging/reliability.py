@@ -23,9 +23,9 @@ from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
-from ragscore.scoring.judgments import CRITERIA, score_judgments
+from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.limits import POINTS_FROM, Limits, check_limits, good_from
-from ragscore.scoring.metrics import BY_NAME, NOTHING_DECLARED
+from ragscore.scoring.metrics import BY_NAME, CRITERIA, NOTHING_DECLARED
 from ragscore.scoring.rules import response_of
 from ragscore.stats import cohen_kappa, interval_of_means, krippendorff_alpha, weighted_kappa
 
@@ -97,18 +97,6 @@ class JudgeAgreement(Display):
     def write(self, folder: str | Path) -> Path:
         """Write `agreement.json` into a run's folder and return its path."""
         return write_json(Path(folder) / RELIABILITY_FILE, json.loads(self.to_json()))
-
-    @classmethod
-    def read(cls, folder: str | Path) -> "JudgeAgreement":
-        """Read the file that `write` wrote."""
-        content = json.loads((Path(folder) / RELIABILITY_FILE).read_text(encoding="utf-8"))
-        table = pd.DataFrame(content["table"], columns=_COLUMNS).astype(
-            dict.fromkeys(_COLUMNS[5:], "float64") | {"criterion": "str"}
-        )
-        pairs = pd.DataFrame(content["pairs"], columns=[*_CELL, "a", "b"]).astype(
-            dict.fromkeys(_CELL, "str") | {"a": "float64", "b": "float64"}
-        )
-        return cls(table, pairs)
 
 
 def agreement(

@@ -17,7 +17,7 @@ from ragscore.analysis.result_forms import SHOWN_ROWS
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
 from ragscore.frames.errors import check_choice, plural, warn
 from ragscore.frames.tables import Display, Table
-from ragscore.frames.verbs import Verb
+from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.output import write_lines
 from ragscore.io.progress import progress_bar
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
@@ -46,12 +46,8 @@ _LOG_TYPES = dict.fromkeys(("run_id", "query_id", "judge", "criterion", "state",
 _LOG_TYPES |= {"tokens": "float64", "cost_usd": "float64"}
 
 
-def _empty_log() -> pd.DataFrame:
-    return pd.DataFrame(columns=_LOG_COLUMNS).astype(_LOG_TYPES)
-
-
 @dataclass(frozen=True, repr=False, eq=False)
-class Judged(Display):
+class Judged(JudgedVerbs, Display):
     """Results with their judgments, and the judge log.
 
     `rs.judge` makes it; `rs.judging.Judged(results)` holds judgments that were loaded.
@@ -70,15 +66,11 @@ class Judged(Display):
     """
 
     results: Results
-    ledger: pd.DataFrame = field(default_factory=_empty_log)
+    ledger: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=_LOG_COLUMNS).astype(_LOG_TYPES)
+    )
     golden: Golden | None = None
     judges: tuple[Judge, ...] = ()
-
-    audit = Verb("ragscore.judging.audit:audit")
-    sample_for_annotation = Verb("ragscore.judging.audit:sample_for_annotation")
-    corrected_means = Verb("ragscore.judging.corrected:corrected_means")
-    corrected_differences = Verb("ragscore.judging.corrected:corrected_differences")
-    spot_check = Verb("ragscore.judging.reliability:spot_check")
 
     @property
     def judgments(self) -> pd.DataFrame:

@@ -128,7 +128,7 @@ COMPARISON = Gallery(
     Picture(forest, {"deltas": lambda cmp: cmp.deltas, **_RUNS, **_DECLARED}),
     Picture(ranks, {"cmp": lambda cmp: cmp}),
     Picture(outcomes, {"counts": lambda cmp: cmp.counts, **_RUNS}),
-    Picture(scatter, {"scores": lambda cmp: cmp.evaluated[1], **_RUNS, **_DECLARED}),
+    Picture(scatter, {"scores": lambda cmp: cmp._evaluated[1], **_RUNS, **_DECLARED}),
 )
 SLICES = Gallery(
     'cmp.slices("difficulty").plot()',

@@ -31,7 +31,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import INK, NOTE_INK, scaled, sizes
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, parse_label, table_kind
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
 
 if TYPE_CHECKING:
@@ -117,11 +117,9 @@ def _highest_at(rows: pd.DataFrame, name: str, level: str) -> str:
 
 def _cut_off(column: str, name: str, level: str) -> int:
     """Return k of a metric's column, 0 for columns of other metrics."""
-    try:
-        label = parse_label(column)
-    except DataError:
-        return 0
-    return (label.k or 0) if (label.name, label.level or "") == (name, level) else 0
+    label, _, own_level = column.partition(":")
+    base, _, k = label.partition("@")
+    return int(k) if k.isdecimal() and (base, own_level) == (name, level) else 0
 
 
 @lettered
@@ -333,8 +331,9 @@ def tradeoff(
                 textcoords="offset points", fontsize=sizes()["note"], color=INK,
             )  # fmt: skip
     told = n_text(pd.concat([x["n"], y["n"]]))
-    better = _better(declared.describe(against).better)
-    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({better})")
+    better = declared.describe(against).better
+    word = "counted as: higher" if better not in ("higher", "lower") else better
+    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({word} is better)")
     ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval (n = {told})")
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
@@ -361,12 +360,6 @@ def _config_values(results: Results | None, key: str, names: list[str]) -> dict[
     known = dict.fromkeys(name for config in configs.values() for name in config)
     check_known(key, known, "by", "config key")
     return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
-
-
-def _better(better: str) -> str:
-    return (
-        f"{better} is better" if better in ("higher", "lower") else "counted as: higher is better"
-    )
 
 
 def _centre(metric: str) -> str:

@@ -15,11 +15,11 @@ from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
     few_names,
-    in_order,
+    largest_slices,
     n_text,
     new_axes,
-    numbered_runs,
     quiet,
+    run_styles,
     sliced_rows,
     title,
     wrapped,
@@ -80,11 +80,10 @@ def heatmap(
         Not a sliced summary or scores, no such metric or slice, or no slice has a value.
     """
     rows, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
-    runs = list(numbered_runs(rows))
+    runs = list(run_styles(rows))
     rows = rows.assign(run=rows["run_id"].astype("str"))
     n_of = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
-    kept = set(n_of["max"].sort_values(ascending=False, kind="stable").index[:limit])
-    names = in_order([name for name in n_of.index if name in kept], order)
+    names, cut = largest_slices(n_of["max"], limit, order)
     means, n = (
         rows.pivot(index="slice", columns="run", values=column).reindex(index=names, columns=runs)
         for column in ("mean", "n")
@@ -100,7 +99,6 @@ def heatmap(
         for name in names
     ]
     run_labels = [wrapped(run, 20) for run in runs]
-    cut = f", the {len(names)} largest of {len(n_of)}" if len(names) < len(n_of) else ""
     told = f"{name_of_slices} (queries){cut}"
     is_turned = len(runs) > len(names)  # more runs than slices: a row per run
     if is_turned:
@@ -158,7 +156,7 @@ def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         "table",
         "ev.refusals().table",
     )
-    runs = list(numbered_runs(table))
+    runs = list(run_styles(table))
     rows = table.assign(run=table["run_id"].astype("str"))
     rows = rows[rows["decision"].astype("str").isin(list(_COLUMNS)).to_numpy()]
     rows = rows.assign(decision=rows["decision"].astype("str"))

@@ -90,7 +90,9 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
     if place is False or not ax.get_legend_handles_labels()[0]:
         return
     if place is None or place is True:
-        place = "right" if _is_alone(ax) else "below"
+        figure = ax.figure.get_figure(root=True)
+        is_alone = len(figure.axes) == 1 and figure.get_layout_engine() is not None
+        place = "right" if is_alone else "below"
     options: dict[str, Any] = {"frameon": False, "fontsize": sizes()["note"]}
     if place == "right":
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0.2, **options)
@@ -160,11 +162,6 @@ def lay_out(figure: "Figure") -> None:
     if (engine := figure.get_layout_engine()) is not None:
         with suppress(ValueError):  # as where a figure is drawn
             engine.execute(figure)
-
-
-def _is_alone(ax: "Axes") -> bool:
-    figure = ax.figure.get_figure(root=True)
-    return len(figure.axes) == 1 and figure.get_layout_engine() is not None
 
 
 def _slot(ax: "Axes") -> tuple[float, float, float, float] | None:

@@ -77,10 +77,13 @@ def _make_labels_literal(axis: "Axis") -> None:
 
 
 def _show_as_written(text: "Text") -> None:
+    from matplotlib.font_manager import fontManager
+
     text.set_parse_math(False)
     text.set_usetex(False)
     own = text.get_fontproperties()
-    if not set(text.get_text()) - {"\n"} <= _characters(own) and _has_last_resort():
+    has_last_resort = any(font.name == LAST_RESORT for font in fontManager.ttflist)
+    if has_last_resort and not set(text.get_text()) - {"\n"} <= _characters(own):
         text.set_fontfamily([*own.get_family(), LAST_RESORT])
 
 
@@ -101,12 +104,6 @@ def _characters_of(file: str) -> frozenset[str]:
     from matplotlib.font_manager import get_font
 
     return frozenset(map(chr, get_font(file).get_charmap()))
-
-
-def _has_last_resort() -> bool:
-    from matplotlib.font_manager import fontManager
-
-    return any(font.name == LAST_RESORT for font in fontManager.ttflist)
 
 
 def _axes(place: Any) -> Iterable["Axes"]:

@@ -24,7 +24,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import GRID, INK, scaled, sizes
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
@@ -219,10 +219,11 @@ def forest(
             clip_on=False,
         )
     usual = int(rows["n"].mode().iloc[0])
+    lower = {name for name in rows["metric"] if declared.describe(name).better == "lower"}
     ax.set_yticks(
         rows["place"],
         [
-            _delta_label(declared.describe(name), name, n, usual)
+            wrapped(f"{name}{' ↓' * (name in lower)}{f' ({n})' if n != usual else ''}", 40)
             for name, n in zip(rows["metric"], rows["n"], strict=True)
         ],
     )
@@ -230,7 +231,6 @@ def forest(
         for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
             text.set_fontweight("bold" if is_primary else "normal")
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    lower = any(declared.describe(name).better == "lower" for name in rows["metric"])
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
     ax.set_xlabel(
         f"{candidate} − {baseline}, with paired 95 % interval"
@@ -381,11 +381,6 @@ def _drawn_deltas(
             allowed="metrics of one scale a figure",
         )
     return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
-
-
-def _delta_label(described: Metric, metric: str, n: int, usual: int) -> str:
-    arrow = " ↓" if described.better == "lower" else ""
-    return wrapped(f"{metric}{arrow}{f' ({n})' if n != usual else ''}", 40)
 
 
 @lettered

@@ -4,7 +4,7 @@ Kinds of retriever scores have no common scale, so each kind has its own axes.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,8 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     few_names,
-    in_order,
     label_ends,
+    largest_slices,
     n_text,
     new_axes,
     new_figure,
@@ -108,19 +108,7 @@ def summary(
     styles = run_styles(table, highlight)
     rows, first = _paired(table, chosen, scores, golden, baseline, list(styles), declared)
     ax = new_axes(ax, width=6.4, height=max(2.2, (0.17 * len(styles) + 0.3) * len(chosen) + 1.1))
-    step = 0.76 / len(styles)
-    for side, (run, style) in enumerate(styles.items()):
-        own = rows[(rows["run_id"].astype("str") == run).to_numpy()]
-        own = own.set_index("metric").reindex(chosen)
-        place = np.arange(len(chosen)) + (side - (len(styles) - 1) / 2) * step
-        if run == first:
-            ax.vlines(
-                own["mean"], np.arange(len(chosen)) - 0.46, np.arange(len(chosen)) + 0.46,
-                color=style.colour, linewidth=scaled(0.9), linestyle="--", zorder=1,
-            )  # fmt: skip
-        # what a run only reports is hollow
-        is_reported = "is_reported" in own and bool(own["is_reported"].eq(True).any())
-        _dots(ax, own, place, style, f"{run} (reported)" if is_reported else run, is_reported)
+    _dots(ax, rows.set_index("metric"), chosen, styles, first, 0.76)
     ax.set_yticks(np.arange(len(chosen)), [wrapped(name, 24) for name in chosen])
     ax.set_ylim(len(chosen) - 0.5, -0.5)
     if scale == "0 to 1":
@@ -248,17 +236,31 @@ def _best(rows: pd.DataFrame, metric: Metric) -> str | None:
 
 
 def _dots(
-    ax: "Axes", rows: pd.DataFrame, place: Any, style: RunStyle, name: str,
-    is_hollow: bool = False,
+    ax: "Axes", rows: pd.DataFrame, names: list[str], styles: dict[str, RunStyle],
+    baseline: str | None, room: float,
 ) -> None:  # fmt: skip
-    """Draw the means of one run as marks with bars, whole at the ends of a scale."""
-    drawn = ax.errorbar(
-        rows["mean"], place, xerr=error_lengths(rows), fmt=style.marker, color=style.colour,
-        markerfacecolor="white" if is_hollow else style.colour, label=wrapped(name),
-        markersize=style.size, elinewidth=style.width, capsize=0,
-        zorder=2 if style.is_muted else 3,
-    )  # fmt: skip
-    unclipped(drawn)
+    """Draw the means of runs beside each other as marks with bars, whole at the ends of a scale.
+
+    `rows` are indexed by `names`, one below the other; runs share `room` there. A dashed line is
+    the baseline's mean. What a run only reports is hollow.
+    """
+    middle, half = np.arange(len(names)), room / 2 + 0.08
+    for side, (run, style) in enumerate(styles.items()):
+        own = rows[(rows["run_id"].astype("str") == run).to_numpy()].reindex(names)
+        if run == baseline:
+            ax.vlines(
+                own["mean"], middle - half, middle + half, color=style.colour,
+                linewidth=scaled(0.9), linestyle="--", zorder=1,
+            )  # fmt: skip
+        is_hollow = "is_reported" in own and bool(own["is_reported"].eq(True).any())
+        place = middle + (side - (len(styles) - 1) / 2) * room / len(styles)
+        drawn = ax.errorbar(
+            own["mean"], place, xerr=error_lengths(own), fmt=style.marker, color=style.colour,
+            markerfacecolor="white" if is_hollow else style.colour,
+            label=wrapped(f"{run} (reported)" if is_hollow else run), markersize=style.size,
+            elinewidth=style.width, capsize=0, zorder=2 if style.is_muted else 3,
+        )  # fmt: skip
+        unclipped(drawn)
 
 
 @lettered
@@ -313,8 +315,7 @@ def slices(
     given = table
     table, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
     sizes = table.groupby("slice", sort=False)["n"].max()
-    kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
-    names = in_order([name for name in sizes.index if name in kept], order)
+    names, cut = largest_slices(sizes, limit, order)
     styles = run_styles(table, highlight)
     first = None
     if "metric" not in given and golden is not None and by is not None and len(styles) > 1:
@@ -325,16 +326,7 @@ def slices(
     ax = new_axes(
         ax, width=6.5, height=max(2.5, max(0.28, 0.17 * len(styles) + 0.1) * len(names) + 1.2)
     )
-    step = 0.7 / len(styles)
-    for side, (run, style) in enumerate(styles.items()):
-        own = table[table["run_id"] == run].set_index("slice").reindex(names)
-        place = np.arange(len(names)) + (side - (len(styles) - 1) / 2) * step
-        if run == first:
-            ax.vlines(
-                own["mean"], np.arange(len(names)) - 0.44, np.arange(len(names)) + 0.44,
-                color=style.colour, linewidth=scaled(0.9), linestyle="--", zorder=1,
-            )  # fmt: skip
-        _dots(ax, own, place, style, run)
+    _dots(ax, table.set_index("slice"), names, styles, first, 0.7)
     ax.set_yticks(
         np.arange(len(names)),
         [
@@ -344,7 +336,6 @@ def slices(
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
     words = _interval_words(first, len(styles))
-    cut = f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
     ax.set_xlabel(f"{metric}, {words}")
     ax.set_ylabel(f"{name_of_slices} (queries){cut}")
     described = declared.describe(metric)
@@ -558,7 +549,13 @@ def score_distribution(
     DataError
         Not that frame; several kinds for one `ax`; a kind that it doesn't have.
     """
-    rows = _drawn(table)
+    check_columns(
+        table,
+        {"run_id", "score_kind", "relevance", "n_hits", "above", *QUANTILES},
+        "table",
+        "ev.retriever_scores()",
+    )
+    rows = table[(table["n_hits"] > 0).to_numpy()]
     if score_kind is not None or ax is not None:
         rows, kind = _of_kind(rows, score_kind)
         ax = new_axes(ax, width=7.6, height=0.42 * len(rows) + 1.2)
@@ -610,9 +607,12 @@ def _draw_boxes(
     box, points = ax.get_window_extent(), 72 / ax.figure.get_figure(root=True).dpi
     if box.height * points / len(rows) >= DETAILED and box.width * points >= WIDE:
         columns = rows[["run_id", "relevance", "n_hits", "above"]]
-        ax.set_yticks(
-            np.arange(len(rows)), [_label(*row) for row in columns.itertuples(index=False)]
-        )
+        labels = [
+            f"{wrapped(str(run), 40)}: {relevance}\n{plural(n_hits, 'hit')}"
+            + ("" if np.isnan(above) else f", {percent(above)} below a relevant one")
+            for run, relevance, n_hits, above in columns.itertuples(index=False)
+        ]
+        ax.set_yticks(np.arange(len(rows)), labels)
     else:  # one name per run; hatches are told in the legend
         places = pd.Series(np.arange(len(rows))).groupby(rows["run_id"].astype("str").to_numpy())
         middles = places.mean().sort_values()
@@ -640,16 +640,6 @@ def _separation(rows: pd.DataFrame, kind: str) -> str:
     return f"A relevant hit has the higher {kind} score in {share} of pairs"
 
 
-def _drawn(table: pd.DataFrame) -> pd.DataFrame:
-    check_columns(
-        table,
-        {"run_id", "score_kind", "relevance", "n_hits", "above", *QUANTILES},
-        "table",
-        "ev.retriever_scores()",
-    )
-    return table[(table["n_hits"] > 0).to_numpy()]
-
-
 def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, str]:
     """Return the rows of the chosen kind, or of the only one."""
     known = rows["score_kind"].unique().tolist()
@@ -662,8 +652,3 @@ def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, 
         )
         raise DataError(found, field="score_kind", allowed=nearest(score_kind, known))
     return rows[(rows["score_kind"] == chosen).to_numpy()], str(chosen)
-
-
-def _label(run: str, relevance: str, n_hits: int, above: float) -> str:
-    told = "" if np.isnan(above) else f", {percent(above)} below a relevant one"
-    return f"{wrapped(str(run), 40)}: {relevance}\n{plural(n_hits, 'hit')}{told}"

@@ -250,14 +250,8 @@ def check_scales(table: pd.DataFrame, metrics: list[str], declared: Declarations
 
 def check_summary(summary: pd.DataFrame) -> None:
     """Refuse frames other than `ev.summary()` without slices: one row per run and metric."""
-    check_type(summary, pd.DataFrame, "summary", "ev.summary()")
-    if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
-        what = (
-            "a scores frame"
-            if "state" in summary.columns
-            else f"a frame with the columns {name_list(summary.columns)}"
-        )
-        raise DataError(f"found {what}", field="summary", allowed="ev.summary()")
+    needed = {"run_id", "metric", "mean", "low", "high", "n", "min", "max"}
+    check_columns(summary, needed, "summary", "ev.summary()")
     if summary.duplicated(["run_id", "metric"]).any():
         by = summary.columns[1]
         raise DataError(
@@ -271,25 +265,17 @@ def check_summary(summary: pd.DataFrame) -> None:
 
 def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str) -> None:
     """Refuse a frame without these columns."""
-    check_type(frame, pd.DataFrame, field)
+    check_type(frame, pd.DataFrame, field, allowed)
     if not names <= set(frame.columns):
-        raise DataError(
-            f"found a frame with the columns {name_list(frame.columns)}",
-            field=field,
-            allowed=allowed,
-        )
+        what = f"a frame with the columns {name_list(frame.columns)}"
+        kinds = {"a scores frame": {"state", "level"}, "a summary": {"metric", "min", "max"}}
+        known = (kind for kind, marks in kinds.items() if marks <= set(frame.columns))
+        raise DataError(f"found {next(known, what)}", field=field, allowed=allowed)
 
 
 def check_scores(scores: pd.DataFrame) -> None:
     """Refuse frames other than those of `rs.score`."""
-    check_type(scores, pd.DataFrame, "scores", "the frame of rs.score")
-    if not {"run_id", "state", "level"} <= set(scores.columns):
-        what = (
-            "a summary"
-            if "metric" in scores.columns
-            else f"a frame with the columns {name_list(scores.columns)}"
-        )
-        raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
+    check_columns(scores, {"run_id", "state", "level"}, "scores", "the frame of rs.score")
 
 
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
@@ -350,19 +336,16 @@ def sliced_rows(
     return rows.assign(slice=slice_texts(rows, names)), chosen, " × ".join(names)
 
 
-def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
-    """Return the drawn runs with their positions among all runs of the scores.
+def largest_slices(
+    sizes: pd.Series, limit: int, order: Sequence[str] | None
+) -> tuple[list[str], str]:
+    """Return the slices to draw, in order, and words for how many others there are.
 
-    So a run keeps its colour in every figure of these scores.
+    `sizes` are the queries of each slice, of which the largest `limit` are drawn.
     """
-    column = table["run_id"]
-    present = set(column.astype("str"))
-    order = (
-        column.cat.categories.astype("str")
-        if isinstance(column.dtype, pd.CategoricalDtype)
-        else column.astype("str").unique()
-    )
-    return {run: number for number, run in enumerate(order) if run in present}
+    kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
+    names = in_order([name for name in sizes.index if name in kept], order)
+    return names, f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
 
 
 def n_text(n: pd.Series) -> str:

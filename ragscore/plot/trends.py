@@ -10,6 +10,7 @@ import pandas as pd
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError
 from ragscore.plot.lettering import lettered
+from ragscore.plot.runs import MAX_BANDS
 from ragscore.plot.style import (
     RunStyle,
     check_columns,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
-MAX_BANDS = 4  # systems whose intervals can be told apart
 MAX_CHANGES = 12  # lines below the axes
 LONGEST = 26  # characters of a name in the reason of a break
 WIDEST = 90  # characters of a line below the axes
@@ -465,11 +465,6 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
             )
 
 
-def _shortened(found: "re.Match[str]") -> str:
-    """Return the beginning of a long name; the notes have it whole."""
-    return f"{found[0][: LONGEST - 1]}…"
-
-
 def _changes(table: pd.DataFrame) -> list[tuple[str, float, bool]]:
     """Return what changed, in order: its text, its first place, True for a break.
 
@@ -483,8 +478,9 @@ def _changes(table: pd.DataFrame) -> list[tuple[str, float, bool]]:
             found.setdefault(reason, (left, True))
         if isinstance(config, str) and config:
             found.setdefault(f"config: {config}", (x, False))
+    long_name = re.compile(rf"[^\s()]{{{LONGEST + 1},}}")  # the notes have it whole
     whole = [
-        (re.sub(rf"[^\s()]{{{LONGEST + 1},}}", _shortened, text), x, is_break)
+        (long_name.sub(lambda name: f"{name[0][: LONGEST - 1]}…", text), x, is_break)
         for text, (x, is_break) in found.items()
     ]
     return [

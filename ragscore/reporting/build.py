@@ -24,17 +24,17 @@ from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import plural
 from ragscore.golden.coverage import answer_counts
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
 from ragscore.reporting.model import Report
 from ragscore.reporting.reading import worst_changes, worst_queries
+from ragscore.reporting.sections import RESULTS
 from ragscore.scoring.metrics import Declarations, headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
-TRACED = ("hit@5", "mrr@10", "passed")  # metrics whose trend is shown, as far as they were measured
 EXPLORER = "Query by query"
 FALLBACK = "hit@5"  # says whether an answer would have been right where nothing judges answers
 
@@ -69,11 +69,6 @@ class Measured:
     def causes(self) -> Failures:
         """Why answers are wrong, of every run."""
         return failures(self.scores, self.golden, self.results, declared=self.declared)
-
-    @property
-    def left_out(self) -> pd.DataFrame:
-        """One row per part without data: `part`, `why`."""
-        return pd.DataFrame(self.reasons, columns=["part", "why"], dtype="str")
 
 
 def measure(
@@ -172,12 +167,12 @@ def _trends(
 
     Where no run has rows, of the headline metrics that runs report.
     """
-    names = [name for name in TRACED if name in found.scores and found.scores[name].notna().any()]
+    names = [name for name in RESULTS if name in found.scores and found.scores[name].notna().any()]
     if not names and reported is not None:
         known = reported_summary(reported)["metric"].unique().tolist()
-        names = [name for name in TRACED if name in known] or headline_of(known)[:3]
+        names = [name for name in RESULTS if name in known] or headline_of(known)[:3]
     if not names:
-        raise DataError(f"none of {', '.join(TRACED)} was measured")
+        raise DataError(f"none of {', '.join(RESULTS)} was measured")
     if history is not None:
         return pd.concat(
             [trend(history, name, golden=found.golden).table for name in names], ignore_index=True
@@ -265,11 +260,10 @@ def report_comparison(
         A metric of `gate` that wasn't compared; an ending that names no form.
     """
     explorer, reason = _packed(lambda: explore_comparison(cmp))
-    left_out = [(EXPLORER, reason)] if reason else []
     made = Report(
         title or f"{cmp.candidate} against {cmp.baseline}",
         comparisons=(cmp,),
-        left_out=pd.DataFrame(left_out, columns=["part", "why"], dtype="str"),
+        left_out=_left_out([(EXPLORER, reason)] if reason else []),
         gates=gates((cmp,), gate, rule),
         read_first=worst_changes(cmp),
         primary=cmp.primary,
@@ -333,23 +327,29 @@ def report_runs(
         parts_of_page["explorer"], reason = _packed(lambda: explore_comparison(compared[0]))
     elif run_ids:
         newest = scores[(scores["run_id"] == run_ids[-1]).to_numpy()]
-        parts_of_page["read_first"] = worst_queries(newest, golden, _ranked(primary, declared))
+        known = ((name, declared.describe(name)) for name in primary)
+        ranked = (name for name, told in known if told.is_unit and told.better == "higher")
+        parts_of_page["read_first"] = worst_queries(newest, golden, next(ranked, None))
         parts_of_page["explorer"], reason = _packed(lambda: explore(run_ids[-1]))
     if reason:
         found.reasons.append((EXPLORER, reason))
     n_all = len(run_ids) + (0 if reported is None else len(reported.runs))
-    n_runs = f"{n_all} run{'s' if n_all != 1 else ''}"
     made = Report(
-        title=title or f"{n_runs} on {len(golden.queries)} golden queries",
+        title=title or f"{plural(n_all, 'run')} on {len(golden.queries)} golden queries",
         runs=_runs(results, golden, reported), config=_config(results, run_ids),
         summary=_plain(summarize(scores, golden, results=results, declared=declared)),
         reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
-        answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
-        primary=tuple(primary), declared=declared,
+        answers=_answers(results, compared), comparisons=compared, primary=tuple(primary),
+        left_out=_left_out(found.reasons), declared=declared,
         **parts_of_page,
     )  # fmt: skip
     return _written(made, path)
+
+
+def _left_out(reasons: list[tuple[str, str]]) -> pd.DataFrame:
+    """One row per part without data: `part`, `why`."""
+    return pd.DataFrame(reasons, columns=["part", "why"], dtype="str")
 
 
 def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
@@ -358,13 +358,6 @@ def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
         return explore().packed, ""
     except DataError as error:
         return "", str(error)
-
-
-def _ranked(primary: Sequence[str], declared: Declarations) -> str | None:
-    """Return the first primary metric of 0 to 1 of which higher is better."""
-    known = [(name, declared.describe(name)) for name in primary]
-    of_one = (n for n, told in known if told.is_unit and told.better == "higher")
-    return next(of_one, None)
 
 
 def _written(made: Report, path: str | Path | None) -> Report:
@@ -376,10 +369,6 @@ def _written(made: Report, path: str | Path | None) -> Report:
 def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:
     """Return the rows of these runs, in their order."""
     run = scores["run_id"].astype("str")
-    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
-        raise DataError(
-            f"no rows of {name_list(lacking)}", field="scores", allowed=nearest(lacking[0], run)
-        )
     parts = [scores[run.eq(run_id).to_numpy()] for run_id in run_ids]
     ordered = pd.concat(parts) if parts else scores
     kind = pd.CategoricalDtype(run_ids)

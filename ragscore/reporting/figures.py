@@ -6,7 +6,6 @@ import io
 import re
 import warnings
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
@@ -14,7 +13,6 @@ from ragscore.plot.layout import closing_figures, lay_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as MatplotlibFigure
 
 # what it shows, for those who can't see it, and how to draw it
@@ -58,20 +56,20 @@ def compact_svg(svg: str) -> str:
     Coordinates keep a tenth of a point. Texts are left alone: only tags are touched.
     """
     kept = _HEAD.sub("", svg).replace("</style>", f"{_FONT}</style>", 1)
-    kept = _TAG.sub(lambda tag: _compact_tag(tag[0]), kept)
-    return re.sub(r">\s+<", "><", kept).strip()
-
-
-def _compact_tag(tag: str) -> str:
-    return _LONG_NUMBER.sub(
-        lambda number: f"{float(number[0]):.1f}".removesuffix(".0"),
-        _SPARE.sub("", " ".join(tag.split())),
+    kept = _TAG.sub(
+        lambda tag: _LONG_NUMBER.sub(
+            lambda number: f"{float(number[0]):.1f}".removesuffix(".0"),
+            _SPARE.sub("", " ".join(tag[0].split())),
+        ),
+        kept,
     )
+    return re.sub(r">\s+<", "><", kept).strip()
 
 
 def _svg(draw: Callable[[], Axes]) -> str:
     import matplotlib
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     # a backend is set up before, not within (see `plot.theme`)
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
@@ -79,7 +77,7 @@ def _svg(draw: Callable[[], Axes]) -> str:
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = cast("MatplotlibFigure", draw().figure)
-        canvas, dpi = _canvas()(figure), figure.dpi
+        canvas, dpi = FigureCanvasSVG(figure), figure.dpi
         figure.dpi = 72  # of SVG
         lay_out(figure)
         # `bbox_inches="tight"` would draw the figure once more to lay it out and measure it
@@ -93,17 +91,3 @@ def _svg(draw: Callable[[], Axes]) -> str:
         plt.close(figure)
     # one such character in a name, and no browser shows the figure
     return re.sub(NOT_XML, "\ufffd", out.getvalue())
-
-
-@cache
-def _canvas() -> type[FigureCanvasSVG]:
-    """Return a canvas that measures all figures with one renderer, which keeps sizes of texts."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG, RendererSVG
-
-    renderer = RendererSVG(1, 1, io.StringIO())  # type: ignore[no-untyped-call]
-
-    class Canvas(FigureCanvasSVG):
-        def get_renderer(self) -> RendererSVG:
-            return renderer
-
-    return Canvas

@@ -6,8 +6,6 @@ escaped. Equal sections give equal bytes.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
 from ragscore.plot.style import own_styles
-from ragscore.reporting.explorer.element import Mounted
+from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
 from ragscore.scoring.metrics import headline_of
@@ -93,7 +91,7 @@ def to_html(
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
-        f" {' '.join(map(_digest, scripts))}; base-uri 'none'; form-action 'none'"
+        f" {' '.join(map(digest, scripts))}; base-uri 'none'; form-action 'none'"
     )
     names = _names(parts)
     links = [(QUERIES, "Query by query")] if explorer else []
@@ -106,12 +104,18 @@ def to_html(
         ' name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
         f' href="data:,"><title>{html_text(title)}</title><style>{"".join(styles)}</style>'
     )
+    sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
     body = [
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
         f'\n<nav aria-label="Contents"><ul>{contents}</ul></nav></header>\n<main id="main"'
         ' tabindex="-1">',
         _summary(summary, has_links=explorer is not None) if summary else "",
-        _explorer(explorer, about) if explorer else "",
+        (
+            f'<section id="{QUERIES}" aria-labelledby="{QUERIES}-title"><h2 id="{QUERIES}-title">'
+            f"Query by query</h2>{sentences}\n{explorer.html}</section>"
+        )
+        if explorer
+        else "",
         f"{folds}\n</main>",
         *(f"<script>{script}</script>" for script in scripts),
     ]
@@ -124,10 +128,6 @@ def to_html(
 
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _names(parts: list[Section]) -> list[str]:
@@ -197,14 +197,6 @@ def _read_first(row: dict[Any, Any], has_link: bool) -> str:
     )
 
 
-def _explorer(explorer: Mounted, about: Sequence[str]) -> str:
-    sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
-    return (
-        f'<section id="{QUERIES}" aria-labelledby="{QUERIES}-title"><h2 id="{QUERIES}-title">Query'
-        f" by query</h2>{sentences}\n{explorer.html}</section>"
-    )
-
-
 def _folds(parts: list[Section], names: list[str]) -> list[str]:
     """Return the sections; each with those below it folds, and the first ones are open."""
     lines: list[str] = []
@@ -244,11 +236,15 @@ def _content(part: Section) -> str:
 def to_markdown(title: str, parts: list[Section], summary: Summary | None = None) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
     top = _summary_blocks(summary) if summary else []
-    blocks = [
-        f"# {markdown_line(title)}",
-        *top,
-        *(block for part in parts for block in _blocks(part)),
-    ]
+    blocks = [f"# {markdown_line(title)}", *top]
+    for part in parts:
+        table = part.table
+        blocks += [
+            f"{'#' * part.depth} {markdown_line(part.title)}",
+            *map(markdown_paragraph, part.sentences),
+            *([] if table is None else [Table(table, verdicts=part.verdicts).to_markdown()]),
+            *map(markdown_paragraph, part.notes),
+        ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -265,13 +261,3 @@ def _summary_blocks(summary: Summary) -> list[str]:
             "\n".join(f"- {markdown_paragraph(one)}" for one in summary.untold),
         ]
     return blocks
-
-
-def _blocks(part: Section) -> list[str]:
-    shown = [] if part.table is None else [Table(part.table, verdicts=part.verdicts).to_markdown()]
-    return [
-        f"{'#' * part.depth} {markdown_line(part.title)}",
-        *map(markdown_paragraph, part.sentences),
-        *shown,
-        *map(markdown_paragraph, part.notes),
-    ]

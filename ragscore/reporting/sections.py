@@ -21,7 +21,13 @@ from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
-from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.render import (
+    decimals_for,
+    shown_interval,
+    shown_intervals,
+    shown_n,
+    shown_number,
+)
 from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
@@ -54,7 +60,8 @@ def sections(report: ReportFrames) -> list[Section]:
         *trend_sections(report),
     ]
     found += [*decision_sections(report), *curve_sections(report), *fault_sections(report)]
-    return [*found, *_described(report), *left_out_sections(report)]
+    left_out = [Section("Left out", table=report.left_out)] if len(report.left_out) else []
+    return [*found, *_described(report), *left_out]
 
 
 def run_ids(report: ReportFrames) -> list[str]:
@@ -120,7 +127,7 @@ def _compared(
     first = Section(
         title,
         2,
-        (*short, cmp.headline()),
+        (*short, cmp._headline()),
         _change_figures(cmp, is_newest),
         shown,
         (*note.splitlines(), *([] if is_newest else [ELSEWHERE])),
@@ -262,11 +269,12 @@ def _result_figures(measured: pd.DataFrame) -> list[Figure]:
     found += [
         (f"{name} over k by run, with intervals", partial(plot.metric_at_k, measured, name))
         for name in ("hit", "recall")
-        if _ks(names, name) > 1
+        if sum(label.startswith(f"{name}@") and ":" not in label for label in names) > 1
     ]
-    quality = next((name for name in ("hit@5", "mrr@10", "passed") if name in names), None)
+    quality = next((name for name in RESULTS if name in names), None)
     for against in ("latency_ms", "cost_usd"):
-        if quality and _in_one_run(measured, quality, against):
+        both = measured[measured["metric"].isin([quality, against])]
+        if quality and both.groupby("run_id")["metric"].nunique().eq(2).any():
             found.append(
                 (
                     f"{quality} against {against}",
@@ -276,29 +284,16 @@ def _result_figures(measured: pd.DataFrame) -> list[Figure]:
     return found
 
 
-def _ks(names: set[str], metric: str) -> int:
-    return sum(name.startswith(f"{metric}@") and ":" not in name for name in names)
-
-
-def _in_one_run(measured: pd.DataFrame, *names: str) -> bool:
-    return bool(
-        measured[measured["metric"].isin(names)]
-        .groupby("run_id")["metric"]
-        .nunique()
-        .eq(len(names))
-        .any()
-    )
-
-
 def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataFrame:
     """One row per metric, one column per run: mean, interval and n as text.
 
     Times and costs have their median and 95th percentile instead.
     """
+    means = shown_intervals(rows[["mean", "low", "high"]])
     texts = [
-        f"{_time(row) if table_kind(row['metric']) in BY_QUANTILES else _mean(row)}"
+        f"{_time(row) if table_kind(row['metric']) in BY_QUANTILES else mean}"
         f", n = {shown_n(row['n'], row['n_expected'])}"
-        for row in rows.to_dict("records")
+        for row, mean in zip(rows.to_dict("records"), means, strict=True)
     ]
     order = rows[list(index)].drop_duplicates()
     wide = (
@@ -307,11 +302,6 @@ def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataF
         .reindex(columns=rows["run_id"].unique())
     )
     return order.merge(wide.reset_index(), on=list(index), how="left").fillna("—")
-
-
-def _mean(row: dict[Any, Any]) -> str:
-    low, high = row["low"], row["high"]
-    return shown_interval(row["mean"], low, high, max(decimals_for((high - low) / 4), 2))
 
 
 def _time(row: dict[Any, Any]) -> str:
@@ -328,9 +318,9 @@ def _slices(report: ReportFrames) -> list[Section]:
         if len(report.slices)
         else ()
     ):
-        names = [
-            name for name in ("hit@5", "mrr@10", "passed") if name in set(rows["metric"])
-        ] or rows["metric"].unique()[:1].tolist()
+        names = [name for name in RESULTS if name in set(rows["metric"])] or rows[
+            "metric"
+        ].unique()[:1].tolist()
         order = in_order(rows["slice"].astype("str"))
         shown = rows[rows["metric"].isin(names)]
         shown = shown.iloc[shown["slice"].astype("str").map(order.index).argsort(kind="stable")]
@@ -386,7 +376,8 @@ def _shown_value(value: Any) -> str:
 
 # Several runs, trends, refusals and failure causes
 
-RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
+# what a run is told by in one line, and what is followed over time, as far as it was measured
+RESULTS = ("hit@5", "mrr@10", "passed")
 # classes that are shown if some query is in them
 RARE = (*APART, "refused", "unmeasured", "unchecked answer")
 KEYS = 4  # config keys named in one cell
@@ -398,18 +389,31 @@ def run_by_run(report: ReportFrames) -> list[Section]:
         return []
     run_ids = report.runs["run_id"].tolist()
     of = {cmp.candidate: cmp for cmp in report.comparisons}
+    summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
     rows = []
     for run_id, note in zip(
         run_ids,
         report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
         strict=True,
     ):
-        against = of[run_id].baseline if run_id in of else None
+        against, difference = None, "—"
+        if run_id in of:  # its verdict, and the aspects behind it
+            told = [
+                f"{verdict}: {names}"
+                for verdict, names in by_verdict(of[run_id]).items()
+                if names and verdict != "can't tell"
+            ]
+            against = of[run_id].baseline
+            difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
+        own = summary[(summary["run_id"] == run_id).to_numpy()]
         rows.append({
             "run": run_id, "description": note if isinstance(note, str) else "—",
             "config": _config_change(report.config, against, run_id),
-            "results": _results_of(report.summary, run_id), "against": against or "—",
-            "difference": _difference(of[run_id]) if run_id in of else "—",
+            "results": "; ".join(
+                f"{name} {shown_number(mean, 2)} ({shown_n(n, of_n)})"
+                for name, mean, n, of_n in each(own, "metric", "mean", "n", "n_expected")
+            ) or "—",
+            "against": against or "—", "difference": difference,
         })  # fmt: skip
     note = (
         "Config: the keys that differ from the run it is compared with. Results: means of n /"
@@ -431,29 +435,6 @@ def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> st
     return (
         "; ".join(changed[:KEYS] + ([f"{len(changed) - KEYS} more"] if len(changed) > KEYS else []))
         or "same"
-    )
-
-
-def _difference(cmp: Comparison) -> str:
-    """Return the verdict of a comparison as one word, and the aspects behind it."""
-    told = [
-        f"{verdict}: {names}"
-        for verdict, names in by_verdict(cmp).items()
-        if names and verdict != "can't tell"
-    ]
-    return f"{cmp.overall} ({'; '.join(told)})" if told else cmp.overall
-
-
-def _results_of(summary: pd.DataFrame, run_id: str) -> str:
-    rows = summary[
-        (summary["run_id"] == run_id) & summary["metric"].isin(RESULTS) & (summary["n"] > 0)
-    ]
-    return (
-        "; ".join(
-            f"{name} {shown_number(mean, 2)} ({shown_n(n, of)})"
-            for name, mean, n, of in each(rows, "metric", "mean", "n", "n_expected")
-        )
-        or "—"
     )
 
 
@@ -491,7 +472,7 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
         else []
     )
     words = [board.sentences.get(metric, ": only reported.") for metric in board.metrics]
-    table = _turned(board.shown()).assign(
+    table = _turned(board._shown()).assign(
         **{"in words": [text.partition(": ")[2] for text in words]}
     )
     return [
@@ -576,7 +557,7 @@ def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({
         "run": rows["run_id"], "system": rows["system"].fillna("—"),
         "made": [f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—" for day in rows["created_at"]],
-        LED_BY[is_timed][0]: _with_interval(rows, *LED_BY[is_timed]),
+        LED_BY[is_timed][0]: shown_intervals(rows[list(LED_BY[is_timed])]),
         "n / expected": [
             "not told" if pd.isna(of[0]) else shown_n(*of) for of in each(rows, "n", "n_expected")
         ],
@@ -614,9 +595,11 @@ def decision_sections(report: ReportFrames) -> list[Section]:
         return found
     table = pd.DataFrame({
         "run": quality["run_id"], "metric": quality["metric"],
-        "coverage": _with_interval(quality, "coverage", "coverage_low", "coverage_high"),
-        "of answers": _with_interval(quality, "answered", "answered_low", "answered_high"),
-        "overall, refused as 0": _with_interval(quality, "overall", "overall_low", "overall_high"),
+        "coverage": shown_intervals(quality[["coverage", "coverage_low", "coverage_high"]]),
+        "of answers": shown_intervals(quality[["answered", "answered_low", "answered_high"]]),
+        "overall, refused as 0": shown_intervals(
+            quality[["overall", "overall_low", "overall_high"]]
+        ),
         "n answered": quality["n_answered"].astype("str"),
         "n refused": quality["n_refused"].astype("str"),
         "n without a value": (quality["n_unmeasured"] + quality["n_failed"]).astype("str"),
@@ -683,7 +666,7 @@ def curve_sections(report: ReportFrames) -> list[Section]:
     table = pd.DataFrame({
         "run": loosest["run_id"], "score": loosest["score_kind"],
         "coverage": [shown_number(value, 2) for value in loosest["coverage"]],
-        "risk": _with_interval(loosest, "risk", "risk_low", "risk_high"),
+        "risk": shown_intervals(loosest[["risk", "risk_low", "risk_high"]]),
         "mean risk by score (AURC)": [shown_number(value) for value in loosest["aurc"]],
         "best possible": [shown_number(value) for value in loosest["aurc_best"]],
         "n / decided": [shown_n(n, n + left) for n, left in each(loosest, "n", "n_left_out")],
@@ -699,30 +682,16 @@ def curve_sections(report: ReportFrames) -> list[Section]:
     return [Section("What if a threshold refused", figures=(figure,), table=table, notes=(note,))]
 
 
-def left_out_sections(report: ReportFrames) -> list[Section]:
-    """Return the list of parts that are left out, with reasons."""
-    return [Section("Left out", table=report.left_out)] if len(report.left_out) else []
-
-
 def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return classes × runs as text: n of total, share, interval."""
     seen = rows.groupby(name)["n"].transform("sum") > 0
     table = rows[(rows["n_total"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
-        text=lambda t: [_share(*row) for row in each(t, "n", "n_total", "share", "low", "high")]
+        text=lambda t: [
+            f"{n} of {of}: {100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+            for n, of, share, low, high in each(t, "n", "n_total", "share", "low", "high")
+        ]
     )
     wide = table.pivot(index=name, columns="run_id", values="text").reindex(
         index=table[name].unique(), columns=table["run_id"].unique()
     )
     return wide.fillna("—").reset_index().rename_axis(columns=None)
-
-
-def _share(n: int, of: int, share: float, low: float, high: float) -> str:
-    return f"{n} of {of}: {100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
-
-
-def _with_interval(rows: pd.DataFrame, *names: str) -> list[str]:
-    """Return values with their intervals, rounded by the width of the interval."""
-    return [
-        shown_interval(value, low, high, max(decimals_for((high - low) / 4), 2))
-        for value, low, high in each(rows, *names)
-    ]

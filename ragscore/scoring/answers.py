@@ -9,17 +9,23 @@ package, and gives rouge-score's values on ASCII texts (a test compares them).
 
 import re
 import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import SmallCodes, is_among, lookup
+from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.attribution import score_attribution, score_scope
-from ragscore.scoring.citations import CITATION_METRICS, has_value, score_citations
+from ragscore.scoring.attribution import missed_scope, missed_scope_proxy, score_attribution
+from ragscore.scoring.citations import Cited, cited_of, has_value
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.metrics import TABLE, Metric
+from ragscore.scoring.metrics.lists import Lists, ResponseLists
 from ragscore.scoring.rules import HitResponses, locate_hits, response_of
 
 # "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
@@ -68,6 +74,8 @@ def answer_columns(
     unknown: str,
     no_claims: float = np.nan,
     located: HitResponses | None = None,
+    own: Iterable[Metric] = (),
+    is_part: bool = False,
 ) -> dict[str, Values]:
     """Return the columns of `score_answers` as arrays.
 
@@ -75,45 +83,242 @@ def answer_columns(
     ----------
     located
         The result of `locate_hits`, where it is known already.
+    own
+        Metrics of your own.
+    is_part
+        These are not all responses of their run.
     """
-    responses = results.responses.reset_index(drop=True)
-    query = lookup(responses["query_id"], pd.Index(golden.queries["query_id"]))
-    labels = golden.queries["answerable"].astype("float64")
-    answerable = np.append(labels.to_numpy(dtype="float64", na_value=np.nan), np.nan)[query]
-    failed = responses["error"].notna().to_numpy()
-    answered = has_value(responses, "answer") & ~failed
-    answered_due = answered & (answerable != 0)  # not where a refusal is due
-    blank, stated_refusal = is_blank(responses), _numbers(responses, "refused")
-    # A system that doesn't say whether it refused, and answers nothing, did.
-    refused = np.where(np.isnan(stated_refusal) & answered & blank, 1.0, stated_refusal)
-    is_known = ~np.isnan(refused) & ~failed
-    should_refuse, should_answer = is_known & (answerable == 0), is_known & (answerable == 1)
-    response_of_hit, n_hits = located or locate_hits(results)
-    checks = _checks_passed(responses, golden, answered)
-    judgments = results.judgments if results.judgments is not None else responses.iloc[:0]
-    judged = score_judgments(results, response_of(judgments, responses), len(responses), no_claims)
-    latency = _numbers(responses, "elapsed_ms")
+    facts = ResponseFacts(results, golden, level, unknown, no_claims, located, is_part)
     return {
-        "answer_checks": np.where(answerable == 0, np.nan, checks),
-        "answer_checks_all": checks,
-        **_reference_scores(responses, golden, answered_due),
-        **_citation_columns(results, golden, responses, answered, response_of_hit, level),
-        **{name: np.where(failed, np.nan, values) for name, values in judged.items()},
-        "refusal_correct": np.where(should_refuse, refused, np.nan),
-        "answered_unanswerable": np.where(should_refuse, 1 - refused, np.nan),
-        "false_refusal": np.where(should_answer, refused, np.nan),
-        **score_attribution(results, golden, responses, answered),
-        **score_scope(results, golden, responses, failed, unknown),
-        "key_facts_literal": _literal_key_facts(golden, responses, answered_due),
-        "timeout": is_timeout(responses["error"]).astype("float64"),
-        "empty_response": np.where(answered, blank & (stated_refusal != 1), np.nan),
-        "empty": np.where(failed, np.nan, n_hits == 0),
-        "empty_all": (n_hits == 0).astype("float64"),
-        "failed": failed.astype("float64"),
-        "latency_ms": np.where(failed, np.nan, latency),
-        "latency_ms_all": latency,
-        "cost_usd": np.where(failed, np.nan, _numbers(responses, "cost_usd")),
+        metric.name: facts.measure(metric)
+        for metric in (*TABLE, *own)
+        if metric.compute is not None and metric.family != "ranking"
     }
+
+
+@dataclass(frozen=True)
+class ResponseFacts:
+    """What metrics of responses are computed from, each fact once for all that ask.
+
+    Arrays of one value per response.
+    """
+
+    results: Results
+    golden: Golden
+    level: Level
+    unknown: str = "exclude"
+    no_claims: float = np.nan
+    located: HitResponses | None = None
+    is_part: bool = False
+
+    def measure(self, metric: Metric) -> Values:
+        """Return the values of a metric; NaN outside of the responses that it is measured over."""
+        assert metric.compute is not None
+        if not (where := getattr(self, metric.where)).any():
+            return np.full(len(where), np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.asarray(metric.compute(self), dtype="float64")
+        return values if where.all() else np.where(where, values, np.nan)
+
+    def lists(self, of: str) -> Lists:
+        """Return what metrics of your own are computed from: a list for each response."""
+        frame, n = getattr(self.results, of), len(self.responses)
+        place = np.arange(n)
+        if of != "responses":
+            rows = self.responses.iloc[:0] if frame is None else frame
+            place = response_of(rows, self.responses)
+        at = np.argsort(place, kind="stable")
+        at = at[place[at] >= 0]
+        places = {of: at} | {"responses": np.arange(n)}
+        run = codes_of(self.responses["run_id"]).astype(np.int64)
+        frames = {"responses": self.responses, of: frame}
+        return ResponseLists(of, place[at], n, frames, places, run, self.is_part, facts=self)
+
+    @cached_property
+    def responses(self) -> pd.DataFrame:
+        """All responses, numbered from 0."""
+        return self.results.responses.reset_index(drop=True)
+
+    @cached_property
+    def answerable(self) -> Values:
+        """1 if the query is answerable, 0 if it should be refused, NaN if nobody says."""
+        query = lookup(self.responses["query_id"], pd.Index(self.golden.queries["query_id"]))
+        labels = self.golden.queries["answerable"].astype("float64")
+        return np.append(labels.to_numpy(dtype="float64", na_value=np.nan), np.nan)[query]
+
+    @cached_property
+    def asked(self) -> Flags:
+        """Every response."""
+        return np.ones(len(self.responses), dtype=bool)
+
+    @cached_property
+    def failed(self) -> Flags:
+        """Responses that ended in an error."""
+        return self.responses["error"].notna().to_numpy()
+
+    @cached_property
+    def finished(self) -> Flags:
+        """Responses that did not."""
+        return ~self.failed
+
+    @cached_property
+    def answered(self) -> Flags:
+        """Finished responses with an answer."""
+        return has_value(self.responses, "answer") & ~self.failed
+
+    @cached_property
+    def due(self) -> Flags:
+        """Answered, and not where a refusal is due."""
+        return self.answered & (self.answerable != 0)
+
+    @cached_property
+    def blank(self) -> Flags:
+        """Blank answers."""
+        return is_blank(self.responses)
+
+    @cached_property
+    def stated_refusal(self) -> Values:
+        """1 where the system says that it refused, 0 where it says that it did not, NaN else."""
+        return self.numbers("refused")
+
+    @cached_property
+    def refused(self) -> Values:
+        """A system that doesn't say whether it refused, and answers nothing, did."""
+        stated = self.stated_refusal
+        return np.where(np.isnan(stated) & self.answered & self.blank, 1.0, stated)
+
+    @cached_property
+    def decided(self) -> Flags:
+        """Known to have refused, or not to have."""
+        return ~np.isnan(self.refused) & ~self.failed
+
+    @cached_property
+    def given(self) -> Flags:
+        """Answers of the system's own."""
+        return self.answered & (self.stated_refusal != 1)
+
+    @cached_property
+    def grounded(self) -> Flags:
+        """Where a system doesn't say `grounded`, an answer that isn't a refusal counts as one."""
+        stated = self.numbers("grounded")
+        return np.where(np.isnan(stated), self.given, self.answered & (stated == 1))
+
+    def if_refusal_is_due(self, values: Values) -> Values:
+        """Return values of queries to refuse, NaN for all others."""
+        return np.where(self.answerable == 0, values, np.nan)
+
+    def if_answer_is_due(self, values: Values) -> Values:
+        """Return values of answerable queries, NaN for all others."""
+        return np.where(self.answerable == 1, values, np.nan)
+
+    def numbers(self, column: str) -> Values:
+        """Return a column of the responses as numbers; NaN without it."""
+        if column not in self.responses:
+            return np.full(len(self.responses), np.nan)
+        return self.responses[column].to_numpy(dtype="float64", na_value=np.nan)
+
+    @cached_property
+    def hits(self) -> HitResponses:
+        """The response of each hit."""
+        return self.located or locate_hits(self.results)
+
+    @property
+    def n_hits(self) -> npt.NDArray[np.int64]:
+        """The number of hits."""
+        return self.hits.n_hits
+
+    @cached_property
+    def timed_out(self) -> Flags:
+        """Errors that say that time ran out."""
+        return is_timeout(self.responses["error"])
+
+    @cached_property
+    def checks_passed(self) -> Values:
+        """1 / 0 where the query has string checks and the response an answer, else NaN."""
+        pairs = self._checked(["must_contain", "forbidden"], self.answered)
+        texts = zip(pairs["answer"], pairs["text"], strict=True)
+        holds = np.array([text in answer for answer, text in texts], dtype=bool)
+        is_good = holds == (pairs["kind"] == "must_contain").to_numpy()
+        passed, rows = np.full(len(self.responses), np.nan), pairs["row"].to_numpy()
+        passed[rows] = 1.0
+        passed[rows[~is_good]] = 0.0
+        return passed
+
+    @cached_property
+    def literal_key_facts(self) -> Values:
+        """Share of key facts whose words stand in the answer, one after the other.
+
+        A judge (`key_facts`) also finds a fact in other words; this is the lower bound that needs
+        none.
+        """
+
+        @cache
+        def words(text: str) -> str:  # with a space around each
+            return f" {_BETWEEN_WORDS.sub(' ', text.casefold()).strip()} "
+
+        pairs = self._checked(["key_fact"], self.due)
+        texts = zip(pairs["answer"], pairs["text"], strict=True)
+        holds = pd.Series([words(fact) in words(answer) for answer, fact in texts], dtype="float64")
+        means = holds.groupby(pairs["row"].to_numpy()).mean()
+        share = np.full(len(self.responses), np.nan)
+        share[means.index.to_numpy(dtype=np.int64)] = means.to_numpy()
+        return share
+
+    def _checked(self, kinds: list[str], applies: Flags) -> pd.DataFrame:
+        """Pair answers with checks of their queries: row of the response, answer, kind, text.
+
+        Whoever looks for the texts does so one by one: substring search has no column form in
+        pandas where both sides vary by row.
+        """
+        checks = self.golden.checks[is_among(self.golden.checks["kind"], kinds)]
+        rows = np.flatnonzero(applies & (len(checks) > 0))
+        answers = self.responses.reindex(columns=["query_id", "answer"]).iloc[rows]
+        return answers.assign(row=rows).merge(checks, on="query_id")
+
+    @cached_property
+    def compared(self) -> dict[str, Values]:
+        """Answers compared with the reference answer of their query, where there is one."""
+        queries, n = self.golden.queries, len(self.responses)
+        columns = {name: np.full(n, np.nan) for name in ("exact_match", "token_f1", "rouge_l")}
+        if "reference_answer" not in queries or not self.due.any():
+            return columns
+        of_query = queries.set_index("query_id")["reference_answer"]
+        references = self.responses["query_id"].map(of_query)
+        rows = np.flatnonzero(self.due & references.notna().to_numpy())
+        if len(rows):
+            compared = score_texts(self.responses["answer"].iloc[rows], references.iloc[rows])
+            for name, values in compared.items():
+                columns[name][rows] = values
+        return columns
+
+    @cached_property
+    def cited(self) -> Cited:
+        """What each response cites, counted once for all metrics of citations."""
+        place = self.hits.response.astype(np.int64, copy=False)
+        return cited_of(self.results, self.golden, self.responses, place, self.level)
+
+    @cached_property
+    def judged(self) -> dict[str, Values]:
+        """Values of what judges measured, by metric."""
+        judgments = self.results.judgments
+        rows = judgments if judgments is not None else self.responses.iloc[:0]
+        place = response_of(rows, self.responses)
+        return score_judgments(self.results, place, len(self.responses), self.no_claims)
+
+    @cached_property
+    def attribution(self) -> dict[str, Values]:
+        """Values of what answers name, by metric."""
+        return score_attribution(self.results, self.golden, self.responses, self.answered)
+
+    @cached_property
+    def scope_miss(self) -> Values:
+        """1 if no folder of the query was searched."""
+        return missed_scope(self.golden, self.responses)
+
+    @cached_property
+    def scope_miss_proxy(self) -> Values:
+        """1 if no hit meets an anchor."""
+        return missed_scope_proxy(self.results, self.golden, self.responses, self.unknown)
 
 
 def is_blank(responses: pd.DataFrame) -> Flags:
@@ -129,105 +334,6 @@ def is_timeout(errors: pd.Series) -> Flags:
     if given.any():
         found[given] = errors[given].astype(object).str.contains(TIMED_OUT).to_numpy(dtype=bool)
     return found
-
-
-def _numbers(frame: pd.DataFrame, column: str) -> Values:
-    """Return a column as float64, NaN where it or a value of it is absent."""
-    if column not in frame:
-        return np.full(len(frame), np.nan)
-    return frame[column].to_numpy(dtype="float64", na_value=np.nan)
-
-
-def _checks_passed(responses: pd.DataFrame, golden: Golden, answered: Flags) -> Values:
-    """Return 1 / 0 where the query has string checks and the response an answer, else NaN."""
-    passed = np.full(len(responses), np.nan)
-    checks = golden.checks[is_among(golden.checks["kind"], ["must_contain", "forbidden"])]
-    if not len(checks) or not answered.any():
-        return passed
-    answers = responses.loc[answered, ["query_id", "answer"]].assign(row=np.flatnonzero(answered))
-    pairs = answers.merge(checks, on="query_id")
-    # Substring search has no column form in pandas where both sides vary by row.
-    holds = np.fromiter(
-        (text in answer for answer, text in zip(pairs["answer"], pairs["text"], strict=True)),
-        dtype=bool,
-        count=len(pairs),
-    )
-    is_good = holds == (pairs["kind"] == "must_contain").to_numpy()
-    rows = pairs["row"].to_numpy()
-    passed[rows] = 1.0
-    passed[rows[~is_good]] = 0.0
-    return passed
-
-
-def _literal_key_facts(golden: Golden, responses: pd.DataFrame, applies: Flags) -> Values:
-    """Return the share of key facts whose words stand in the answer, one after the other.
-
-    A judge (`key_facts`) also finds a fact in other words; this is the lower bound that needs none.
-    """
-    share = np.full(len(responses), np.nan)
-    if not applies.any():
-        return share
-    facts = golden.checks.loc[golden.checks["kind"] == "key_fact", ["query_id", "text"]]
-    if not len(facts):
-        return share
-
-    def words(text: str) -> str:  # with a space around each
-        return f" {_BETWEEN_WORDS.sub(' ', text.casefold()).strip()} "
-
-    answers = responses.loc[applies, ["query_id", "answer"]].assign(row=np.flatnonzero(applies))
-    answers["words"] = [words(answer) for answer in answers["answer"]]
-    facts = facts.assign(fact=[words(text) for text in facts["text"]])
-    pairs = answers.merge(facts, on="query_id")
-    # Substring search has no column form in pandas where both sides vary by row.
-    holds = pd.Series(
-        [fact in answer for fact, answer in zip(pairs["fact"], pairs["words"], strict=True)],
-        dtype="float64",
-    )
-    means = holds.groupby(pairs["row"].to_numpy()).mean()
-    share[means.index.to_numpy(dtype=np.int64)] = means.to_numpy()
-    return share
-
-
-def _citation_columns(
-    results: Results,
-    golden: Golden,
-    responses: pd.DataFrame,
-    answered: Flags,
-    response_of_hit: SmallCodes,
-    level: Level,
-) -> dict[str, Values]:
-    """Return the citation metrics, NaN where the system gave no answer of its own."""
-    if not answered.any():
-        return {name: np.full(len(responses), np.nan) for name in CITATION_METRICS}
-    given = answered & (_numbers(responses, "refused") != 1)
-    grounded = _numbers(responses, "grounded")
-    # Where a system doesn't say `grounded`, an answer that isn't a refusal counts as one.
-    is_grounded = np.where(np.isnan(grounded), given, answered & (grounded == 1))
-    found = score_citations(
-        results, golden, responses, response_of_hit.astype(np.int64, copy=False), level
-    )
-    return {
-        name: np.where(
-            is_grounded if name.startswith("citation_coverage") else given, values, np.nan
-        )
-        for name, values in found.items()
-    }
-
-
-def _reference_scores(responses: pd.DataFrame, golden: Golden, applies: Flags) -> dict[str, Values]:
-    """Compare answers with the reference answer of their query, where there is one."""
-    columns = {
-        name: np.full(len(responses), np.nan) for name in ("exact_match", "token_f1", "rouge_l")
-    }
-    if "reference_answer" not in golden.queries or not applies.any():
-        return columns
-    references = responses["query_id"].map(golden.queries.set_index("query_id")["reference_answer"])
-    rows = np.flatnonzero(applies & references.notna().to_numpy())
-    if len(rows):
-        compared = score_texts(responses["answer"].iloc[rows], references.iloc[rows])
-        for name, values in compared.items():
-            columns[name][rows] = values
-    return columns
 
 
 def score_texts(answers: pd.Series, references: pd.Series) -> dict[str, Values]:

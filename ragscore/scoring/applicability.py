@@ -11,35 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import is_among, lookup
-from ragscore.frames.data import Golden, Results
+from ragscore.frames.codes import lookup
+from ragscore.frames.data import Golden, Results, empty
 from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
 from ragscore.scoring.citations import has_value
-from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import GRADED, NEEDS_IRRELEVANT, Label, judges_irrelevant
-from ragscore.scoring.rules import LEVELS, RANKLESS, response_of, targets_at
-from ragscore.scoring.success import OF_SUCCESS, PASSED, TEXT_CHECKS, texts_only
+from ragscore.scoring.judgments import FAILED
+from ragscore.scoring.metrics import BY_NAME, Label
+from ragscore.scoring.metrics.lists import recorded_here
+from ragscore.scoring.metrics.needs import Need, RunNeed, among
+from ragscore.scoring.rules import LEVELS, response_of
 
 Counts = npt.NDArray[np.int64]
 
-# metric -> the checks without which it doesn't apply
-CHECKS_OF = {"recency_ok": "recency_rule", "key_facts": "key_fact", "key_facts_literal": "key_fact"}
-OF_REFERENCE = ("exact_match", "token_f1", "rouge_l")
-OF_LABELLED_CITATIONS = ("citation_precision", "citation_recall")
-OF_CITATIONS = (
-    "citation_present", "citation_coverage", "citation_coverage_weak", "citation_fabricated",
-    "citation_out_of_scope", "citation_duplicate",
-)  # fmt: skip
 LONGEST_ERROR = 60  # characters of an error that a reason quotes
-RECORDED = {
-    "latency_ms": ("elapsed_ms", "time"), "latency_ms_all": ("elapsed_ms", "time"),
-    "cost_usd": ("cost_usd", "cost"), "scope_miss": ("scope", "choice of folders"),
-    **dict.fromkeys(
-        ("refusal_correct", "answered_unanswerable", "false_refusal"), ("refused", "refusal")
-    ),
-}  # fmt: skip
-"""Metric -> the column of the responses that it is read from, and a name for its content."""
 
 
 class Applicability:
@@ -54,137 +39,54 @@ class Applicability:
         # texts are looked up once: all else is told per golden query
         self.query = lookup(rows["query_id"], golden.queries["query_id"])
         self.level = lookup(rows["level"], pd.Index(LEVELS))
-        self.should_refuse = _are_among(golden, golden.refusals)
-        self._applies: dict[tuple[str, str | None], Flags] = {}
-        self._has_targets: dict[tuple[bool, str, int], Flags] = {}
-        self._knows_irrelevant: dict[str, bool] = {}
+        self.should_refuse = among(golden, golden.refusals)
+        self._has: dict[tuple[Need, str | None], Flags] = {}
 
     def of_rows(self, label: Label) -> Flags:
         """Flag the rows to which a metric applies; the cut-off k makes no difference."""
-        key = (label.name, label.level)
-        if key not in self._applies:
-            self._applies[key] = self._of_rows(label)
-        return self._applies[key]
+        applies = np.ones(len(self.level), dtype=bool)
+        if label.metric.excuses and label.metric.family not in ("ranking", "own"):
+            applies &= ~self.by_query(self.should_refuse)
+        for need in label.metric.golden_needs:
+            applies &= self.has(need, label.level)
+        return applies
 
-    def _of_rows(self, label: Label) -> Flags:
-        if label.level is not None:
-            applies = self.by_query(self._with_targets(label.name, label.level))
-            return applies & ~self.lacks_irrelevant(label)
-        if label.is_ranking:
-            return self._at_own_level(label.name) & ~self.lacks_irrelevant(label)
-        if label.name in OF_SUCCESS:
-            checks = self.golden.checks
-            rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
-            has_other = self.should_refuse | _are_among(self.golden, rankless)
-            found = self._at_own_level("hit") | self.by_query(has_other)
-            return found | self.texts_only if label.name == PASSED else found
-        return self.by_query(_applies_to_queries(self.golden, label.name, self.should_refuse))
+    def has(self, need: Need, level: str | None = None) -> Flags:
+        """Flag the rows whose query has what a metric needs, at a level or at the row's own.
 
-    @cached_property
-    def texts_only(self) -> Flags:
-        """Flag rows whose query expects texts in the answer, and nothing else."""
-        return self.by_query(texts_only(self.golden))
-
-    def grade_of(self, name: str) -> int:
-        """Return the lowest grade of a target without which a ranking metric doesn't apply."""
-        return 1 if name in GRADED else self.min_grade
-
-    def lacks_irrelevant(self, label: Label) -> Flags:
-        """Flag rows at whose level the golden set judges nothing as not relevant, if that counts.
-
-        Only metrics of `NEEDS_IRRELEVANT` ask for it.
+        A per-query scoring has several levels, and none where a query has no target.
         """
-        lacks = np.zeros(len(self.level), dtype=bool)
-        if label.name not in NEEDS_IRRELEVANT:
-            return lacks
-        for code, level in enumerate(LEVELS):
-            own = label.level == level if label.level else self.level == code
-            if np.any(own) and not self._judges_irrelevant(level):
-                lacks |= own
-        return lacks
+        if (need, level) not in self._has:
+            self._has[need, level] = self._of_rows(need, level)
+        return self._has[need, level]
 
-    def _judges_irrelevant(self, level: str) -> bool:
-        if level not in self._knows_irrelevant:
-            targets = targets_at(self.golden, level).targets
-            self._knows_irrelevant[level] = judges_irrelevant(targets, self.min_grade)
-        return self._knows_irrelevant[level]
+    def _of_rows(self, need: Need, level: str | None) -> Flags:
+        if level is not None or not need.by_level:
+            return self.by_query(need.of_queries(self.golden, level, self.min_grade))
+        found = np.zeros(len(self.level), dtype=bool)
+        for code, name in [(-1, None), *enumerate(LEVELS)]:
+            if (is_here := self.level == code).any():
+                found |= is_here & self.by_query(need.of_queries(self.golden, name, self.min_grade))
+        return found
+
+    def has_elsewhere(self, need: Need) -> Flags:
+        """Flag the rows whose query has it at some level: another than the row's would score it."""
+        return self.by_query(need.of_queries_anywhere(self.golden, self.min_grade))
 
     def by_query(self, flags: Flags) -> Flags:
         """Return flags of golden queries as flags of rows."""
         return np.append(flags, False)[self.query]
 
-    def _at_own_level(self, name: str) -> Flags:
-        """Flag rows whose query has targets at the row's own match level.
-
-        A per-query scoring has several levels, and none where a query has no target.
-        """
-        applies = np.zeros(len(self.level), dtype=bool)
-        for code, level in enumerate(LEVELS):
-            if (is_here := self.level == code).any():
-                applies |= is_here & self.by_query(self._with_targets(name, level))
-        return applies
-
-    def only_elsewhere(self, name: str) -> Flags:
-        """Flag rows whose query has targets, though none at the row's match level.
-
-        A golden set of mixed kinds has such queries: another level would score them.
-        """
-        anywhere = np.any([self._with_targets(name, level) for level in LEVELS], axis=0)
-        return self.by_query(anywhere) & ~self._at_own_level(name)
-
-    def _with_targets(self, name: str, level: str) -> Flags:
-        """Flag golden queries that have what a ranking metric asks for at this level."""
-        key = (name == "recall_all", level, self.grade_of(name))
-        if key not in self._has_targets:
-            selected = targets_at(self.golden, level)
-            targets = selected.targets[selected.targets["grade"] >= key[2]]
-            needed = selected.support_groups if key[0] else targets
-            self._has_targets[key] = _are_among(self.golden, needed["query_id"])
-        return self._has_targets[key]
-
 
 def queries_of_metric(golden: Golden, metric: str) -> pd.Series:
     """Return the queries to which an answer metric applies."""
-    applies = _applies_to_queries(golden, metric, _are_among(golden, golden.refusals))
+    declared = BY_NAME[metric]
+    applies = np.ones(len(golden.queries), dtype=bool)
+    if declared.excuses:
+        applies = ~among(golden, golden.refusals)
+    for need in declared.golden_needs:
+        applies = applies & need.of_queries(golden, None, 1)
     return golden.queries.loc[applies, "query_id"]
-
-
-def _applies_to_queries(golden: Golden, metric: str, should_refuse: Flags) -> Flags:
-    """Flag the golden queries to which an answer metric applies."""
-    queries, checks, targets = golden.queries, golden.checks, golden.targets
-    if metric in ("refusal_correct", "answered_unanswerable"):
-        return should_refuse
-    if metric == "false_refusal":
-        return queries["answerable"].fillna(False).to_numpy(dtype=bool)
-    if metric in ("attribution_hit", "scope_miss_proxy"):
-        return _are_among(golden, targets_at(golden, "anchor").targets["query_id"])
-    if metric == "scope_miss":
-        folders = golden.tags.loc[golden.tags["kind"] == "folder", "query_id"]
-        anchors = targets_at(golden, "anchor").targets["query_id"]
-        return _are_among(golden, pd.concat([folders, anchors])) & ~should_refuse
-    if metric in CHECKS_OF:
-        needed = checks.loc[checks["kind"] == CHECKS_OF[metric], "query_id"]
-        return _are_among(golden, needed) & ~should_refuse
-    if metric.startswith("answer_checks"):
-        needed = checks.loc[is_among(checks["kind"], TEXT_CHECKS), "query_id"]
-        is_checked = _are_among(golden, needed)
-        return is_checked if metric.endswith("all") else is_checked & ~should_refuse
-    if metric in OF_REFERENCE:
-        return has_value(queries, "reference_answer") & ~should_refuse
-    if metric in OF_LABELLED_CITATIONS:
-        relevant = targets.loc[targets["grade"] > 0, "query_id"]
-        return _are_among(golden, relevant) & ~should_refuse
-    if metric in (*OF_CITATIONS, *CRITERIA, "retrieved_cited"):
-        # What should be refused is not expected to be answered, cited or judged; where it is, the
-        # value counts all the same.
-        return ~should_refuse
-    return np.ones(len(queries), dtype=bool)
-
-
-def _are_among(golden: Golden, query_ids: pd.Series) -> Flags:
-    """Flag golden queries that are among these ids; often there are none, and nothing is read."""
-    queries = golden.queries["query_id"]
-    return is_among(queries, query_ids) if len(query_ids) else np.zeros(len(queries), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -207,6 +109,11 @@ class RowFacts:
     results: Results | None
 
     @cached_property
+    def responses(self) -> pd.DataFrame:
+        """The responses; none without results."""
+        return empty("responses") if self.results is None else self.results.responses
+
+    @cached_property
     def missing(self) -> Flags:
         """Golden queries without a response."""
         return self._in_state("missing")
@@ -214,7 +121,7 @@ class RowFacts:
     @cached_property
     def failed(self) -> Flags:
         """Queries that ended in an error."""
-        return self._in_state("failed") | self._with_value("error")
+        return self._in_state("failed") | self.with_value("error")
 
     @cached_property
     def extra(self) -> Flags:
@@ -224,9 +131,7 @@ class RowFacts:
     @cached_property
     def refused(self) -> Flags:
         """Responses that state a refusal, or state nothing about it and are blank."""
-        if self.results is None:
-            return np.zeros(len(self.rows), dtype=bool)
-        responses = self.results.responses
+        responses = self.responses
         refused = is_blank(responses)
         if "refused" in responses:
             blank = pd.Series(refused, index=responses.index)
@@ -236,9 +141,9 @@ class RowFacts:
     @cached_property
     def ungrounded(self) -> Flags:
         """Answers that the system says are not grounded."""
-        if self.results is None or "grounded" not in self.results.responses:
+        if "grounded" not in self.responses:
             return np.zeros(len(self.rows), dtype=bool)
-        is_ungrounded = self.results.responses["grounded"].eq(False).fillna(False)
+        is_ungrounded = self.responses["grounded"].eq(False).fillna(False)
         return self._by_response(is_ungrounded.to_numpy(dtype=bool))
 
     @cached_property
@@ -274,12 +179,12 @@ class RowFacts:
     def judged(self, criterion: str) -> tuple[Counts, Counts]:
         """Count the judgments of this criterion that each row has, and those that failed.
 
-        `judge_failed` counts all criteria.
+        "" counts all criteria.
         """
         judgments = self.results.judgments if self.results is not None else None
         if judgments is None:
             return self._count(None), self._count(None)
-        if criterion != FAILED:
+        if criterion:
             judgments = judgments[(judgments["criterion"] == criterion).to_numpy(dtype=bool)]
         is_failed = np.zeros(len(judgments), dtype=bool)
         if "state" in judgments:
@@ -287,54 +192,54 @@ class RowFacts:
         return self._count(judgments), self._count(judgments[is_failed])
 
     @cached_property
-    def has_answer(self) -> Availability | None:
-        """Rows whose response holds an answer."""
-        return self._availability("answer", self._with_value("answer"))
+    def blank(self) -> Flags:
+        """Blank answers."""
+        return self._by_response(is_blank(self.responses))
 
-    def has_judgment(self, criterion: str) -> Availability | None:
-        """Return the rows of which a judge was asked."""
-        return self._availability("judgment of it", self.judged(criterion)[0] > 0)
+    def recorded(self, read: str) -> Flags:
+        """Flag rows of which a column is known that a metric of your own reads."""
+        kind, _, column = read.partition(".")
+        frame = getattr(self.results, kind, None)
+        if frame is None or column not in frame:
+            return np.zeros(len(self.rows), dtype=bool)
+        place = response_of(frame, self.responses)
+        row_of = np.full(len(self.responses) + 1, -1)
+        row_of[self.response] = np.arange(len(self.rows))
+        row_of[-1] = -1
+        row, has_value = row_of[place], frame[column].notna().to_numpy()
+        return recorded_here(row[row >= 0], has_value[row >= 0], self.run, False)
 
-    def has_column(self, metric: str) -> Availability | None:
-        """Return the rows that hold the response column a metric is read from, None without one."""
-        if metric not in RECORDED or self.results is None:
+    def has_recorded(self, need: RunNeed | None) -> Availability | None:
+        """Return the rows that hold what a metric is read from; None if that isn't known."""
+        if need is None or need.here is None or self.results is None:
             return None
-        column, what = RECORDED[metric]
-        here = self._with_value(column)
-        if column == "refused":
-            here |= self._by_response(is_blank(self.results.responses))
-        return self._availability(what, here)
+        # What a run records of no query that it finished is not among what it measures.
+        here, is_finished = need.here(self), ~self.missing & ~self.failed
+        n_runs = self.run.max(initial=0) + 1
+        n_finished = np.bincount(self.run[is_finished], minlength=n_runs)
+        n_here = np.bincount(self.run[is_finished & here], minlength=n_runs)
+        what, frame = need.what, getattr(self.results, need.frame)
+        for name in need.columns if frame is not None else ():
+            if name not in frame and f"x_{name}" in frame:
+                what += f" (did you mean '{need.frame}.x_{name}'?)"
+        return Availability(what, here, ((n_here > 0) | (n_finished == 0))[self.run])
 
     @cached_property
     def response(self) -> Counts:
         """Position of each row's response, -1 for none."""
-        assert self.results is not None
-        return response_of(self.rows, self.results.responses)
+        return response_of(self.rows, self.responses)
 
     @cached_property
     def run(self) -> Counts:
         """A number for the run of each row."""
         return pd.factorize(self.rows["run_id"], use_na_sentinel=False)[0]
 
-    def _availability(self, what: str, here: Flags) -> Availability | None:
-        """Add the rows whose run has it anywhere.
-
-        What a run records of no query that it finished is not among what it measures.
-        """
-        if self.results is None:
-            return None
-        is_finished, n_runs = ~self.missing & ~self.failed, self.run.max(initial=0) + 1
-        n_finished = np.bincount(self.run[is_finished], minlength=n_runs)
-        n_here = np.bincount(self.run[is_finished & here], minlength=n_runs)
-        return Availability(what, here, ((n_here > 0) | (n_finished == 0))[self.run])
-
     def _in_state(self, state: str) -> Flags:
         return self.rows["state"].eq(state).to_numpy(dtype=bool)
 
-    def _with_value(self, column: str) -> Flags:
-        if self.results is None:
-            return np.zeros(len(self.rows), dtype=bool)
-        return self._by_response(has_value(self.results.responses, column))
+    def with_value(self, column: str) -> Flags:
+        """Return rows whose response has a value in this column."""
+        return self._by_response(has_value(self.responses, column))
 
     def _by_response(self, flags: Flags) -> Flags:
         """Return flags of responses as flags of rows."""
@@ -342,7 +247,7 @@ class RowFacts:
 
     def _count(self, frame: pd.DataFrame | None) -> Counts:
         """Count the rows of a frame that each row's response has."""
-        if self.results is None or frame is None or not len(frame):
+        if frame is None or not len(frame):
             return np.zeros(len(self.rows), dtype=np.int64)
-        place, n = response_of(frame, self.results.responses), len(self.results.responses)
+        place, n = response_of(frame, self.responses), len(self.responses)
         return np.append(np.bincount(place[place >= 0], minlength=n), 0)[self.response]

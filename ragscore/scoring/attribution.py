@@ -5,19 +5,19 @@ folders a system chose. Out: one value per response and metric. Citations have t
 so the anchor rule judges them; snippets are left out, as a citation quotes nothing.
 """
 
-import json
 import re
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.config import parsed
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable, level_rule
+from ragscore.scoring.modes import response_configs
 from ragscore.scoring.rules import response_of, targets_at
 
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
@@ -173,23 +173,7 @@ def _newest(anchors: pd.DataFrame) -> list[int]:
     return [int(row) for row in ordered.drop_duplicates("query_id", keep="last").index]
 
 
-def score_scope(
-    results: Results, golden: Golden, responses: pd.DataFrame, failed: Flags, unknown: str
-) -> dict[str, Values]:
-    """Compute `scope_miss` and `scope_miss_proxy` of each response, as `rs.metrics()` defines them.
-
-    `scope_miss` compares the folders that a response says were searched. The proxy is a weak
-    stand-in for responses that don't say so: it looks at their hits alone.
-    """
-    return {
-        "scope_miss": np.where(failed, np.nan, _scope_miss(golden, responses)),
-        "scope_miss_proxy": np.where(
-            failed, np.nan, _scope_miss_proxy(results, golden, responses, unknown)
-        ),
-    }
-
-
-def _scope_miss(golden: Golden, responses: pd.DataFrame) -> Values:
+def missed_scope(golden: Golden, responses: pd.DataFrame) -> Values:
     """Return 1 where a response chose folders and none holds, or lies in, a gold folder."""
     miss = np.full(len(responses), np.nan)
     if "scope" not in responses or not responses["scope"].notna().any():
@@ -218,7 +202,7 @@ def _chosen_folders(scope: str) -> list[str] | None:
 
     A scope that names none, or fell back to all, is the root.
     """
-    read = _json(scope)
+    read = parsed(scope)
     folders = read.get("folders") if isinstance(read, dict) else read
     if isinstance(read, dict) and read.get("fallback") is True:
         return [""]
@@ -229,13 +213,6 @@ def _chosen_folders(scope: str) -> list[str] | None:
 
 def _with_slash(folder: str) -> str:
     return f"{folder.strip('/')}/" if folder.strip("/") else ""
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _gold_folders(golden: Golden) -> pd.DataFrame:
@@ -255,7 +232,7 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
     return folders.astype({"query_id": "str", "folder": "str", "is_file": "bool"})
 
 
-def _scope_miss_proxy(
+def missed_scope_proxy(
     results: Results, golden: Golden, responses: pd.DataFrame, unknown: str
 ) -> Values:
     """Return 1 where folders were chosen and no hit, however deep, meets a support.
@@ -282,17 +259,12 @@ def _scope_miss_proxy(
 
 def _selects_folders(results: Results, responses: pd.DataFrame) -> Flags:
     """Flag responses made in a mode that chooses folders, by their own config or their run's."""
-    runs = results.runs
-    configs = (
-        runs["config"] if "config" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
-    )
-    of_run = dict(zip(runs["run_id"].astype("str"), configs, strict=True))
-    stated = responses["run_id"].astype("str").map(of_run)
-    if "x_config.json" in responses:
-        stated = responses["x_config.json"].fillna(stated)
+    stated = pd.Series(pd.NA, index=responses.index, dtype="str")
+    for texts in response_configs(results):
+        stated = stated.fillna(texts)
     selecting = [
         text
         for text in stated.dropna().unique()
-        if isinstance(config := _json(text), dict) and config.get("folder_mode") in SELECTING
+        if isinstance(config := parsed(text), dict) and config.get("folder_mode") in SELECTING
     ]
     return is_among(stated, selecting)

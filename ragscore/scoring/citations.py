@@ -5,7 +5,6 @@ per response and metric. Citations have the shape of hits, so the rules that jud
 the locators that a citation leaves out come from the hit or chunk that it points at.
 """
 
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import equal_pairs, is_among, lookup
+from ragscore.frames.config import parsed
 from ragscore.frames.data import KINDS, Golden, Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -20,29 +20,42 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.rules import LEVELS, has_spans, level_rows, response_of, targets_at
 
 LOCATORS = ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
-CITATION_METRICS = (
-    "citation_present", "citation_coverage", "citation_coverage_weak", "citation_precision",
-    "citation_recall", "retrieved_cited", "citation_fabricated", "citation_out_of_scope",
-    "citation_duplicate",
-)  # fmt: skip
 COMPARED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
 """Match level -> what a citation must carry to be matched there. None carries metadata, which
 predicates ask for."""
 
 
-def score_citations(
-    results: Results, golden: Golden, responses: pd.DataFrame, response_of_hit: Codes, level: Level
-) -> dict[str, Values]:
-    """Compute the citation metrics of each response, as `rs.metrics()` defines them.
+@dataclass(frozen=True)
+class Cited:
+    """What each response cites, counted: citations, and passages, each once.
 
     Targets are matched at the scoring's level or, where the citations don't carry what that
     compares, at the next coarser one.
-
-    Returns
-    -------
-    The columns of `CITATION_METRICS`, in the order of `responses`; NaN where there is nothing to
-    divide by.
     """
+
+    n_citations: npt.NDArray[np.int64]
+    n_unresolved: npt.NDArray[np.int64]
+    n_pathless: npt.NDArray[np.int64]
+    n_passages: Values
+    n_cited: Values
+    n_fabricated: Values
+    n_outside: Values
+    n_bounded: Values
+    n_relevant: Values
+    n_met: Values
+    n_targets: Values
+    n_hits: npt.NDArray[np.int64]
+    n_hits_cited: Values
+
+    def only_if_expected(self, values: Values) -> Values:
+        """Return values of responses whose query has targets."""
+        return np.where(self.n_targets > 0, values, np.nan)
+
+
+def cited_of(
+    results: Results, golden: Golden, responses: pd.DataFrame, response_of_hit: Codes, level: Level
+) -> Cited:
+    """Count what each response cites."""
     n = len(responses)
     citations = results.citations.reset_index(drop=True)
     place = response_of(citations, responses)
@@ -66,19 +79,11 @@ def score_citations(
         sums = np.bincount(place, np.asarray(values, dtype="float64"), n)
         return sums.astype("float64", copy=False)
 
-    n_passages, n_cited = total(np.ones(len(place))), total(passages["n_cited"])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return {
-            "citation_present": (n_citations > 0).astype("float64"),
-            "citation_coverage": ((n_citations > 0) & (unresolved == 0)).astype("float64"),
-            "citation_coverage_weak": ((n_citations > 0) & (pathless == 0)).astype("float64"),
-            "citation_precision": np.where(n_targets > 0, n_relevant / n_passages, np.nan),
-            "citation_recall": n_met / n_targets,
-            "retrieved_cited": _cited_hits(results, passages, response_of_hit, n) / n_hits,
-            "citation_fabricated": total(~passages["is_retrieved"]) / n_passages,
-            "citation_out_of_scope": total(outside) / total(is_bounded),
-            "citation_duplicate": 1 - n_passages / n_cited,
-        }
+    return Cited(
+        n_citations, unresolved, pathless, total(np.ones(len(place))), total(passages["n_cited"]),
+        total(~passages["is_retrieved"]), total(outside), total(is_bounded), n_relevant, n_met,
+        n_targets, n_hits, _cited_hits(results, passages, response_of_hit, n),
+    )  # fmt: skip
 
 
 def has_value(frame: pd.DataFrame, column: str) -> Flags:
@@ -278,7 +283,7 @@ def citation_levels(passages: pd.DataFrame) -> set[str]:
 
 def levels_with_targets(golden: Golden, levels: set[str]) -> list[str]:
     """Return which of the levels have targets and can match citations at all, finest first."""
-    return [name for name in COMPARED if name in levels and level_rows(golden.coded, name).any()]
+    return [name for name in COMPARED if name in levels and level_rows(golden._coded, name).any()]
 
 
 def _matched(
@@ -364,10 +369,7 @@ def _stated_folders(responses: pd.DataFrame) -> pd.DataFrame:
         stated = responses["scope"].reset_index(drop=True).dropna()
     listed: dict[str, list[str]] = {}
     for scope in stated.unique():
-        try:
-            read = json.loads(scope)
-        except ValueError:
-            read = None
+        read = parsed(scope)
         folders = read.get("folders") if isinstance(read, dict) else None
         named = folders if isinstance(folders, list) else []
         listed[scope] = [folder for folder in named if isinstance(folder, str)]

@@ -267,7 +267,9 @@ def n_without_matches(rule: Rule, results: Results, golden: Golden, level: str) 
 def _valid_matches(rule: Rule, results: Results, golden: Golden, level: str) -> pd.DataFrame:
     """Return stored matches of this rule and level, for queries whose content is unchanged."""
     stored = results.matches if results.matches is not None else empty("matches")
-    is_same_query = (stored["query_hash"] == stored["query_id"].map(golden.query_hashes)).to_numpy()
+    is_same_query = (
+        stored["query_hash"] == stored["query_id"].map(golden._query_hashes)
+    ).to_numpy()
     is_same_rule = (stored["rule"] == rule_name(rule)) & (stored["level"] == level)
     return stored[is_same_rule & is_same_query]
 
@@ -295,7 +297,7 @@ def matches_to_store(
     """
     if has_own_rule and _any_cut(results):
         return results.matches
-    hashes, parts = golden.query_hashes, []
+    hashes, parts = golden._query_hashes, []
     for level, rule in rules.items():
         targets = targets_at(golden, level).targets
         pairs = apply_rule(rule, results.hits, targets)

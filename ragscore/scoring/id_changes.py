@@ -168,11 +168,11 @@ def _by_affix(ids: pd.Series, wanted: pd.Series) -> Join:
         for affix in _beginnings(ids, is_suffix):
             n = sum((one + affix if is_suffix else affix + one) in known for one in tried)
             if n > best:
-                best, changes = n, (_without(affix, is_suffix),)
+                best, changes = n, (_affixed(affix, is_suffix, False),)
         for affix in _beginnings(wanted, is_suffix):
             n = sum((rest := bare(one, affix)) != one and rest in known for one in tried)
             if n > best:
-                best, changes = n, (_with(affix, is_suffix),)
+                best, changes = n, (_affixed(affix, is_suffix, True),)
     return _join(ids, wanted, changes, ())
 
 
@@ -192,15 +192,12 @@ def _beginnings(ids: pd.Series, is_suffix: bool) -> list[str]:
     return [one[::-1] for one in parts] if is_suffix else parts
 
 
-def _without(affix: str, is_suffix: bool) -> Change:
-    if is_suffix:
-        words, code = f"without the suffix {affix!r}", f"{{}}.str.removesuffix({affix!r})"
-        return Change(words, code, lambda ids: ids.str.removesuffix(affix))
-    words, code = f"without the prefix {affix!r}", f"{{}}.str.removeprefix({affix!r})"
-    return Change(words, code, lambda ids: ids.str.removeprefix(affix))
-
-
-def _with(affix: str, is_suffix: bool) -> Change:
-    if is_suffix:
-        return Change(f"with the suffix {affix!r}", f"{{}} + {affix!r}", lambda ids: ids + affix)
-    return Change(f"with the prefix {affix!r}", f"{affix!r} + {{}}", lambda ids: affix + ids)
+def _affixed(affix: str, is_suffix: bool, is_added: bool) -> Change:
+    which = "suffix" if is_suffix else "prefix"
+    words = f"{'with' if is_added else 'without'} the {which} {affix!r}"
+    if not is_added:
+        bare = f"remove{which}"
+        code = f"{{}}.str.{bare}({affix!r})"
+        return Change(words, code, lambda ids: getattr(ids.str, bare)(affix))
+    code = f"{{}} + {affix!r}" if is_suffix else f"{affix!r} + {{}}"
+    return Change(words, code, lambda ids: ids + affix if is_suffix else affix + ids)

@@ -81,10 +81,12 @@ def expected_ids(golden: Golden, keep_refusals: bool, level: str) -> dict[str, p
                 ids = targets[column].dropna()
                 targets = targets[targets[column].isna()]
                 if len(ids):
-                    found[column] = pd.Index(_as_compared(ids, column).unique())
+                    # source keys are compared whatever their case, other ids as they are
+                    is_key = column == "source_key"
+                    found[column] = pd.Index((ids.str.lower() if is_key else ids).unique())
         return found
 
-    return golden.once(("expected_ids", level, keep_refusals), make)
+    return golden._once(("expected_ids", level, keep_refusals), make)
 
 
 def n_targets_with_id(golden: Golden, level: str, keep_refusals: bool) -> int:
@@ -94,12 +96,7 @@ def n_targets_with_id(golden: Golden, level: str, keep_refusals: bool) -> int:
         targets = golden.targets[level_rows(golden, level, keep_refusals)]
         return int(_has_id(targets, LEVEL_COLUMNS[level]).sum())
 
-    return golden.once(("n_targets_with_id", level, keep_refusals), count)
-
-
-def _as_compared(ids: pd.Series, column: str) -> pd.Series:
-    """Source keys are compared whatever their case, other ids as they are."""
-    return ids.str.lower() if column == "source_key" else ids
+    return golden._once(("n_targets_with_id", level, keep_refusals), count)
 
 
 def count_ids(results: Results, golden: Golden) -> pd.DataFrame:

@@ -13,13 +13,11 @@ import pandas as pd
 
 from ragscore.frames.data import Results, check_type
 from ragscore.frames.typing import Codes, Values
+from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.metrics.judged import PARTS
 from ragscore.scoring.rules import response_of
 
-OF_CLAIMS = ("faithfulness", "context_recall", "claim_precision", "claim_recall")
-FROM_ITEMS = (*OF_CLAIMS, "context_precision", "answer_relevance", "key_facts")
-WHOLE_ONLY = ("judge_groundedness", "judge_correctness", "judge_refused")
-CRITERIA = (*FROM_ITEMS, *WHOLE_ONLY)
-FAILED = "judge_failed"
+FAILED = "judge_failed"  # the metric, and the state of a judgment
 NOT_MEASURABLE = "not_measurable"  # the judge gave a verdict: there is nothing to measure
 NO_CLAIMS = "no_claims"  # the verdict on a text that claims nothing
 VERDICTS = {"supported": 1.0, "unsupported": 0.0}
@@ -61,7 +59,7 @@ def score_judgments(
     n_failed = np.bincount(judged["place"], judged["failed"].astype("float64"), n_responses)
     columns[FAILED] = np.where(n_judged > 0, (n_failed > 0).astype("float64"), np.nan)
     is_whole = judged["item"] == ""
-    whole, parts = judged[is_whole], judged[~is_whole & judged["criterion"].isin(FROM_ITEMS)]
+    whole, parts = judged[is_whole], judged[~is_whole & judged["criterion"].isin(list(PARTS))]
     stored = whole[~whole["failed"]].groupby(_PASS, dropna=False)["value"].mean()
     computed = _of_passes(parts, results)
     values = pd.concat([stored, computed[~computed.index.isin(stored.index)]]).groupby(_CELL).mean()
@@ -152,10 +150,15 @@ def _judged(results: Results, no_claims: float) -> pd.DataFrame:
     # A verdict in words stands for its value where no value was stored.
     value = judged["value"].fillna(judged["verdict"].map(VERDICTS).astype("float64"))
     if not np.isnan(no_claims):
-        claims_nothing = (judged["verdict"] == NO_CLAIMS) & judged["criterion"].isin(OF_CLAIMS)
+        claims_nothing = (judged["verdict"] == NO_CLAIMS) & _is_of(judged, "claims")
         value = value.mask(claims_nothing, no_claims)
     failed = judged["state"].astype("str").eq(FAILED).to_numpy(dtype=bool)
     return judged[columns].assign(value=value, failed=failed)
+
+
+def _is_of(judged: pd.DataFrame, parts: str) -> pd.Series:
+    """Flag the judgments whose criterion is made of verdicts on these parts."""
+    return judged["criterion"].isin([name for name, own in PARTS.items() if own == parts])
 
 
 def _of_passes(parts: pd.DataFrame, results: Results) -> pd.Series:
@@ -167,7 +170,7 @@ def _of_passes(parts: pd.DataFrame, results: Results) -> pd.Series:
     if len(parts):
         is_whole = ~parts.groupby(_PASS, dropna=False)["failed"].transform("any")
     usable = parts[is_whole & parts["value"].notna()]
-    is_chunk = (usable["criterion"] == "context_precision").to_numpy()
+    is_chunk = _is_of(usable, "chunks").to_numpy()
     means = usable[~is_chunk].groupby(_PASS, dropna=False)["value"].mean()
     chunks = usable[is_chunk]
     chunks = chunks.assign(rank=_ranks(chunks, results)).sort_values(["rank", "item", "value"])

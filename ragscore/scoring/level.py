@@ -65,8 +65,10 @@ def choose_level(
     DataError
         `match` names a level for which the golden set has no target at all.
     """
-    golden = golden.coded
-    n_targets = golden.once(("n_targets", keep_refusals), lambda: _n_targets(golden, keep_refusals))
+    golden = golden._coded
+    n_targets = golden._once(
+        ("n_targets", keep_refusals), lambda: _n_targets(golden, keep_refusals)
+    )
     n_labelled = int(np.any([n > 0 for n in n_targets.values()], axis=0).sum())
     with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
     obstacles = {

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt
-from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 
 BAD_BELOW, GOOD_FROM = 0.6, 0.8  # of a scale: 3 and 4 of 0 to 5 points
@@ -38,8 +37,8 @@ def limits_of(name: str, declared: Declarations = NOTHING_DECLARED) -> Limits | 
     if metric.kind == "binary":
         return (0.0, 0.0) if is_lower else (1.0, 1.0)
     least, most = metric.bounds
-    is_own = declared.has(name) and metric.better in ("higher", "lower")
-    if not (name in CRITERIA or is_own) or not math.isfinite(metric.width):
+    is_own = declared.find(name) is not None and metric.better in ("higher", "lower")
+    if not (metric.criterion or is_own) or not math.isfinite(metric.width):
         return None
     bad, good = (_at(share, least, most) for share in (BAD_BELOW, GOOD_FROM))
     if is_lower:

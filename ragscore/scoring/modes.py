@@ -32,21 +32,22 @@ def response_modes(results: Results) -> pd.DataFrame:
     Its own `mode`, else that of its own config, else that of the run's config (`mode`, or
     `folder_mode`); NA where none of them says.
     """
-    responses, runs = results.responses, results.runs
-    rows = responses[["run_id", "query_id"]].astype({"run_id": "str"}).reset_index(drop=True)
-    mode = pd.Series(pd.NA, index=rows.index, dtype="str")
-    if MODE in responses:
-        mode = responses[MODE].astype("str").reset_index(drop=True)
-    configs = []
-    if "x_config.json" in responses:
-        configs.append(responses["x_config.json"].reset_index(drop=True))
-    if "config" in runs:
-        of_run = runs["config"].set_axis(runs["run_id"].astype("str"))
-        configs.append(rows["run_id"].map(of_run))
-    for texts in configs:
+    responses = results.responses.reset_index(drop=True)
+    mode = responses.get(MODE, pd.Series(pd.NA, index=responses.index)).astype("str")
+    for texts in response_configs(results):
         modes = {text: _stated(text) for text in texts.dropna().unique()}
         mode = mode.fillna(texts.map(modes).astype("str"))
-    return rows.assign(**{MODE: mode})
+    return responses[["run_id", "query_id"]].astype({"run_id": "str"}).assign(**{MODE: mode})
+
+
+def response_configs(results: Results) -> list[pd.Series]:
+    """Return the configs of the responses as texts, NA without one: their own, then their runs'."""
+    responses, runs = results.responses.reset_index(drop=True), results.runs
+    found = [responses["x_config.json"]] if "x_config.json" in responses else []
+    if "config" in runs:
+        of_run = runs["config"].set_axis(runs["run_id"].astype("str"))
+        found.append(responses["run_id"].astype("str").map(of_run))
+    return found
 
 
 def _stated(text: str) -> str | None:

@@ -17,18 +17,19 @@ from ragscore.frames.errors import check_choice, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.id_changes import find_join
-from ragscore.scoring.metrics import GRADED, Label, parse_label
+from ragscore.scoring.metrics import Label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.success import OF_SUCCESS
 
 STATES = ("scored", "failed", "missing", "extra")
 
-# Each policy of a few values with these, its default first.
+# Each policy of a few values with these, its default first. A rule for ties is declared in
+# `frames/ranking.py`, a level in `scoring/rules.py`.
 POLICIES = {
     "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
-    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": TIES,
+    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
 }  # fmt: skip
 
 
@@ -119,15 +120,6 @@ def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies
 
 
 EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
-PRECISIONS = ("precision", "set_precision")  # no hit is relevant where no target is
-NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
-# The metrics in which a row without a golden query counts.
-EXTRA_METRICS = (
-    "empty", "empty_all", "empty_response", "timeout", "failed",
-    "latency_ms", "latency_ms_all", "cost_usd",
-)  # fmt: skip
-# The metrics that count failed rows whatever `errors` says.
-OF_FAILED_ROWS = ("failed", "timeout", "empty_all", "latency_ms_all")
 
 
 def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
@@ -167,7 +159,7 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
 def fill_empty_gold(
     columns: dict[str, Values],
     labels: list[Label],
-    vacuous: float,
+    empty_value: float,
     rows: pd.DataFrame,
     golden: Golden,
     keep_refusals: bool,
@@ -187,27 +179,31 @@ def fill_empty_gold(
 
     ungraded = without_target(1)
     irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
     for label in labels:
-        if label.is_ranking and label.name not in NEVER_VACUOUS:
-            here = ungraded if label.name in GRADED else irrelevant
-            filled = 0.0 if label.name in PRECISIONS else value
+        if label.is_ranking and (vacuous := label.metric.vacuous) is not None:
+            here = ungraded if label.metric.is_graded else irrelevant
+            filled = value if vacuous else 0.0
             columns[label.text] = np.where(here, filled, columns[label.text])
 
 
 def with_policies(
-    rows: pd.DataFrame, columns: dict[str, Values], errors: str, missing: str
+    rows: pd.DataFrame,
+    columns: dict[str, Values],
+    labels: list[Label],
+    errors: str,
+    missing: str,
 ) -> pd.DataFrame:
     """Apply what failed, missing and extra rows mean, and return the scores frame."""
     state = codes_of(rows["state"])
     failed, absent, extra = state == 1, state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
-    for label, column in zip(map(parse_label, columns), table, strict=True):
-        if errors == "exclude" and label.name not in OF_FAILED_ROWS:
+    for label, column in zip(labels, table, strict=True):
+        if errors == "exclude" and label.metric.on_failure != "measured":
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name in OF_SUCCESS):
             column[absent] = np.nan
-        if extra.any() and label.name not in EXTRA_METRICS:
+        if extra.any() and label.metric.family != "operations":
             column[extra] = np.nan
         if missing == "zero" and label.text == "failed":
             column[absent] = 1.0

@@ -10,26 +10,25 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import name_list, names_of, nearest
-from ragscore.scoring.metrics import parse_label
-from ragscore.scoring.value_states import metric_columns
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics.table import by_aspect
+from ragscore.scoring.value_states import column_of, metric_columns
 
-# Aspect -> the metrics that may stand for it: the first that has a value does.
-FIRST_OF = {
-    "retrieval": ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
-    "answers": (
-        "judge_correctness", "answer_checks", "key_facts", "exact_match", "token_f1", "rouge_l",
-    ),
-}  # fmt: skip
 # Refusing less trades one of the two for the other, so neither says anything alone.
-REFUSALS = ("answered_unanswerable", "false_refusal")
-PASSED = "passed"
+ASPECTS = ("retrieval", "answers", "refusals", "passed")
+REFUSALS = by_aspect()["refusals"]
 
 
-def primary_of(scores: pd.DataFrame, given: Sequence[str] | str | None = None) -> tuple[str, ...]:
+def primary_of(
+    scores: pd.DataFrame,
+    given: Sequence[str] | str | None = None,
+    declared: Declarations = NOTHING_DECLARED,
+) -> tuple[str, ...]:
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
-    (both of the pair), passed. Without any of these, the first metric. Where one of the pair of
+    (both of the pair), passed; a metric of your own that was declared for an aspect goes before
+    ours. Without any of these, the first metric. Where one of the pair of
     refusals is given, the other joins it if it was scored.
 
     Raises
@@ -40,9 +39,9 @@ def primary_of(scores: pd.DataFrame, given: Sequence[str] | str | None = None) -
     columns = metric_columns(scores)
     if given is None:
         has_value = [name for name in columns if scores[name].notna().any()]
-        return default_primary(has_value) or tuple(columns[:1])
+        return default_primary(has_value, declared) or tuple(columns[:1])
     names = names_of(given, "primary")
-    names = [name if name in columns else _own_spelling(name) for name in names]
+    names = [column_of(name, columns) for name in names]
     if not names:
         raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
     if unknown := [name for name in names if name not in columns]:
@@ -56,12 +55,25 @@ def primary_of(scores: pd.DataFrame, given: Sequence[str] | str | None = None) -
     return tuple(dict.fromkeys(names))
 
 
-def default_primary(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the metrics among these that decide by default; none if no aspect is there."""
-    known = set(names)
-    firsts = (next((name for name in of if name in known), None) for of in FIRST_OF.values())
-    pair = [name for name in REFUSALS if name in known]
-    return (*(name for name in firsts if name), *pair, *([PASSED] if PASSED in known else []))
+def default_primary(
+    names: Iterable[str], declared: Declarations = NOTHING_DECLARED
+) -> tuple[str, ...]:
+    """Return the metrics among these that decide by default; none if no aspect is there.
+
+    Of a metric of your own, its largest cut-off does.
+    """
+    known, decide = dict.fromkeys(names), by_aspect()
+    labels = [label for name in known if (label := declared.find(name)) is not None]
+    own = {
+        label.metric.aspect: label.text
+        for label in sorted(labels, key=lambda one: (one.level is None, one.k or 0))
+        if label.metric.aspect
+    }
+    found: list[str] = []
+    for aspect in dict.fromkeys([*ASPECTS, *own]):
+        held = [name for name in decide.get(aspect, ()) if name in known]
+        found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
+    return tuple(found)
 
 
 def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -76,15 +88,7 @@ def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
         if name in REFUSALS:
             aspects["refusals"] = tuple(one for one in REFUSALS if one in names)
             continue
-        aspect = next((key for key, of in FIRST_OF.items() if name in of), name)
-        is_alone = sum(one in FIRST_OF.get(aspect, ()) for one in names) <= 1
+        aspect = next((key for key, of in by_aspect().items() if name in of), name)
+        is_alone = sum(one in by_aspect().get(aspect, ()) for one in names) <= 1
         aspects[aspect if is_alone else name] = (name,)
     return aspects
-
-
-def _own_spelling(name: str) -> str:
-    """Return our name of a metric that was given under another tool's; unknown ones as they are."""
-    try:
-        return parse_label(name).text
-    except DataError:
-        return name

@@ -6,6 +6,7 @@ refusal to compare scores of different provenance.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,14 +19,20 @@ from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
-from ragscore.scoring.judgments import CRITERIA, FAILED, judged_metrics
-from ragscore.scoring.metrics import BY_NAME, NOTHING_DECLARED, default_metrics
+from ragscore.scoring.judgments import FAILED, judged_metrics
+from ragscore.scoring.metrics import (
+    BY_NAME,
+    CRITERIA,
+    NOTHING_DECLARED,
+    TABLE,
+    Declarations,
+    default_metrics,
+)
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import scoring
-from ragscore.scoring.success import OF_SUCCESS, PASSED, VERDICT
-from ragscore.scoring.value_states import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
+from ragscore.scoring.success import PASSED, VERDICT
 
 Parts = dict[str, Any]
 
@@ -36,19 +43,15 @@ _RANKING = "(ranking)"
 OF_ANSWERS = ("responses.answer", f"judgments.{VERDICT}")
 # Result field -> metrics that are measured otherwise without it. A field whose absence only leaves
 # them NaN is not here: that shows.
+_NAMES = (
+    "responses.refused", "responses.grounded", "responses.scope", "chunks", "hits.chunk_id",
+    "citations.chunk_id", "hits.text", *OF_ANSWERS,
+)  # fmt: skip
 FIELDS = {
-    "responses.refused": (*OF_REFUSAL, *OF_GIVEN_ANSWER, *OF_SUCCESS, "empty_response"),
-    "responses.grounded": ("citation_coverage", "citation_coverage_weak"),
-    "responses.scope": ("citation_out_of_scope",),
-    "chunks": ("citation_coverage", "citation_out_of_scope"),
-    "hits.chunk_id": ("citation_coverage", "citation_fabricated", "retrieved_cited"),
-    "citations.chunk_id": (
-        "citation_coverage", "citation_fabricated", "citation_precision", "citation_recall",
-        "retrieved_cited",
-    ),
-    "hits.text": (_RANKING, *OF_SUCCESS, "scope_miss_proxy"),
-    **dict.fromkeys(OF_ANSWERS, (PASSED,)),
-}  # fmt: skip
+    field: tuple(metric.name for metric in TABLE if metric.is_unlike_without(field))
+    for field in _NAMES
+}
+FIELDS["hits.text"] += (_RANKING,)
 REPORTED = "x_judge_fingerprint"  # column of the runs: another tool's own fingerprint of its judges
 PARTS = (
     "criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model",
@@ -66,6 +69,7 @@ def provenance(
     rule: Rule | None = None,
     profile: str | Profile | None = None,
     policies: Policies | None = None,
+    declared: Declarations = NOTHING_DECLARED,
     **fields: Any,
 ) -> pd.DataFrame:
     """Describe how these runs are measured; see `Evaluation.provenance`."""
@@ -75,12 +79,16 @@ def provenance(
     else:
         labels = names_of(metrics, "metrics")
     described = scoring(results, golden, rule=rule, profile=profile, policies=policies, **fields)
-    frame = provenance_frame(provenance_parts(results, golden, labels, described), labels)
+    frame = provenance_frame(provenance_parts(results, golden, labels, described, declared), labels)
     return frame.astype({"run_id": results.runs["run_id"].dtype})
 
 
 def provenance_parts(
-    results: Results, golden: Golden, columns: Iterable[str], described: pd.DataFrame
+    results: Results,
+    golden: Golden,
+    columns: Iterable[str],
+    described: pd.DataFrame,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> dict[str, Parts]:
     """Return the provenance of each run by component, as JSON holds it.
 
@@ -89,8 +97,8 @@ def provenance_parts(
     described
         The scoring, from `ev.settings`.
     """
-    content = golden.once("digest", lambda: golden_digest(query_parts(golden)))
-    versions = metric_versions(columns)
+    content = golden._once("digest", lambda: golden_digest(query_parts(golden)))
+    versions = metric_versions(columns, declared)
     level = str(described["level"].iloc[0]) if len(described) else "doc"
     recorded = recorded_parts(results, level)
     parts = {}
@@ -116,10 +124,13 @@ def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
     }
 
 
-def metric_versions(columns: Iterable[str]) -> dict[str, int]:
-    """Return the formula's version of each of our metrics, by its name in the table."""
-    described = [NOTHING_DECLARED.describe(name) for name in columns]
-    return {metric.name: metric.version for metric in described if metric.name in BY_NAME}
+def metric_versions(
+    columns: Iterable[str], declared: Declarations = NOTHING_DECLARED
+) -> dict[str, int | str]:
+    """Return the formula's version of each metric by its name; of your own, a hash of it."""
+    described = [declared.describe(name) for name in columns]
+    known = [metric for metric in described if metric.source or metric.name in BY_NAME]
+    return {metric.name: metric.source or metric.version for metric in known}
 
 
 def fields_of(results: Results, level: str) -> pd.DataFrame:
@@ -274,7 +285,7 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
     content = parts.get(component)
     if content is None:
         return {}
-    labels = [label_of(name) for name in columns]
+    labels = [NOTHING_DECLARED.label_of(name) for name in columns]
     names = {label.name for label in labels}
     if component == "policies":  # the level that `match` led to is the rule's
         return {key: value for key, value in content.items() if key != "match"}
@@ -283,8 +294,11 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
         wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
         return {name: content[name] for name in wanted if name in content}
     if component == "metric_versions":
+        ours, bases = metric_versions(columns), {re.split("[@:]", name)[0] for name in columns}
         return {
-            name: version for name, version in content.items() if name in metric_versions(columns)
+            name: version
+            for name, version in content.items()
+            if name in ours or (isinstance(version, str) and name.removesuffix("@k") in bases)
         }
     if component == "fields":
         names |= {_RANKING} if any(label.is_ranking for label in labels) else set()

@@ -237,7 +237,7 @@ def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golde
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:
     """Return flags of the rows of `golden.targets` that the level takes (see `targets_at`)."""
-    return golden.once(
+    return golden._once(
         ("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals)
     )
 
@@ -310,7 +310,7 @@ def with_coded_queries(results: Results, golden: Golden) -> Results:
     Later joins then need not read their texts again. Queries without any response become NA: their
     hits belong to no response.
     """
-    answered, asked = results.responses["query_id"], golden.query_dtype
+    answered, asked = results.responses["query_id"], golden._query_dtype
     is_same = len(answered) == len(asked.categories)
     is_same = is_same and answered.array.equals(asked.categories.array)
     dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))

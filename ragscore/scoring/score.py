@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, lookup
-from ragscore.frames.data import Golden, Results, categorical, check_inputs
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import names_of, warn
 from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes, Values
@@ -41,17 +41,22 @@ from ragscore.scoring.id_overlap import (
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import (
-    BY_NAME,
-    NEEDS_IRRELEVANT,
+    DEFAULT,
+    LABELS,
+    NOTHING_DECLARED,
+    Asked,
+    Declarations,
     Label,
+    asked_for,
     default_metrics,
+    is_label,
     judges_irrelevant,
     parse_label,
     ranking_columns,
 )
+from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.policies import (
     EMPTY_VALUE,
-    NEVER_VACUOUS,
     STATES,
     Policies,
     fill_empty_gold,
@@ -89,7 +94,7 @@ LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtyp
 def score(
     results: Results,
     golden: Golden,
-    metrics: list[str] | str | None = None,
+    metrics: Asked = None,
     *,
     rule: Rule | None = None,
     profile: str | Profile | None = None,
@@ -102,7 +107,8 @@ def score(
     ----------
     metrics
         Labels, or one (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10,
-        and those that the runs' judgments measure.
+        and those that the runs' judgments measure. `rs.Metric` objects, for metrics of your own;
+        "default" in a list stands for the default ones.
     rule
         A rule of your own, (hits, targets) -> matches, instead of the level's; `match` says which
         targets it gets.
@@ -134,8 +140,9 @@ def score(
         (`id_overlap`), with the change that would join them; `metrics` names ndcg and not
         ndcg_linear, other tools' nDCG, and there are grades above 1.
     """
+    labels, declared = asked_for(metrics)
     return score_and_settings(
-        results, golden, metrics, rule, profile, policies_of(policies, fields)
+        results, golden, labels, rule, profile, policies_of(policies, fields), declared
     )[0]
 
 
@@ -146,25 +153,20 @@ def score_and_settings(
     rule: Rule | None,
     profile: str | Profile | None,
     given: Policies,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
     """Return the frame of `score`, and what tells of each run what its values were made by.
 
     The latter hashes the golden set, which takes longer than scoring a run of a million hits.
+    `declared` are the metrics of your own among the labels.
     """
     chosen, holding, read, level = _prepared(results, golden, profile, given)
-    labels = labels_of(results, metrics, chosen)
+    labels = labels_of(results, metrics, chosen, declared=declared)
     scored = scores_at(results, read, labels, level, rule, chosen, holding)
     expected = expected_by(read, chosen)
-    warn_of_joins(scored.evidence(expected), expected)
-    warn_of_unlabelled(read, labels)
-    warn_of_level(level, labels)
-    warn_of_notes(scored.notes)
-    warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
-    warn_of_gains(metrics, golden, chosen)
-    warn_of_judged_only(golden, holding)
-    if holding.missing == "exclude":
-        warn_of_missing(scored.scores)
-    warn_of_no_value(scored.valued(), level)
+    warn_of_hits(scored.evidence(expected), expected, scored.notes)
+    warn_of_choices(results, golden, metrics, labels, chosen, holding)
+    warn_of_gaps(scored.scores, scored.valued(), read, labels, level, holding)
     return scored.scores, partial(settings_of, results.runs, golden, level, rule, chosen, holding)
 
 
@@ -182,27 +184,41 @@ def _prepared(
     return chosen, policies, golden, level
 
 
-LABELS = "labels, such as 'mrr@10'"
-
-
 def labels_of(
     results: Results,
     metrics: list[str] | str | None,
     profile: Profile | None,
     judged: Collection[str] | None = None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> list[Label]:
     """Return the metrics asked for, else the profile's at the runs' k, else the default ones.
 
     The default ones include those that judges measured: `judged`, else those of the results.
+
+    Raises
+    ------
+    DataError
+        No metric of ours, and none that is `declared`; one that is, without its function.
     """
-    given = None if metrics is None else names_of(metrics, "metrics", LABELS)
-    if not given and profile:
+    given = names_of([] if metrics is None else metrics, "metrics", LABELS) or [DEFAULT]
+    if DEFAULT in given:
         ks = results.runs["k"].dropna().unique().tolist() if "k" in results.runs else []
-        given = profile.labels([int(k) for k in ks])
-    if not given:
-        given = default_metrics(judged_metrics(results.judgments) if judged is None else judged)
+        default = profile.labels([int(k) for k in ks]) if profile else []
+        if not default:
+            judged = judged_metrics(results.judgments) if judged is None else judged
+            default = default_metrics(judged)
+        at = given.index(DEFAULT)
+        given = [*given[:at], *default, *given[at + 1 :]]
     # a metric may be asked for by several names
-    return list(dict.fromkeys(parse_label(text) for text in given))
+    labels = list(dict.fromkeys(declared.parse(text) for text in given))
+    for label in labels:
+        if label.metric.source and label.metric.compute is None:
+            raise DataError(
+                f"{label.text} has stored values alone; the function that makes others is not here",
+                field="metrics",
+                allowed=f"metrics=[the rs.Metric {label.metric.name}]",
+            )
+    return labels
 
 
 def keeps_refusals(profile: Profile | None) -> bool:
@@ -221,7 +237,7 @@ class Scored:
     valued
         Makes the counts that `warn_of_no_value` reads.
     notes
-        The input of `warn_of_notes`.
+        The input of `warn_of_hits`.
     joins
         One row per run and match level (index run_id, level): `n_hits`, `n_targets`, `n_graded`.
         Empty for a rule of your own, which need not join ids.
@@ -269,6 +285,7 @@ def scores_at(
         The golden set that `golden` is a part of, if it is one.
     """
     keep_refusals = keeps_refusals(profile)
+    is_part = whole is not None and len(whole.queries) > len(golden.queries)
     results = in_order(results, policies)
     ranked = collapsed(results) if policies.collapse == "doc" else results
     coded = with_coded_queries(ranked, golden)
@@ -278,19 +295,20 @@ def scores_at(
     given = coded if rule is None else ranked
     ranking, notes, n_graded = _ranking_scores(
         given, golden, rows, labels, level, rule, keep_refusals, policies,
-        partial(_knows_irrelevant, whole or golden, profile, policies.min_grade),
+        partial(_knows_irrelevant, whole or golden, profile, policies.min_grade), is_part,
     )  # fmt: skip
     answers: dict[str, Values] = {}
     if not all(label.is_ranking for label in labels):
         # Citations are compared with all hits, not only with those that collapsing keeps.
         all_hits = located if ranked is results else None
         no_claims = profile.no_claims if profile else np.nan
-        by_response = answer_columns(results, golden, level, policies.unknown, no_claims, all_hits)
+        own = [one.metric for one in labels if one.metric.source]
+        by_response = answer_columns(
+            results, golden, level, policies.unknown, no_claims, all_hits, own, is_part
+        )
         response = rows["response"].to_numpy()
         answers = {
-            name: np.append(values, np.nan)[response]
-            for name, values in by_response.items()
-            if name in BY_NAME
+            name: np.append(values, np.nan)[response] for name, values in by_response.items()
         }
     if any(label.name in OF_SUCCESS for label in labels):
         answers |= success_values(
@@ -304,7 +322,10 @@ def scores_at(
         fill_empty_gold(
             columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade
         )
-    scores = with_policies(rows, columns, policies.errors, policies.missing)
+    scores = with_policies(rows, columns, labels, policies.errors, policies.missing)
+    for label in labels:
+        if label.metric.source:
+            label.metric.refuse_outside(scores[label.text], label.text)
     valued = partial(
         _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
     )
@@ -321,7 +342,7 @@ def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, l
     if profile is not None and profile.bpref_as_recall:
         return True
     keep_refusals = keeps_refusals(profile)
-    return golden.once(
+    return golden._once(
         ("judges_irrelevant", level, keep_refusals, min_grade),
         lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets, min_grade),
     )
@@ -392,33 +413,53 @@ def settings_of(
     })  # fmt: skip
 
 
-def warn_of_notes(notes: Notes) -> None:
-    """Warn of hits that a rule could not judge; their number goes before the text."""
-    for (_, text), n in notes.items():
-        warn(f"{n} {text}")
-
-
-def warn_of_joins(evidence: JoinEvidence, expected: ExpectedIds) -> None:
-    """Warn of runs whose ids can't be joined with the expected ones."""
-    for text in join_notes(evidence, expected):
+def warn_of_hits(evidence: JoinEvidence, expected: ExpectedIds, notes: Notes) -> None:
+    """Warn of runs whose ids can't be joined, and of hits that a rule could not judge."""
+    counted = [f"{n} {text}" for (_, text), n in notes.items()]
+    for text in [*join_notes(evidence, expected), *counted]:
         warn(text)
 
 
-def warn_of_unlabelled(golden: Golden, labels: list[Label]) -> None:
-    """Warn of a golden set that says of no query what is right."""
-    if len(golden.targets) or len(golden.checks) or golden.queries["answerable"].notna().any():
-        return
-    if len(golden.queries) and any(label.is_ranking for label in labels):
+def warn_of_choices(
+    results: Results,
+    golden: Golden,
+    metrics: list[str] | str | None,
+    labels: list[Label],
+    profile: Profile | None,
+    policies: Policies,
+) -> None:
+    """Warn of what was asked for and means something else than it seems to."""
+    warn_of_deep_cuts(results, labels, bool(metrics) and profile is None)
+    warn_of_gains(metrics, golden, profile)
+    # Every list would be right from its first hit to its last.
+    if policies.judged_only and not judges_irrelevant(golden.targets, policies.min_grade):
+        warn(
+            "judged_only leaves out hits that nobody judged, and the golden set judges no document"
+            " as not relevant (grade 0): only right hits are left in every list"
+        )
+
+
+def warn_of_gaps(
+    scores: pd.DataFrame,
+    counts: pd.DataFrame,
+    golden: Golden,
+    labels: list[Label],
+    level: Level,
+    policies: Policies,
+) -> None:
+    """Warn of queries without a label, a target or a row, and of runs without any value."""
+    says_nothing = not len(golden.targets) and not len(golden.checks)
+    says_nothing &= not golden.queries["answerable"].notna().any()
+    if says_nothing and len(golden.queries) and any(label.is_ranking for label in labels):
         warn(
             f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
             " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
         )
-
-
-def warn_of_level(level: Level, labels: list[Label]) -> None:
-    """Warn of queries whose targets are all at another level than the one that was chosen."""
     if level.warning and any(label.is_ranking and label.level is None for label in labels):
         warn(level.warning)
+    if policies.missing == "exclude":
+        warn_of_missing(scores)
+    warn_of_no_value(counts, level)
 
 
 def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool) -> None:
@@ -436,18 +477,6 @@ def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool
         warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})")
 
 
-def warn_of_judged_only(golden: Golden, policies: Policies) -> None:
-    """Warn where `judged_only` leaves relevant hits alone: no document is judged as not relevant.
-
-    Every list is then right from its first hit to its last.
-    """
-    if policies.judged_only and not judges_irrelevant(golden.targets, policies.min_grade):
-        warn(
-            "judged_only leaves out hits that nobody judged, and the golden set judges no document"
-            " as not relevant (grade 0): only right hits are left in every list"
-        )
-
-
 def warn_of_gains(metrics: list[str] | str | None, golden: Golden, profile: Profile | None) -> None:
     """Warn who asks for ndcg by name, on grades where another tool's is another number.
 
@@ -456,7 +485,8 @@ def warn_of_gains(metrics: list[str] | str | None, golden: Golden, profile: Prof
     """
     asked = [metrics] if isinstance(metrics, str) else metrics or []
     named = {re.split("[@:]", text)[0] for text in asked}
-    knows = any(parse_label(text).name == "ndcg_linear" for text in asked)
+    knows = any(is_label(text) and parse_label(text).name == "ndcg_linear" for text in asked)
+    knows |= DEFAULT in asked
     if profile is not None:
         knows |= any(parse_label(text).name == "ndcg" for text in profile.labels())
     if "ndcg" in named and not knows and (golden.targets["grade"] > 1).any():
@@ -486,7 +516,8 @@ def _valued(
         for label in labels
         if label.is_ranking
         and label.level is None
-        and label.name not in (*NEVER_VACUOUS, *NEEDS_IRRELEVANT)
+        and label.metric.vacuous is not None
+        and IRRELEVANT not in label.metric.needs
     ]
     run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories
     index = pd.Index(run_ids.astype("str"))
@@ -499,7 +530,7 @@ def _valued(
     for one in values:
         is_nan &= np.isnan(one)
     if is_nan[expected].any():
-        golden = golden.coded
+        golden = golden._coded
         is_taken = np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
         relevant = is_taken & (golden.targets["grade"] >= min_grade).to_numpy()
         expected = expected & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
@@ -571,27 +602,28 @@ def _ranking_scores(
     keep_refusals: bool,
     policies: Policies,
     knows_irrelevant: Callable[[str], bool],
+    is_part: bool,
 ) -> tuple[dict[str, Values], Notes, dict[str, Codes]]:
     """Compute the columns of ranking metrics; `level` is added to `rows` as a column.
 
     Notes are returned beside them, and the number of graded hits by level and run.
     """
-    own = [label.text for label in labels if label.is_ranking and label.level is None]
+    own = [label for label in labels if label.is_ranking and label.level is None]
     if any(label.name in OF_SUCCESS for label in labels):
-        own += hit_at_run_k(results).unique().tolist()
+        own += map(parse_label, hit_at_run_k(results).unique())
     own = list(dict.fromkeys(own))
-    by_level: dict[str, dict[str, str]] = {}  # level -> label without the level -> label
+    by_level: dict[str, list[Label]] = {}
     for label in labels:
         if label.level is not None:
-            plain = label.text.removesuffix(f":{label.level}")
-            by_level.setdefault(label.level, {})[plain] = label.text
+            by_level.setdefault(label.level, []).append(label)
     notes: Notes = {}
     n_graded: dict[str, Codes] = {}
 
-    def at_one(name: str, labels: list[str], rule: Rule | None, where: str) -> dict[str, Values]:
+    def at_one(name: str, labels: list[Label], rule: Rule | None, where: str) -> dict[str, Values]:
         found, counts, n_graded[name] = _score_at(
-            results, golden, rows, labels, name, rule, keep_refusals, policies, knows_irrelevant
-        )
+            results, golden, rows, labels, name, rule, keep_refusals, policies, knows_irrelevant,
+            is_part,
+        )  # fmt: skip
         notes.update({(where, text): n for text, n in counts.items()})
         return found
 
@@ -604,12 +636,13 @@ def _ranking_scores(
                 targets = golden.targets[level_rows(golden, name, keep_refusals)]
                 is_here = is_among(queries, targets["query_id"])
                 used[np.append(is_here, False)[row_query]] = number
-        columns = {label: np.full(len(rows), np.nan) for label in own}
+        columns = {label.text: np.full(len(rows), np.nan) for label in own}
         for number, name in enumerate(LEVELS):
             if (used == number).any():
                 found = at_one(name, own, rule, name)
                 columns = {
-                    label: np.where(used == number, found[label], columns[label]) for label in own
+                    text: np.where(used == number, found[text], old)
+                    for text, old in columns.items()
                 }
         rows["level"] = categorical(used, LEVELS)
     else:
@@ -617,8 +650,7 @@ def _ranking_scores(
         code = np.full(len(rows), LEVELS.index(level.name), np.int8)
         rows["level"] = categorical(code, LEVEL_DTYPE)
     for name, wanted in by_level.items():
-        found = at_one(name, list(wanted), None, f":{name}")
-        columns |= {text: found[plain] for plain, text in wanted.items()}
+        columns |= at_one(name, wanted, None, f":{name}")
     return columns, notes, n_graded
 
 
@@ -626,19 +658,20 @@ def _score_at(
     results: Results,
     golden: Golden,
     rows: pd.DataFrame,
-    labels: list[str],
+    labels: list[Label],
     level: str,
     rule: Rule | None,
     keep_refusals: bool,
     policies: Policies,
     knows_irrelevant: Callable[[str], bool],
+    is_part: bool,
 ) -> tuple[dict[str, Values], dict[str, int], Codes]:
     """Compute ranking metrics at one level.
 
     Texts of notes are returned beside them, with their numbers of hits, and the number of graded
     hits by run.
     """
-    selected = targets_at(golden.coded, level, keep_refusals)
+    selected = targets_at(golden._coded, level, keep_refusals)
     if rule is not None:
         judge = with_stored_matches(rule, results, golden, level)
     else:
@@ -647,7 +680,7 @@ def _score_at(
     by_id = rule is None and level in ID_LEVELS
     targets = selected.targets if by_id else targets_at(golden, level, keep_refusals).targets
     matches = apply_rule(judge, results.hits, targets)
-    is_needed = any(parse_label(label).name in NEEDS_IRRELEVANT for label in labels)
+    is_needed = any(IRRELEVANT in label.metric.needs for label in labels)
     is_known = knows_irrelevant(level) if is_needed else None
 
     def columns_of(pairs: pd.DataFrame) -> tuple[dict[str, Values], pd.Series]:
@@ -657,7 +690,7 @@ def _score_at(
         )
         columns = ranking_columns(
             graded, found, selected, rows, labels, policies.min_grade, policies.judged_only,
-            is_known,
+            is_known, results, is_part,
         )  # fmt: skip
         return columns, graded["run_id"]
 

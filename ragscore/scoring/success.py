@@ -14,11 +14,11 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import NOTHING_DECLARED, WHOLE_LIST
+from ragscore.scoring.metrics.needs import texts_only
 from ragscore.scoring.rules import RANKLESS, targets_at
 
 FOUND, PASSED = "found", "passed"
 OF_SUCCESS = (FOUND, PASSED)
-TEXT_CHECKS = ("must_contain", "forbidden")
 # The one judgment that says an answer is wrong. Support, relevance and shares of claims say what an
 # answer rests on or leaves out: a low one may still be right. Between bad and good nothing is said.
 VERDICT = "judge_correctness"
@@ -62,20 +62,6 @@ def success_values(
         FOUND: np.where(is_lost & applies, 0.0, found),
         PASSED: np.where((is_lost | is_wrong) & (applies | by_text), 0.0, passed),
     }
-
-
-def texts_only(golden: Golden) -> Flags:
-    """Flag golden queries that expect texts in the answer, and neither hits nor a refusal."""
-    queries, checks, targets = golden.queries["query_id"], golden.checks, golden.targets
-    texts = checks.loc[is_among(checks["kind"], TEXT_CHECKS), "query_id"]
-    if not len(texts):
-        return np.zeros(len(queries), dtype=bool)
-    found = [
-        golden.refusals,
-        checks.loc[is_among(checks["kind"], RANKLESS), "query_id"],
-        targets.loc[targets["grade"] > 0, "query_id"].astype("str"),
-    ]
-    return is_among(queries, texts) & ~is_among(queries, pd.concat(found))
 
 
 def _is_wrong(golden: Golden, rows: pd.DataFrame, answers: Mapping[str, Values]) -> Flags:

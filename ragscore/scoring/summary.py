@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import name_list, names_of, nearest, warn
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
     Groups,
     are_timed,
@@ -97,7 +97,7 @@ def summarize(
     groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    states = ValueStates(rows, golden, results, min_grade)
+    states = ValueStates(rows, golden, results, min_grade, declared)
     metrics_of = [declared.describe(name) for name in chosen]
     parts = _measured(rows, metrics_of, chosen, grouping, clusters) | _counted(
         rows, chosen, grouping, states
@@ -114,8 +114,14 @@ def summarize(
     table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
     if not bounds:
         return table
-    is_unit = [metric.is_unit for metric in metrics_of] * len(groups)
-    return _with_bounds(table, np.array(is_unit, dtype=bool))
+    # the lowest and highest mean that missing values from 0 to 1 leave possible
+    is_unit = np.array([metric.is_unit for metric in metrics_of] * len(groups), dtype=bool)
+    total = table["sum"].fillna(0.0)
+    n_expected = table["n_expected"].where(is_unit & (table["n_expected"] > 0))
+    return table.assign(
+        lower_bound_missing=total / n_expected,
+        upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
+    )
 
 
 def _measured(
@@ -199,16 +205,6 @@ def _keys(
         )
     keys = keys.assign(query_id=rows["query_id"]).merge(slices(golden, by), on="query_id")
     return keys[["run_id", *names, "row"]]
-
-
-def _with_bounds(table: pd.DataFrame, is_unit: Flags) -> pd.DataFrame:
-    """Add the lowest and highest mean that missing values from 0 to 1 leave possible."""
-    applies = is_unit & (table["n_expected"] > 0)
-    total, n_expected = table["sum"].fillna(0.0), table["n_expected"].where(applies)
-    return table.assign(
-        lower_bound_missing=total / n_expected,
-        upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
-    )
 
 
 def slices(golden: Golden, by: Slicing) -> pd.DataFrame:

@@ -5,7 +5,6 @@ hits (`JudgedLists`); the scores that given labels would make (`scores_if`); and
 score over every labelling of the list's unjudged hits (`label_bounds`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,32 +18,21 @@ from ragscore.frames.data import Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import decidable, grade_matches, level_rule
 from ragscore.scoring.metrics import (
-    GRADED,
-    NEEDS_IRRELEVANT,
-    RANKING,
-    RECALL_LEVELS,
     WHOLE_LIST,
     Credit,
     Label,
     creditable_targets,
+    in_order,
     irrelevant_targets,
     parse_label,
     place_in_group,
 )
+from ragscore.scoring.metrics.needs import IRRELEVANT
+from ragscore.scoring.metrics.sums import from_end, sum_so_far
 from ragscore.scoring.rules import Rule, apply_rule, response_of, targets_at
 
-# Ranking metrics that a relevant label can move. Groups of supports name their targets, so that a
-# new target changes no group; judged@k counts labels of any grade.
-MOVABLE = tuple(name for name in RANKING if name not in ("recall_all", "judged"))
-# The more is relevant, the higher they are: they don't count what a list lacks.
-_MONOTONE = ("hit", "mrr", "precision", "set_precision", "rbp", "err")
 _ID_OF_LEVEL = {"chunk": ("chunk_id",), "doc": ("doc_id",)}
 _IDS = ("chunk_id", "doc_id", "source_key")  # of a passage, where a level matches by other things
-_DCG_GAINS: dict[str, Callable[[int], float]] = {
-    "ndcg": lambda grade: 2.0**grade - 1.0,
-    "ndcg_linear": float,
-}
-_ROUNDS = 60  # of Dinkelbach's method, which needs a handful
 
 
 @dataclass(frozen=True)
@@ -145,10 +133,9 @@ class JudgedLists:
         n_hits = self.rows["n_hits"].to_numpy()
         return np.cumsum(n_hits) - n_hits
 
-    def per_row(self, flags: Flags, weights: Values | None = None) -> Values:
-        """Count the hits of each row that have this flag, or add up their weights."""
-        held = None if weights is None else weights[flags]
-        return np.bincount(self.row[flags], held, len(self.rows)).astype("float64")
+    def per_row(self, flags: Flags) -> Values:
+        """Count the hits of each row that have this flag."""
+        return np.bincount(self.row[flags], minlength=len(self.rows)).astype("float64")
 
     def within(self, k: int | None) -> Flags:
         """Flag hits within a cut."""
@@ -203,7 +190,7 @@ def judged_lists(
     # hits of a query that the run has no response to count for nothing
     row = np.where(response_of(hits, results.responses) < 0, -1, row_of(hits))
     rank = hits["rank"].to_numpy().astype(np.int64)
-    order = _in_order(row, rank)
+    order = in_order(row, rank)
     is_free, code = np.ones(len(hits), dtype=bool), _item_codes(hits, level, rule is not None)
     is_free[matches["hit"].to_numpy()] = False
     row, is_free = row[order], is_free[order]
@@ -211,7 +198,7 @@ def judged_lists(
     # judged hits in the order of the lists
     graded_row = row_of(graded)
     graded_row = np.where(np.append(n_hits, 0)[graded_row] > 0, graded_row, -1)
-    graded = graded.iloc[_in_order(graded_row, graded["rank"].to_numpy())]
+    graded = graded.iloc[in_order(graded_row, graded["rank"].to_numpy())]
     grade, gain, n_found = (np.zeros(len(order), np.int64) for _ in range(3))
     for of_hits, name in ((grade, "grade"), (gain, "gain"), (n_found, "n_found")):
         of_hits[~is_free] = graded[name].to_numpy()
@@ -220,15 +207,6 @@ def judged_lists(
         rows.assign(n_hits=n_hits), order, row, rank[order], is_free, is_first, grade, gain,
         n_found, hits, code, selected, min_grade,
     )  # fmt: skip
-
-
-def _in_order(row: Codes, rank: npt.NDArray[Any]) -> Codes:
-    """Return the positions of what has a row (not -1), in order of row and rank."""
-    order = np.flatnonzero(row >= 0)
-    step = np.diff(row[order])
-    if ((step < 0) | ((step == 0) & (np.diff(rank[order]) < 0))).any():
-        order = order[np.lexsort((rank[order], row[order]))]
-    return order
 
 
 def _item_codes(hits: pd.DataFrame, level: str, has_own_rule: bool) -> Codes:
@@ -279,7 +257,7 @@ def all_labelled(lists: JudgedLists, labels: list[Label], grade: int) -> dict[st
     missing = [label for label in labels if (grade, label.text) not in lists.labelled]
     if missing:
         every, hit = np.arange(len(lists.rows)), np.arange(len(lists.row))
-        if not grade and not any(label.name in NEEDS_IRRELEVANT for label in missing):
+        if not grade and not any(IRRELEVANT in label.metric.needs for label in missing):
             hit = np.flatnonzero(~lists.is_free)  # hits of grade 0 add nothing
         credit = _credit_if(lists, every, lists.row[hit], hit, lists.row[lists.is_first], grade)
         values = map_threads(len(lists.row), credit.score, missing)
@@ -313,23 +291,19 @@ def _credit_if(
     if grade:
         ideal_case = np.append(ideal_case, case)
         ideal_grade = np.append(ideal_grade, np.full(len(case), grade))
-        order = np.argsort(ideal_case * (lists.highest_grade + 1) - ideal_grade, kind="stable")
-        ideal_case, ideal_grade = ideal_case[order], ideal_grade[order]
-    relevant = ideal_case[ideal_grade >= lists.min_grade]
 
     def n_irrelevant() -> Values:
         more = np.bincount(case, minlength=n) if grade < lists.min_grade else 0
         return lists.n_irrelevant[row] + more
 
-    return Credit(
-        row=of_case, rank=lists.rank[hit],
-        grade=np.where(is_new, grade, lists.grade[hit]),
-        gain=np.where(is_first, grade, lists.gain[hit]),
-        n_found=np.where(is_first, int(grade >= lists.min_grade), lists.n_found[hit]),
-        n_rows=n, n_hits=lists.rows["n_hits"].to_numpy("float64")[row],
-        n_targets=np.bincount(relevant, minlength=n).astype("float64"),
-        ideal_query=ideal_case, ideal_place=place_in_group(ideal_case), ideal_grade=ideal_grade,
-        row_query=np.arange(n), n_irrelevant=n_irrelevant, min_grade=lists.min_grade,
+    of_hits = {
+        "row": of_case, "rank": lists.rank[hit], "grade": np.where(is_new, grade, lists.grade[hit]),
+        "gain": np.where(is_first, grade, lists.gain[hit]),
+        "n_found": np.where(is_first, int(grade >= lists.min_grade), lists.n_found[hit]),
+    }  # fmt: skip
+    return Credit.of(
+        of_hits, lists.rows["n_hits"].to_numpy("float64")[row], (ideal_case, ideal_grade),
+        np.arange(n), n, n_irrelevant, lists.min_grade,
     )  # fmt: skip
 
 
@@ -367,24 +341,28 @@ def label_bounds(
     the metric apply.
     """
     extra = np.zeros(len(lists.rows)) if outside is None else outside.astype("float64")
-    rising = [label for label in labels if label.name in (*_MONOTONE, "set_f1")]
-    graded = [label for label in rising if label.name in GRADED]
-    lowest = all_labelled(lists, rising, 0)
+    monotone = [label for label in labels if label.metric.monotone]
+    graded = [label for label in monotone if label.metric.is_graded]
+    lowest = all_labelled(lists, monotone, 0)
     # those that aren't graded tell relevant hits from others only
-    highest = all_labelled(lists, [one for one in rising if one not in graded], lists.min_grade)
+    highest = all_labelled(lists, [one for one in monotone if one not in graded], lists.min_grade)
     highest |= all_labelled(lists, graded, lists.highest_grade)
-    shapes = {label.k: _Shape(lists, label.k, extra) for label in labels}
+    shapes = {label.k: Shape(lists, label.k, extra) for label in labels}
 
     def bounds_of(label: Label) -> tuple[Values, Values]:
-        if label.name in _MONOTONE:
-            low, high = lowest[label.text], highest[label.text]
-        else:
+        metric, low, high = label.metric, lowest.get(label.text), highest.get(label.text)
+        if metric.unjudged is not None:
             # queries without a relevant target divide by 0
             with np.errstate(invalid="ignore", divide="ignore"):
-                low, high = _BOUNDS[label.name](shapes[label.k], label)
-        if label.name == "set_f1":
-            high = highest[label.text]
-        needed = lists.n_targets_from(1) if label.name in GRADED else lists.n_relevant
+                own = metric.unjudged(shapes[label.k], label)
+            low, high = (
+                end if end is not None else known
+                for end, known in zip(own, (low, high), strict=True)
+            )
+        assert low is not None and high is not None
+        if metric.unjudged is None:
+            low, high = np.fmin(low, high), np.fmax(low, high)
+        needed = lists.n_targets_from(1) if metric.is_graded else lists.n_relevant
         return np.where(needed == 0, np.nan, low), np.where(needed == 0, np.nan, high)
 
     bounds = map_threads(len(lists.row), bounds_of, labels)
@@ -392,7 +370,7 @@ def label_bounds(
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """What bounds at one cut are computed from: arrays over rows, hits, and free items.
 
     A *free* item is one that nobody judged. It is at the rank where its list has it first.
@@ -404,10 +382,12 @@ class _Shape:
 
     @property
     def n(self) -> int:
+        """The number of rows."""
         return len(self.lists.rows)
 
     @property
     def k(self) -> int:
+        """The cut-off, the longest list without one."""
         return WHOLE_LIST if self.cut is None else self.cut
 
     @cached_property
@@ -430,7 +410,7 @@ class _Shape:
         """Sums of the discounts of free items within the cut: up to each, and from it on."""
         row, rank = self.free
         discount = 1.0 / np.log2(rank + 1.0)
-        return _so_far(discount, row), _from_end(discount, row)
+        return sum_so_far(discount, row), from_end(discount, row)
 
     @cached_property
     def n_from(self) -> dict[int, Codes]:
@@ -488,241 +468,5 @@ class _Shape:
         return self.sum(self.judged["row"], self.judged["n_found"])
 
     def sum(self, row: Codes, weights: npt.NDArray[Any]) -> Values:
+        """Sum weights over the elements of each row."""
         return np.bincount(row, weights, self.n).astype("float64")
-
-
-def _recall(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    targets, met = shape.lists.n_relevant, shape.n_met
-    return met / (targets + shape.n_beyond), (met + shape.n_free) / (targets + shape.n_free)
-
-
-def _set_f1(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    # Precision is lowest without labels, and recall if only what is outside is relevant. Both are
-    # highest if all of the list is.
-    judged, lists = shape.judged, shape.lists
-    right = shape.sum(judged["row"], judged["grade"] >= lists.min_grade)
-    precision = right / np.maximum(lists.rows["n_hits"].to_numpy(), 1)
-    recall = shape.n_met / (lists.n_relevant + shape.outside)
-    low = np.where(recall > 0, 2 * precision * recall / (precision + recall), 0.0)
-    return low, np.ones(shape.n)
-
-
-def _average_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    # Of so many labels within the cut, the first hits make most of it and the last ones least: a
-    # label moved up leaves no precision lower. So only these sets are tried, by their number.
-    free_row, free_rank = shape.free
-    row, rank, _ = shape.gaining
-    targets = shape.lists.n_relevant
-    before = shape.sum(row, (place_in_group(row) + 1) / rank)
-    lists = shape.lists
-    up_to = np.append(0, np.cumsum(shape.gains))  # gaining hits before each place of the lists
-    begin = lists.begin[free_row]
-    n_so_far = up_to[shape.free_at]
-    n_above = n_so_far - up_to[begin]
-    # sums of 1 / rank over gaining hits below each free item, then over free items as well
-    n_by_end = up_to[begin + lists.rows["n_hits"].to_numpy()[free_row]]
-    to_end = np.append(_from_end(1.0 / rank, row), 0.0)
-    below = np.where(n_so_far < n_by_end, to_end[n_so_far], 0.0)
-    later = _later(free_row, 1.0 / free_rank, shape.n)
-    place = shape.free_place
-    first = _so_far((n_above + place) / free_rank + below, free_row)
-    last = _from_end((n_above + 1) / free_rank + below + later, free_row)
-    n_left = shape.n_free[free_row] - place + 1  # labels from this item to the end
-    high = before / targets
-    np.maximum.at(high, free_row, (before[free_row] + first) / (targets[free_row] + place))
-    most = targets + shape.n_beyond
-    low = before / most
-    np.minimum.at(low, free_row, (before[free_row] + last) / (most[free_row] + n_left))
-    return low, high
-
-
-def _ndcg(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    lists, gain_of = shape.lists, _DCG_GAINS[label.name]
-    (free_row, _), (summed, to_end) = shape.free, shape.discounts
-    counts, judged = shape.n_from, shape.judged
-    worth = np.array([gain_of(grade) for grade in range(lists.highest_grade + 1)])
-    steps = dict(enumerate(np.diff(worth), start=1))
-    dcg = shape.sum(judged["row"], worth[judged["gain"]] / np.log2(judged["rank"] + 1.0))
-
-    # An ideal list of n targets has the discounts of its first min(n, k) ranks. Of graded targets,
-    # it is one list for each grade, of all targets of that grade or more.
-    def ideal(more: Codes, rows: Codes | slice = slice(None)) -> Values:
-        total = np.zeros(len(more))
-        for grade, n in counts.items():
-            total += steps[grade] * shape.ideal[n[rows] + more]
-        return total
-
-    # DCG is linear in the gains of unjudged hits and the ideal DCG convex, so the least quotient
-    # has each at 0 or at the highest grade; of so many within the cut, the last ones lower it most.
-    n_beyond = shape.n_beyond.astype(np.int64)
-    worst = dcg / np.where(counts[1] > 0, ideal(n_beyond), np.nan)
-    n_left = shape.n_free.astype(np.int64)[free_row] - shape.free_place + 1
-    gained = dcg[free_row] + worth[-1] * to_end
-    np.minimum.at(worst, free_row, gained / ideal(n_beyond[free_row] + n_left, free_row))
-
-    # The highest quotient by Dinkelbach's method (1967, doi:10.1287/mnsc.13.7.492): where the best
-    # of DCG − λ · ideal DCG is 0, λ is the highest quotient. Grade by grade the best is to label
-    # the first hits, as many as pay.
-    start = ideal(np.zeros(shape.n, np.int64))
-    best = dcg / np.where(counts[1] > 0, start, np.nan)
-    if not len(free_row):
-        return worst, best
-    begins = np.flatnonzero(np.diff(free_row, prepend=-1))
-    owner, added = free_row[begins], shape.ideal_added
-    n = np.diff(begins, append=len(free_row))
-    for _ in range(_ROUNDS):
-        above, under = dcg[owner], start[owner]
-        price = np.repeat(best[owner], n)
-        for grade, step in steps.items():
-            pays = summed - price * added[grade]
-            most = np.maximum.reduceat(pays, begins)
-            is_most = np.flatnonzero(pays == np.repeat(most, n))
-            takes = np.flatnonzero(most > 0)
-            at = is_most[np.searchsorted(is_most, begins[takes])]  # the first one of each row
-            above[takes] += step * summed[at]
-            under[takes] += step * added[grade][at]
-        found = np.fmax(best[owner], above / under)
-        is_higher = found > best[owner] + 1e-15
-        moves, best[owner] = found != best[owner], found
-        if not is_higher.any():
-            break
-        # What hasn't moved never will.
-        still = np.repeat(moves, n)
-        summed = summed[still]
-        added = {grade: more[still] for grade, more in added.items()}
-        owner, n = owner[moves], n[moves]
-        begins = np.cumsum(n) - n
-    return worst, best
-
-
-def _r_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    if shape.outside.any():
-        return np.zeros(shape.n), np.ones(shape.n)
-    lists, targets = shape.lists, shape.lists.n_relevant
-    free_row, free_rank = shape.free
-    n_free = shape.n_free.astype(np.int64)
-    row = np.repeat(np.arange(shape.n), n_free + 1)
-    n_labels = place_in_group(row)
-    n_relevant = targets[row] + n_labels
-    judged = shape.judged
-    right = judged["grade"] >= lists.min_grade
-    known = _count_up_to(judged["row"][right], judged["rank"][right], row, n_relevant)
-    near = _count_up_to(free_row, free_rank, row, n_relevant)
-    # Hits of one item share its label. Of a list with such hits, all free ones might be right.
-    shown = lists.is_free
-    all_near = _count_up_to(lists.row[shown], lists.rank[shown], row, n_relevant)
-    repeats = lists.per_row(shown) > lists.n_free
-    most = np.where(repeats[row] & (n_labels > 0), all_near, np.minimum(n_labels, near))
-    least = np.maximum(0, n_labels - (n_free[row] - near))
-    low, high = np.full(shape.n, np.inf), np.zeros(shape.n)
-    np.minimum.at(low, row, (known + least) / n_relevant)
-    np.maximum.at(high, row, (known + most) / n_relevant)
-    return low, high
-
-
-def _interpolated_precision(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    if shape.outside.any():
-        return np.zeros(shape.n), np.ones(shape.n)
-    is_one = label.name == "iprec"
-    levels = [label.parameter or 0.0] if is_one else RECALL_LEVELS
-    row, rank, n_found = shape.gaining
-    free_row, free_rank = shape.free
-    targets = shape.lists.n_relevant
-    event_row, event_rank = np.concatenate([row, free_row]), np.concatenate([rank, free_rank])
-    is_free = np.concatenate([np.zeros(len(row), bool), np.ones(len(free_row), bool)])
-    order = np.lexsort((event_rank, event_row))
-    event_row, event_rank, is_free = event_row[order], event_rank[order], is_free[order]
-    met = np.concatenate([n_found, np.ones(len(free_row), np.int64)])[order]
-    n_labels = _so_far(is_free.astype("float64"), event_row)
-    n_met = _so_far(met.astype("float64"), event_row)
-    precision = (place_in_group(event_row) + 1) / event_rank
-    known_precision, known_met = (
-        (place_in_group(row) + 1) / rank,
-        _so_far(n_found.astype("float64"), row),
-    )
-    low, high = np.zeros(shape.n), np.zeros(shape.n)
-    for level in levels:
-        # At a hit, labels down to it raise precision most; further ones only ask for more recall.
-        needed = np.floor(level * (targets[event_row] + n_labels) + 0.9)
-        top = np.zeros(shape.n)
-        np.maximum.at(top, event_row, np.where(n_met >= needed, precision, 0.0))
-        # Whatever is labelled, judged hits keep at least their precision, and no more is needed
-        # than if all were relevant.
-        needed = np.floor(level * (targets + shape.n_free) + 0.9)[row]
-        bottom = np.zeros(shape.n)
-        np.maximum.at(bottom, row, np.where(known_met >= needed, known_precision, 0.0))
-        low, high = low + bottom / len(levels), high + top / len(levels)
-    return low, high
-
-
-def _binary_preference(shape: _Shape, label: Label) -> tuple[Values, Values]:
-    if shape.outside.any():
-        return np.zeros(shape.n), np.ones(shape.n)
-    lists, targets = shape.lists, shape.lists.n_relevant
-    row, rank, _ = shape.gaining
-    judged = shape.judged
-    wrong = judged["grade"] < lists.min_grade
-    shown = lists.is_free
-    # A relevant hit loses most if every other hit before it is judged as not relevant, and the
-    # fewest targets share the loss.
-    before = _count_up_to(judged["row"][wrong], judged["rank"][wrong], row, rank)
-    before = before + _count_up_to(lists.row[shown], lists.rank[shown], row, rank)
-    fewest = np.maximum(np.minimum(lists.n_irrelevant, targets), 1.0)[row]
-    kept = shape.sum(row, 1.0 - np.minimum(before, fewest) / fewest)
-    low = kept / (targets + shape.n_free)
-    high = (shape.sum(row, np.ones(len(row))) + shape.n_free) / (targets + shape.n_free)
-    return low, high
-
-
-_BOUNDS: dict[str, Callable[[_Shape, Label], tuple[Values, Values]]] = {
-    "recall": _recall,
-    "set_recall": _recall,
-    "set_f1": _set_f1,
-    "map": _average_precision,
-    "ndcg": _ndcg,
-    "ndcg_linear": _ndcg,
-    "rprec": _r_precision,
-    "iprec": _interpolated_precision,
-    "11pt_avg": _interpolated_precision,
-    "bpref": _binary_preference,
-}
-
-
-# Sums within rows. `row` ascends, and `rank` within each.
-
-
-def _so_far(values: Values, row: Codes) -> Values:
-    """Return the sum of values up to each element of its row.
-
-    Rows are added up apart: a sum that runs on through all rows would depend on their order.
-    """
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
-    n = np.diff(begins, append=len(row))
-    total, place = values.astype("float64"), 0
-    while len(begins):  # the first of each row, then the second of each longer one, ...
-        at = begins + place
-        if place:
-            total[at] += total[at - 1]
-        place += 1
-        begins, n = begins[n > place], n[n > place]
-    return total
-
-
-def _from_end(values: Values, row: Codes) -> Values:
-    """Return the sum of values from each element to the end of its row."""
-    return _so_far(values[::-1], row.max(initial=0) - row[::-1])[::-1]
-
-
-def _later(row: Codes, values: Values, n_rows: int) -> Values:
-    """Return the sum of values after each element of its row."""
-    return _from_end(values, row) - values
-
-
-def _count_up_to(
-    row: Codes, rank: Codes, of_row: Codes, up_to: npt.NDArray[Any]
-) -> npt.NDArray[np.int64]:
-    """Count the elements of a row up to a rank, for each pair of row and rank."""
-    depth = int(max(rank.max(initial=0), up_to.max(initial=0))) + 2
-    keys = row * depth + rank
-    ends = np.searchsorted(keys, of_row * depth + np.asarray(up_to).astype(np.int64), "right")
-    return ends - np.searchsorted(keys, of_row * depth, "left")

@@ -50,7 +50,6 @@ from ragscore.stats.paired import (
     paired_p,
     sign_flip_p,
     tango_interval,
-    two_sample_p,
     two_sample_test,
 )
 from ragscore.stats.power import (
@@ -99,7 +98,7 @@ __all__ = [
     "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
     "repeat_means",
     "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_p", "two_sample_test", "variance_components", "verdict",
+    "tied_sets", "two_sample_test", "variance_components", "verdict",
     "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 

@@ -206,9 +206,9 @@ def rank_correlation(
     groups
         Whole number of every pair's group, -1: none.
     """
-    from scipy.stats import norm, rankdata
+    from scipy.special import ndtri
 
-    x, y = (rankdata(np.asarray(side, dtype=np.float64)) for side in (first, second))
+    x, y = (_ranks(np.asarray(side, dtype=np.float64)) for side in (first, second))
     x, y, n = x - x.mean(), y - y.mean(), len(x)
     codes = np.arange(n) if groups is None else own_groups(groups, n)
     n_groups = len(np.unique(codes))
@@ -222,9 +222,16 @@ def rank_correlation(
     if n_groups < n:
         low, high = jackknife_interval(value, _pearson(total - of_groups), confidence)
         return Agreement(value, low, high, n, n_groups)
-    half = float(norm.ppf((1 + confidence) / 2)) * np.sqrt((1 + value**2 / 2) / (n - 3))
+    half = float(ndtri((1 + confidence) / 2)) * np.sqrt((1 + value**2 / 2) / (n - 3))
     low, high = np.tanh([np.arctanh(value) - half, np.arctanh(value) + half]).tolist()
     return Agreement(value, low, high, n, n_groups)
+
+
+def _ranks(numbers: Values) -> Values:
+    """Return ranks from 1, equal numbers with the mean of theirs."""
+    _, codes, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[codes]
+    return ranks
 
 
 def _pearson(sums: Values) -> Values:

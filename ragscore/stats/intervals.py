@@ -167,7 +167,7 @@ def interval_of_differences(
     """
     columns = as_columns(differences)
     if _is_whole(columns, kind, groups):
-        wins, losses, _ = count_moves(columns)
+        wins, losses = count_moves(columns)
         return tango_interval(
             wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), confidence
         )

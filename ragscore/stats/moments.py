@@ -52,15 +52,6 @@ def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
     return mean, std, n
 
 
-def means(values: npt.ArrayLike) -> tuple[Values, Values]:
-    """Return the first and the last of `moments`: mean and number of values of every column."""
-    columns = as_columns(values)
-    is_nan = np.isnan(columns)
-    n = len(columns) - is_nan.sum(axis=0).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(is_nan, 0.0, columns).sum(axis=0) / n, n
-
-
 def _spread(columns: Values) -> tuple[Values, Values, Values]:
     """Return means, the distances of values from them (0 for NaN), and numbers of values.
 

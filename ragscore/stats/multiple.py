@@ -62,13 +62,10 @@ class Together:
         not tested.
     level
         The level at which a metric is tested, as if it stood alone.
-    is_normal
-        Whether the normal limit was used instead of random signs.
     """
 
     p: Values
     level: Values
-    is_normal: bool = False
 
 
 def joint_test(
@@ -139,7 +136,7 @@ def joint_test(
                 # Once every primary metric is decided, the others are tested at the whole level.
                 decided = np.maximum(alone, p[families[0]].max())
                 p[members] = np.minimum(p[members], decided)
-    return Together(p, level, is_normal)
+    return Together(p, level)
 
 
 def _signed(units: Values, iterations: int, seed: int, *, is_drawn: bool = False) -> Values:

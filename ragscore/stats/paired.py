@@ -32,12 +32,11 @@ WELCH_FROM = 100
 EQUAL = 1e-9  # statistics that differ by less, relatively, are equal but for rounding
 
 
-def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values, Values, Values]:
-    """Count queries that rose, fell or stayed within ± margin, per column, without NaN."""
+def count_moves(differences: npt.ArrayLike) -> tuple[Values, Values]:
+    """Count queries that rose and that fell, per column, without NaN."""
     columns = as_columns(differences)
-    up, down = (columns > margin).sum(axis=0), (columns < -margin).sum(axis=0)
-    same = (np.abs(columns) <= margin).sum(axis=0)
-    return up.astype(np.float64), down.astype(np.float64), same.astype(np.float64)
+    up, down = (columns > 0).sum(axis=0), (columns < 0).sum(axis=0)
+    return up.astype(np.float64), down.astype(np.float64)
 
 
 def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
@@ -133,6 +132,8 @@ def sign_flip_p(
     One p per column; NaN without a difference, 1 where all are 0. Neither the order of rows nor
     other columns nor rows of NaN or 0 matter.
     """
+    from scipy.special import ndtr
+
     columns = as_columns(differences)
     sums = group_sums(columns, groups)
     # Every sign pattern of |d| is one of d. So sizes can be sorted, and p depends neither on the
@@ -141,14 +142,13 @@ def sign_flip_p(
     sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
     least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
     moved = (sizes > 0).sum(axis=0)
-    is_exact, by_limit = moved <= EXACT_UP_TO, _is_by_limit(sizes, moved)
+    is_exact, by_limit = moved <= EXACT_UP_TO, is_by_limit(sums)
     is_drawn = ~is_exact & ~by_limit
     p = np.full(columns.shape[1], np.nan)
     p[is_exact] = _enumerated(sizes[:, is_exact], least[is_exact])
     p[is_drawn] = _drawn(sizes[:, is_drawn], least[is_drawn], iterations, seed)
-    p[by_limit] = _two_sided(
-        np.abs(sums[:, by_limit].sum(axis=0)), np.sqrt((sizes[:, by_limit] ** 2).sum(axis=0))
-    )
+    errors = np.sqrt((sizes[:, by_limit] ** 2).sum(axis=0))
+    p[by_limit] = 2 * ndtr(-np.abs(sums[:, by_limit].sum(axis=0)) / errors)
     return np.where(np.isnan(columns).all(axis=0), np.nan, p)
 
 
@@ -159,20 +159,10 @@ def is_by_limit(differences: npt.ArrayLike, groups: npt.ArrayLike | None = None)
     as much as `EQUAL_SIZES` of one size.
     """
     sizes = np.abs(group_sums(as_columns(differences), groups))
-    return _is_by_limit(sizes, (sizes > ROUNDING * sizes.max(axis=0, initial=0.0)).sum(axis=0))
-
-
-def _is_by_limit(sizes: Values, moved: npt.NDArray[np.int64]) -> Flags:
+    moved = (sizes > ROUNDING * sizes.max(axis=0, initial=0.0)).sum(axis=0)
     squares = sizes**2
-    total = squares.sum(axis=0)
-    np.square(squares, out=squares)  # fresh memory takes longer than the arithmetic
-    return (moved >= NORMAL_FROM) & (total**2 >= EQUAL_SIZES * squares.sum(axis=0))
-
-
-def _two_sided(distance: Values, error: Values) -> Values:
-    from scipy.special import ndtr
-
-    return np.asarray(2 * ndtr(-distance / error), dtype=np.float64)
+    enough = squares.sum(axis=0) ** 2 >= EQUAL_SIZES * (squares**2).sum(axis=0)
+    return np.asarray((moved >= NORMAL_FROM) & enough, dtype=bool)
 
 
 def _enumerated(sizes: Values, least: Values) -> Values:
@@ -240,23 +230,8 @@ def paired_p(
         or not bool((~is_there | np.isin(columns, (-1, 0, 1))).all())
     ):
         return sign_flip_p(columns, groups=groups, iterations=iterations, seed=seed)
-    wins, losses, _ = count_moves(columns)
+    wins, losses = count_moves(columns)
     return np.where(is_there.any(axis=0), mcnemar_p(wins, losses), np.nan)
-
-
-def two_sample_p(
-    values: npt.ArrayLike,
-    is_in: npt.ArrayLike,
-    *,
-    groups: npt.ArrayLike | None = None,
-    iterations: int = 10_000,
-    seed: int = 0,
-) -> Values:
-    """Return the two-sided p of the difference between a slice's mean and the rest's.
-
-    It is the p of `two_sample_test`, which has the same arguments.
-    """
-    return two_sample_test(values, is_in, groups=groups, iterations=iterations, seed=seed)[0]
 
 
 def two_sample_test(
@@ -396,15 +371,13 @@ def _shuffled(
     """Return p by permutation of Welch's statistic, of every column."""
     own = np.arange(len(values)) if codes is None else codes
     sums, sizes, label, block = _units(values - values.mean(axis=0), inside, own)
-    if len(label) >= 2 * NORMAL_FROM and not block.any():
-        return _shuffled_sides(sums, sizes, label, iterations, seed)
     rng, tails = np.random.default_rng(seed), np.zeros((2, values.shape[1]))
     observed = _statistics(label[None, :], sums, sizes, block)[0]
     step = max(AT_ONCE // max(len(label), values.shape[1]), 1)
     for start in range(0, iterations, step):
         drawn = _relabelled(label, block, min(step, iterations - start), rng)
         tails += _beyond(_statistics(drawn, sums, sizes, block), observed)
-    return _two_tails(tails, iterations)
+    return np.asarray(np.minimum(2 * (1 + tails.min(axis=0)) / (iterations + 1), 1.0))
 
 
 def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Values:
@@ -416,8 +389,10 @@ def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Valu
     for side in (inside, 1 - inside):
         n = (side @ sizes)[:, None]
         mean, side = side @ sums / n, side[:, whole]
-        parts = side @ own**2, side @ (own * n_own[:, None]), (side @ n_own**2)[:, None]
-        variance += _variance(*parts, mean, n, side.sum(axis=1)[:, None])
+        spread = side @ own**2 - 2 * mean * (side @ (own * n_own[:, None]))
+        spread += mean**2 * (side @ n_own**2)[:, None]
+        units = side.sum(axis=1)[:, None]
+        variance += np.maximum(spread, 0) / n**2 * units / np.maximum(units - 1, 1)
         means.append(mean)
         weights.append(n)
     if not whole.all():
@@ -431,18 +406,6 @@ def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Valu
         apart -= (rest - n_out * means[1][:, None]) / weights[1][:, None]
         variance += (apart**2).sum(axis=1)
     return _over_error(means[0] - means[1], variance, (sums**2).sum(axis=0) / sizes.sum() ** 2)
-
-
-def _variance(
-    squares: Values, products: Values, n_squares: Values, mean: Values, n: Values,
-    units: Values | int,
-) -> Values:  # fmt: skip
-    """Return the variance of a side's mean, of sums over its units.
-
-    `squares` of their values, `products` of values and sizes, `n_squares` of their sizes.
-    """
-    spread = squares - 2 * mean * products + mean**2 * n_squares
-    return np.asarray(np.maximum(spread, 0) / n**2 * units / np.maximum(np.subtract(units, 1), 1))
 
 
 def _over_error(delta: Values, variance: Values, least: Values) -> Values:
@@ -462,66 +425,6 @@ def _beyond(drawn: Values, observed: Values) -> Values:
     return np.array(
         [(drawn <= observed + slack).sum(axis=0), (drawn >= observed - slack).sum(axis=0)]
     )
-
-
-def _two_tails(tails: Values, iterations: int) -> Values:
-    return np.asarray(np.minimum(2 * (1 + tails.min(axis=0)) / (iterations + 1), 1.0))
-
-
-def _shuffled_sides(
-    sums: Values, sizes: Values, label: Flags, iterations: int, seed: int
-) -> Values:
-    """Return what `_shuffled` does, of many units, drawing no more of them than it must.
-
-    Only the smaller side is drawn: a random order of the units holds many random slices, one after
-    the other. Of units of one size, those with the commonest value need no drawing either: how many
-    of the others a slice has is hypergeometric.
-    """
-    small = label if 2 * label.sum() <= len(label) else ~label
-    n, m, is_even = len(label), int(small.sum()), bool((sizes == sizes[0]).all())
-    p = np.empty(sums.shape[1])
-    for place, column in enumerate(sums.T):
-        rng = np.random.default_rng(seed)
-        if is_even:
-            levels, times = np.unique(column, return_counts=True)
-            column = column - levels[times.argmax()]
-            others = np.flatnonzero(column)
-            lengths = rng.hypergeometric(len(others), n - len(others), m, iterations)
-        else:
-            others, lengths = np.arange(n), np.full(iterations, m)
-        terms = np.stack([column, column**2, column * sizes, sizes, sizes**2])
-        drawn = _sums_of_drawn(terms[: 2 if is_even else 5, others], lengths, rng)
-        if is_even:
-            same = np.full(iterations, m * sizes[0])
-            drawn = np.stack([*drawn, drawn[0] * sizes[0], same, same * sizes[0]])
-        # the observed slice first: one formula for both, so that equal slices are equal
-        inside = np.column_stack([terms[:, small].sum(axis=1), drawn])
-        rest = terms.sum(axis=1)[:, None] - inside
-        mean, mean_rest = inside[0] / inside[3], rest[0] / rest[3]
-        variance = _variance(inside[1], inside[2], inside[4], mean, inside[3], m)
-        variance += _variance(rest[1], rest[2], rest[4], mean_rest, rest[3], n - m)
-        least = np.asarray(terms[1].sum() / sizes.sum() ** 2)
-        found = _over_error(mean - mean_rest, variance, least)[:, None]
-        p[place] = _two_tails(_beyond(found[1:], found[0]), iterations)[0]
-    return p
-
-
-def _sums_of_drawn(terms: Values, lengths: Codes, rng: np.random.Generator) -> Values:
-    """Return sums of so many columns drawn without replacement: one row per term."""
-    n, longest = terms.shape[1], max(int(lengths.max(initial=0)), 1)
-    of_order = max(n // longest, 1)  # draws that one random order holds
-    found = np.zeros((len(terms), len(lengths)))
-    step = max(BLOCK // max(n, 1), 1)
-    for first in range(0, -(-len(lengths) // of_order), step):
-        here = slice(first * of_order, min((first + step) * of_order, len(lengths)))
-        draw = np.arange(here.stop - here.start)
-        row, begin = draw // of_order, draw % of_order * longest
-        ordered = rng.permuted(np.tile(np.arange(n), (int(row.max()) + 1, 1)), axis=1)
-        running = np.zeros((len(ordered), n + 1))
-        for place, term in enumerate(terms):
-            np.cumsum(term[ordered], axis=1, out=running[:, 1:])
-            found[place, here] = running[row, begin + lengths[here]] - running[row, begin]
-    return found
 
 
 def _units(

@@ -43,14 +43,10 @@ def _detectable(
     error: Values, units: Values, moved: Values, power: float, confidence: float
 ) -> Values:
     """Return the minimum detectable difference of a mean with this standard error."""
-    can_reject = _can_reject(moved, confidence) & (units > 1) & (error > 0)
+    with np.errstate(invalid="ignore", over="ignore"):  # the least p of signs that are all alike
+        is_enough = 2 * 2.0**-moved <= (1 - confidence) * (1 + 1e-9)
+    can_reject = is_enough & (units > 1) & (error > 0)
     return np.where(can_reject, _effect(power, confidence, units - 1) * error, np.nan)
-
-
-def _can_reject(units: Values, confidence: float) -> npt.NDArray[np.bool_]:
-    """Flag the numbers of signs whose least p, all being alike, is small enough."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(2 * 2.0**-units <= (1 - confidence) * (1 + 1e-9), dtype=bool)
 
 
 def minimum_detectable_rate(
@@ -143,13 +139,15 @@ def _most_losses(first: int, last: int, confidence: float, exact_below: float) -
 
     -1 where no number of losses does.
     """
-    from scipy.special import bdtr, ndtri
-    from scipy.stats import binom
+    # not scipy.stats, which takes half a second to import
+    from scipy.special import bdtr, bdtrik, ndtri
 
     moved, level = np.arange(first, last + 1), 1 - confidence
     # the most of which the exact p is below the level; one more may be enough for mid-p
-    exact = np.asarray(binom.ppf(level / 2, moved, 0.5), dtype=np.float64) - 1
-    exact[2 * bdtr(np.maximum(exact, 0), moved, 0.5) >= level] = -1
+    exact = np.nan_to_num(np.ceil(bdtrik(level / 2, moved, 0.5)))
+    for _ in range(2):  # the root itself is one too many, and may have been rounded up
+        p = 2 * bdtr(np.maximum(exact, 0), moved, 0.5)
+        exact = np.where((exact >= 0) & (p >= level), exact - 1, exact)
     more = np.minimum(exact + 1, moved)
     below = np.where(more > 0, bdtr(np.maximum(more - 1, 0), moved, 0.5), 0.0)
     by_mid_p = np.where(below + bdtr(more, moved, 0.5) < level, more, exact)
@@ -182,7 +180,7 @@ def mde_of_differences(
     _, std, n = moments(columns)
     is_whole = bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
     if kind == "binary" and is_whole and groups is None:
-        wins, losses, _ = count_moves(columns)
+        wins, losses = count_moves(columns)
         with np.errstate(invalid="ignore"):
             share = (wins + losses) / n
         return minimum_detectable_rate(share, n, power, confidence, exact_below=exact_below)
@@ -299,7 +297,7 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
     possible = np.maximum(largest, width) if np.isfinite(width) else largest
     skew = np.nan_to_num(np.abs(skewness(columns)))
     is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
-    wins, losses, _ = count_moves(columns)
+    wins, losses = count_moves(columns)
     is_one_way = (wins == 0) != (losses == 0)
     could_turn = sizes.sum(axis=0) < RULE_OF_THREE * possible
     all_or_nothing = ((sizes == 0) | (np.abs(sizes - possible) <= 1e-12 * possible)).all(

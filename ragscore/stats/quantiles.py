@@ -62,16 +62,15 @@ def median_interval(values: npt.ArrayLike, confidence: float = 0.95) -> tuple[fl
     return quantile_interval(values, 0.5, confidence)
 
 
-def least_n(q: float, confidence: float = 0.95, *, is_one_sided: bool = False) -> int:
+def least_n(q: float, confidence: float = 0.95) -> int:
     """Return the number of values that a quantile's interval needs to have both bounds.
 
-    72 for p95, 6 for a median; one-sided, 59 for the upper bound of p95. The largest of n values is
-    an upper bound of the quantile unless all of them lie below it: qⁿ ≤ (1 − confidence)/2.
+    72 for p95, 6 for a median. The largest of n values is an upper bound of the quantile unless all
+    of them lie below it: qⁿ ≤ (1 − confidence)/2.
     """
     _check_share(q, "q")
     _check_share(confidence, "confidence")
-    tail = 1 - confidence if is_one_sided else (1 - confidence) / 2
-    return max(math.ceil(math.log(tail) / math.log(max(q, 1 - q)) - 1e-9), 1)
+    return max(math.ceil(math.log((1 - confidence) / 2) / math.log(max(q, 1 - q)) - 1e-9), 1)
 
 
 def quantile_difference_interval(

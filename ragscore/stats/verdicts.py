@@ -36,7 +36,7 @@ class Verdict:
 def verdict(
     delta: float, low: float, high: float, p: float, mde: float, n: float,
     *, margin: float | None = None, better: str = "higher",
-    worth: float | None = None, caution: bool = False, alpha: float = 0.05,
+    caution: bool = False, alpha: float = 0.05,
     p_alone: float = math.nan, held: tuple[float, float] | None = None,
     n_moved: float = math.nan, clusters: tuple[float, float] | None = None,
 ) -> Verdict:  # fmt: skip
@@ -63,8 +63,6 @@ def verdict(
     better
         "higher" or "lower", as in the metric table; "not declared", as for a column of one's own:
         the words are then "higher" and "lower", and no margin is heeded.
-    worth
-        A difference worth finding, for the number of queries it would need; by default the margin.
     caution
         Whether a test of this mean is too eager (`is_heavy_tailed`); said behind the verdict.
     p_alone
@@ -101,7 +99,8 @@ def verdict(
         return Verdict(words[0], f"{words[0]}: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
     if margin is not None:
         ends = sorted(sign * end for end in held or (low, high))
-        if word := _margin_word(ends[0], ends[1], margin):
+        if ends[0] > -margin:
+            word = SAME if ends[1] < margin else NO_WORSE
             said = word.replace("margin", ("±" if word == SAME else "") + _short(margin))
             return Verdict(word, f"{said}: {_loss(gain, ends[0], is_sure)}{warned}")
     if is_sure:
@@ -110,20 +109,13 @@ def verdict(
     if p_alone < alpha <= p and excludes_zero:
         alone = f"p {_p(p_alone)} alone, but {_p(p).removeprefix('= ')} among all that is shown; "
     if math.isnan(p) or math.isfinite(mde):
-        sees = _what_n_sees(mde, n, worth or margin, p)
+        sees = _what_n_sees(mde, n, margin, p)
     else:
         moved, of = (n_moved, n) if clusters is None else clusters
         sees = _too_few(moved, _queries(of) if clusters is None else f"{of:.0f} clusters", of)
         if math.isfinite(farthest := max(-low, high)):
             sees += f"; a true difference of up to {_short(farthest)} is possible"
     return Verdict(UNSURE, f"{UNSURE}: {alone}{sees}{warned}")
-
-
-def _margin_word(least: float, most: float, margin: float) -> str:
-    """Return what two one-sided tests say of a gain between these bounds; blank: nothing."""
-    if not least > -margin:
-        return ""
-    return SAME if most < margin else NO_WORSE
 
 
 def median_verdict(
@@ -234,18 +226,18 @@ def _loss(gain: float, least_gain: float, is_sure: bool) -> str:
     )
 
 
-def _what_n_sees(mde: float, n: float, worth: float | None, p: float) -> str:
+def _what_n_sees(mde: float, n: float, margin: float | None, p: float) -> str:
     queries = _queries(n)
     if math.isnan(p):
         return f"not tested with {queries}"
     sees = f"{queries} can detect a difference of {_short(mde)} or more"
-    if worth is None:
+    if margin is None:
         return sees
-    if worth >= mde:
-        return f"{sees}, so that one of {_short(worth)} would probably have been found"
+    if margin >= mde:
+        return f"{sees}, so that one of {_short(margin)} would probably have been found"
     return (
-        f"{sees}; about {_short(n * (mde / worth) ** 2)} would be needed for a difference of"
-        f" {_short(worth)}"
+        f"{sees}; about {_short(n * (mde / margin) ** 2)} would be needed for a difference of"
+        f" {_short(margin)}"
     )
 
 

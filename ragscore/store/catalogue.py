@@ -121,22 +121,8 @@ class Catalogue:
 
     def provenance(self, names: list[str]) -> dict[str, dict[str, Any]]:
         """Return the provenance of each of these runs that has one, by component."""
-        return {name: self._provenance[name] for name in names if name in self._provenance}
-
-    @cached_property
-    def _provenance(self) -> dict[str, dict[str, Any]]:
-        """The provenance of all runs; equal ones are one object, so that comparing is cheap."""
-        distinct: list[dict[str, Any]] = []
-        found = {}
-        for name, run in self.stored.items():
-            if "provenance" not in run.scoring:
-                continue
-            recorded = run.scoring["provenance"]
-            same = next((one for one in distinct if one == recorded), None)
-            if same is None:
-                distinct.append(recorded)
-            found[name] = recorded if same is None else same
-        return found
+        scorings = {name: self.stored[name].scoring for name in names}
+        return {name: one["provenance"] for name, one in scorings.items() if one}
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Return what became of each query between the golden sets of two runs."""
@@ -155,7 +141,6 @@ class Catalogue:
             ((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]),
             ("", ""),
         )
-        parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
         details = ""
         with suppress(GoneError):  # a clone without tables can't tell which queries
             if a:
@@ -164,20 +149,6 @@ class Catalogue:
         check_provenance(
             _distinct(parts), columns, ignore, details=details, remedy=": refresh(golden)"
         )
-
-    def _by_hash(
-        self, names: list[str], parts: dict[str, dict[str, Any]]
-    ) -> dict[str, dict[str, Any]]:
-        """Return the provenance of runs of which some were saved without one.
-
-        Of those run.json only knows the hash of the golden set.
-        """
-        hashes = {name: self.stored[name].scoring.get("golden_hash") for name in names}
-        return {
-            name: parts.get(name, {}) | {"golden": f"golden set {hashes[name]}"}
-            for name in names
-            if hashes[name]
-        }
 
 
 def open_catalogue(root: Place, before: Catalogue | None = None) -> Catalogue:

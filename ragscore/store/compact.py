@@ -4,18 +4,15 @@ The file says where the rows of each run are, and which run.json named its table
 of a run that was overwritten, scored anew or deleted since are not read; a later run is read from
 its own folder. In: the catalogue. Out: the compact files; the scores of runs as one frame.
 
-Scores may have millions of rows: state and level are read as codes, and adjacent rows of several
-runs are taken in one piece.
+Scores may have millions of rows: state and level are read as codes.
 """
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import dataclass
-from itertools import accumulate, groupby, zip_longest
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import accumulate, groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +131,8 @@ def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str])
         rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
         added = [name for name in _ADDED if name in catalogue.table]
-        full = pa.schema([*schema, *(_field(name) for name in added)])
+        types = {"created_at": pa.timestamp("us", "UTC"), "system": pa.large_string()}
+        full = pa.schema([*schema, *(pa.field(name, types[name]) for name in added)])
         ids = [
             name
             for name in full.names
@@ -142,16 +140,12 @@ def _copy_table(catalogue: Catalogue, draft: Draft, kind: str, names: list[str])
         ]
         groups = _gathered({name: shapes[name][1] for name in of_run})
         decoded = 0
-
-        def join(names: list[str]) -> pa.Table:
-            return _joined([files[name] for name in names], full, about.loc[names])
-
         with (
             draft.create(kind) as out,
             pq.ParquetWriter(out, full, use_dictionary=ids, **WRITTEN_WITH) as writer,
-            closing(_made_ahead(join, groups)) as made,
         ):
-            for group in made:
+            for names in groups:
+                group = _joined([files[name] for name in names], full, about.loc[names])
                 writer.write_table(group, row_group_size=max(len(group), 1))
                 decoded += most_decoded(group)
             notes = {INDEX_KEY: _written_index(index)}
@@ -171,13 +165,7 @@ def _one_schema(
     common: dict[str, pa.Field] = {}
     of_run: dict[str, list[str]] = {}
     left_out: dict[str, str] = {}
-    before, last = None, ""
     for name, schema in schemas.items():
-        if schema is before:  # then what was found of the run before holds for this one
-            kept: dict[str, Any] = of_run if last in of_run else left_out
-            kept[name] = kept[last]
-            continue
-        before, last = schema, name
         other = [
             field.name
             for field in schema
@@ -194,22 +182,13 @@ def _one_schema(
 
 
 def _shapes(files: list[StoredFile]) -> list[tuple[pa.Schema, int]]:
-    """Return the columns of each table, without dictionaries, and its number of rows.
-
-    Successive tables with the same columns share one schema.
-    """
+    """Return the columns of each table, without dictionaries, and its number of rows."""
 
     def read(file: StoredFile) -> tuple[pa.Schema, int]:
         with open_parquet(file) as source:
-            return source.schema_arrow, int(source.metadata.num_rows)
+            return _plain(source.schema_arrow), int(source.metadata.num_rows)
 
-    shapes: list[tuple[pa.Schema, int]] = []
-    before = plain = None
-    for schema, n_rows in read_each(read, files):
-        if before is None or not schema.equals(before):
-            before, plain = schema, _plain(schema)
-        shapes.append((plain, n_rows))
-    return shapes
+    return read_each(read, files)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
@@ -222,10 +201,6 @@ def _plain(schema: pa.Schema) -> pa.Schema:
         for field in schema
     ]
     return pa.schema([field.with_type(one) for field, one in zip(schema, types, strict=True)])
-
-
-def _field(name: str) -> pa.Field:
-    return pa.field(name, pa.timestamp("us", "UTC") if name == "created_at" else pa.large_string())
 
 
 def _joined(files: list[StoredFile], schema: pa.Schema, about: pd.DataFrame) -> pa.Table:
@@ -273,20 +248,6 @@ def _gathered(n_rows: dict[str, int]) -> list[list[str]]:
     return groups
 
 
-def _made_ahead(make: Callable[[list[str]], pa.Table], groups: list[list[str]]) -> Generator[Any]:
-    """Yield what is made of each group; the next one of several runs is made meanwhile. Close it.
-
-    A run that is a group by itself may be large, and two of those needn't be held at once.
-    """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        coming: Future[Any] | None = None
-        for group, following in zip_longest(groups, groups[1:]):
-            table = make(group) if coming is None else coming.result()
-            is_small = following is not None and len(following) > 1
-            coming = pool.submit(make, following) if is_small else None
-            yield table
-
-
 def _written_index(index: dict[str, CompactRows]) -> str:
     """Return the index as text: the distinct lists of columns, and each run with its list."""
     lists = list(dict.fromkeys(tuple(one.columns) for one in index.values()))
@@ -330,19 +291,6 @@ _CODED = {"state": STATES, "level": LEVELS}
 _IDS = ["query_id", *_CODED]  # few values, and many times the same
 
 
-@dataclass(frozen=True)
-class _ScoreRows:
-    """Scores of runs: state and level as codes, the other columns as a table.
-
-    `first` and `n_rows` tell where the rows of each run are.
-    """
-
-    codes: dict[str, npt.NDArray[np.int8]]
-    table: pa.Table
-    first: dict[str, int]
-    n_rows: dict[str, int]
-
-
 def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
     """Return the scores of these runs in this order, of all metrics or of these.
 
@@ -357,15 +305,35 @@ def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None)
     columns = {name: one.columns for name, one in copied.items()}
     for name, own in columns.items():
         _check_scored(catalogue, name, own, metrics)
-    read = []
+    read, first = [], dict[str, int]()
     if file is not None and copied:
         asked = _columns_to_read(columns.values(), metrics)
-        read.append(_compacted_rows(file, copied, asked))
+        table, first = _compacted_rows(file, copied, asked)
+        read.append(_with_codes(table))
     tables = _own_tables(catalogue, [name for name in names if name not in copied], metrics)
-    read += [_rows_of(group) for group in _by_schema(tables)]
     columns |= {name: table.column_names for name, table in tables.items()}
+    n_rows = {name: one.n_rows for name, one in copied.items()}
+    n_rows |= {name: len(table) for name, table in tables.items()}
+    begins = accumulate((n_rows[name] for name in tables), initial=len(read[0]) if read else 0)
+    first |= dict(zip(tables, begins, strict=False))
+    # A thousand small tables of one schema take long one by one.
+    for _, alike in groupby(tables.values(), attrgetter("schema")):
+        read.append(_with_codes(pa.concat_tables(alike)))
+    joined = pa.concat_tables(read, promote_options="default")
+    rows = np.concatenate([first[name] + np.arange(n_rows[name]) for name in names])
+    if not np.array_equal(rows, np.arange(len(joined))):
+        joined = joined.take(pa.array(rows))
+    run = np.repeat(np.arange(len(names)), [n_rows[name] for name in names])
+    codes = {"run_id": categorical(run, names)} | {
+        name: categorical(joined.column(name).to_numpy(), values) for name, values in _CODED.items()
+    }
     asked = _columns_to_read((columns[name] for name in names), metrics)
-    return _frame(read, names, [name for name in asked if name not in _CODED])
+    frame = joined.select([name for name in asked if name not in _CODED]).to_pandas()
+    query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
+    # Joined as blocks: inserting columns one by one would copy the frame for each.
+    return pd.concat([pd.DataFrame(codes), frame.drop(columns="query_id")], axis=1).set_axis(
+        query_ids, axis=0
+    )
 
 
 def runs_without(catalogue: Catalogue, names: list[str], metric: str) -> list[str]:
@@ -384,17 +352,8 @@ def with_about(catalogue: Catalogue, names: list[str], scores: pd.DataFrame) -> 
     n_rows = np.bincount(scores["run_id"].cat.codes.to_numpy(), minlength=len(names))
     for name in ("created_at", "system"):
         if name in about:
-            scores.insert(1, name, _repeated(about[name], n_rows))
+            scores.insert(1, name, about[name].array.repeat(n_rows))
     return scores
-
-
-def _repeated(values: pd.Series, n_rows: npt.NDArray[np.int64]) -> Any:
-    """Repeat each value for the rows of its run; texts by arrow, in half the time."""
-    if values.dtype != "str":
-        return values.array.repeat(n_rows)
-    texts = pa.array(values[n_rows > 0].tolist(), pa.large_string(), from_pandas=True)
-    runs = pa.RunEndEncodedArray.from_arrays(np.cumsum(n_rows)[n_rows > 0], texts)
-    return pd.array(pa.chunked_array([pc.run_end_decode(runs)]), dtype="str")
 
 
 def _columns_to_read(columns: Iterable[list[str]], metrics: list[str] | None) -> list[str]:
@@ -424,8 +383,8 @@ def _check_scored(
 
 def _compacted_rows(
     file: StoredFile, copied: dict[str, CompactRows], columns: list[str]
-) -> _ScoreRows:
-    """Read the row groups of the compact file that hold rows of these runs."""
+) -> tuple[pa.Table, dict[str, int]]:
+    """Read the row groups of the compact file that hold rows of these runs, and where each is."""
     with open_parquet(file, read_dictionary=_IDS) as source:
         begins = np.cumsum(
             [0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))]
@@ -448,11 +407,7 @@ def _compacted_rows(
     # the number of rows before each group that were not read
     skipped = np.zeros(len(begins), dtype=np.int64)
     skipped[groups] = begins[groups] - np.cumsum([0, *np.diff(begins)[groups]])[:-1]
-    return _rows(
-        table,
-        dict(zip(copied, (first - skipped[group_of]).tolist(), strict=True)),
-        {name: one.n_rows for name, one in copied.items()},
-    )
+    return table, dict(zip(copied, (first - skipped[group_of]).tolist(), strict=True))
 
 
 def _own_tables(
@@ -472,31 +427,14 @@ def _own_tables(
     return dict(zip(names, read_each(read, names), strict=True))
 
 
-def _by_schema(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
-    """Group tables with the same columns: a thousand small ones take long one by one."""
-    groups: list[tuple[pa.Schema, dict[str, pa.Table]]] = []
-    for name, table in tables.items():
-        group = next((group for schema, group in groups if schema.equals(table.schema)), None)
-        if group is None:
-            groups.append((table.schema, group := {}))
-        group[name] = table
-    return [group for _, group in groups]
-
-
-def _rows_of(tables: dict[str, pa.Table]) -> _ScoreRows:
-    n_rows = {name: len(table) for name, table in tables.items()}
-    first = dict(zip(tables, accumulate(n_rows.values(), initial=0), strict=False))
-    return _rows(pa.concat_tables(tables.values()), first, n_rows)
-
-
-def _rows(table: pa.Table, first: dict[str, int], n_rows: dict[str, int]) -> _ScoreRows:
-    codes = {name: _codes(table.column(name), values) for name, values in _CODED.items()}
-    rest = table.drop_columns(list(_CODED))
-    types = {
-        field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        for field in rest.schema
-    } | {"query_id": pa.large_string()}
-    return _ScoreRows(codes, rest.cast(pa.schema(list(types.items()))), first, n_rows)
+def _with_codes(table: pa.Table) -> pa.Table:
+    """Return scores with state and level as codes, and other columns without dictionaries."""
+    for name, values in _CODED.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(_codes(table.column(name), values)))
+    place = table.schema.get_field_index("query_id")
+    table = table.set_column(place, "query_id", table.column(place).cast(pa.large_string()))
+    return table.cast(_plain(table.schema))
 
 
 def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> npt.NDArray[np.int8]:
@@ -517,42 +455,3 @@ def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> npt.NDArray[np.i
     return np.append(places, -1).astype(np.int8)[
         coded.indices.cast(pa.int32()).fill_null(len(places)).to_numpy(zero_copy_only=False)
     ]
-
-
-def _pieces(read: list[_ScoreRows], names: list[str]) -> Iterator[tuple[_ScoreRows, int, int]]:
-    """Yield the rows of runs in their order, from where to where; adjacent ones as one piece."""
-    of_run = {name: rows for rows in read for name in rows.first}
-    now, first, end = read[0], 0, 0
-    for name in names:
-        rows, begins = of_run[name], of_run[name].first[name]
-        if rows is not now or begins != end:
-            yield now, first, end
-            now, first = rows, begins
-        end = begins + rows.n_rows[name]
-    yield now, first, end
-
-
-def _frame(read: list[_ScoreRows], names: list[str], columns: list[str]) -> pd.DataFrame:
-    pieces = list(_pieces(read, names))
-    joined = pa.concat_tables(
-        [rows.table.slice(first, end - first) for rows, first, end in pieces],
-        promote_options="default",
-    ).select(columns)
-    n_rows = {name: n for rows in read for name, n in rows.n_rows.items()}
-    codes = {
-        "run_id": categorical(
-            np.repeat(np.arange(len(names)), [n_rows[name] for name in names]), names
-        )
-    }
-    codes |= {
-        name: categorical(
-            np.concatenate([rows.codes[name][first:end] for rows, first, end in pieces]), values
-        )
-        for name, values in _CODED.items()
-    }
-    frame = joined.to_pandas()
-    query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
-    # Joined as blocks: inserting columns one by one would copy the frame for each.
-    return pd.concat([pd.DataFrame(codes), frame.drop(columns="query_id")], axis=1).set_axis(
-        query_ids, axis=0
-    )

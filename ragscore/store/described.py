@@ -67,6 +67,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value) is not None
+
+
 def _is_time(value: Any) -> bool:
     try:
         return datetime.fromisoformat(value).tzinfo is not None
@@ -94,6 +98,9 @@ SETTING = One(
     lambda value: isinstance(value, bool) or _is_number(value) or _is_text(value),
 )
 COUNT = One("a whole number from 0", lambda value: type(value) is int and 0 <= value < 2**63)
+VERSION = One(
+    "a whole number from 0, or a hash", lambda value: _is_hash(value) or COUNT.fits(value)
+)
 ID = One("text that isn't empty", lambda value: _is_text(value) and value != "")
 TIME = One("a time such as 2026-01-31T09:30:00Z", _is_time)
 POLICIES = One(
@@ -124,7 +131,7 @@ PROVENANCE = Fields(
         "golden": TEXT,
         "rule?": TEXT,
         "policies?": Each(SETTING),
-        "metric_versions?": Each(COUNT),
+        "metric_versions?": Each(VERSION),
         "judge_fingerprint?": Each(Each(Each(SETTING), list)),
         "fields?": Each(_or_null(BOOLEAN)),
     }
@@ -138,11 +145,11 @@ SCORING = Fields(
         "n_undecidable?": COUNT,
         "left_out?": _or_null(TEXT),
         "chunker_version_match?": _or_null(TEXT),
-        "match?": TEXT,
-        "policies?": POLICIES,
-        "profile?": PROFILE,
+        "match": TEXT,
+        "policies": POLICIES,
+        "profile": PROFILE,
         "primary?": Each(TEXT, list),
-        "provenance?": PROVENANCE,
+        "provenance": PROVENANCE,
         f"{DECLARED}?": DECLARATIONS,
     }
 )

@@ -144,7 +144,8 @@ def put(
     named = (before.files if keep else {}) | draft.entries
     names = {entry.name for entry in named.values()}
     now = datetime.now(UTC)
-    replaced = {entry.name: _written(now) for entry in before.files.values()}
+    replaced_at = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    replaced = {entry.name: replaced_at for entry in before.files.values()}
     superseded = {
         name: at for name, at in (replaced | before.superseded).items() if name not in names
     }
@@ -197,17 +198,11 @@ def sweep(folder: Place, state: State, now: datetime | None = None) -> None:
         with suppress(Exception):
             replaced = state.superseded.get(name)
             kept_for = KEPT_FOR_WRITERS if replaced is None else KEPT_FOR_READERS
-            since = modified_at(folder / name) if replaced is None else _time(replaced)
+            since = (
+                modified_at(folder / name) if replaced is None else datetime.fromisoformat(replaced)
+            )
             if now - since >= kept_for:
                 remove(folder / name)
-
-
-def _written(time: datetime) -> str:
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _time(written: str) -> datetime:
-    return datetime.fromisoformat(written)
 
 
 def remove(place: Place) -> None:

@@ -4,13 +4,12 @@ The file is read block by block and written row group by row group. In: a `per_q
 its tables as `tables.write_run` writes them, and the content of its run.json.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,6 @@ from ragscore.store.parquet import as_table, of_run, write_frame, write_groups
 from ragscore.store.runs import StoredRun
 from ragscore.store.scoring import ScoringRequest, score_written_run
 from ragscore.store.tables import by_response, groups_at, with_text, write_scores
-
-T = TypeVar("T")
 
 # Memory that a row group may take before it is written: with long texts it ends earlier.
 GROUP_BYTES = 1 << 27
@@ -99,8 +96,7 @@ def _write_tables(
                 read, tables[kind].rows_per_response, begins if kind == "responses" else [0]
             )
             lengths = tables[kind].rows_per_response.astype(np.int32) if kind == "hits" else None
-            with closing(_ahead(groups)) as ahead:
-                written = write_groups(draft, kind, ahead, lengths)
+            written = write_groups(draft, kind, groups, lengths)
             begins = written if kind == "hits" else begins
             n_rows += int(tables[kind].rows_per_response.sum())
 
@@ -157,15 +153,6 @@ def _in_groups(
     for group in _grouped(tables, rows):
         yield group, int(np.searchsorted(first_row, at)) if at else 0
         at += len(group)
-
-
-def _ahead(groups: Iterator[T]) -> Generator[T]:
-    """Yield the same groups; the next one is read while one is written. Close it."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, groups, None)
-        while (group := coming.result()) is not None:
-            coming = pool.submit(next, groups, None)
-            yield group
 
 
 def _grouped(tables: Iterable[pa.Table], rows: list[int]) -> Iterator[pa.Table]:

@@ -1,12 +1,13 @@
 """The same two things on file systems of fsspec: a file written once, and the one step.
 
-On S3 the step is a conditional write, of which the storage lets one succeed. Other file systems
-can at least create a file that isn't there: there a lock file stands for the time of the step.
+Where CONDITIONS knows a condition, the step is a conditional write, of which the storage lets one
+succeed. Other file systems can at least create a file that isn't there: there a lock file stands
+for the time of the step.
 """
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from errno import ENOENT
 from pathlib import Path
@@ -19,6 +20,14 @@ from ragscore.store.checked import SummingWriter, digest_of
 from ragscore.store.disk import PATIENCE, OvertakenError, new_file
 from ragscore.store.places import RemotePath, bytes_if_there, file_names
 
+Write = Callable[[Any, str, bytes, dict[str, Any] | None], object]
+# By the protocol of a storage: a write (file system, path, content, what it tells of the file, None
+# if there is none yet) that fails if the file has changed since. A lock file serves all others.
+CONDITIONS: dict[str, Write] = {
+    "s3": lambda fs, path, content, found: fs.pipe_file(
+        path, content, **({"IfMatch": found["ETag"]} if found else {"mode": "create"})
+    ),
+}
 # File systems in memory look whether a file is there, and then write it: not in one step.
 _IN_THIS_PROCESS = Lock()
 
@@ -45,21 +54,23 @@ def put_in_place(file: RemotePath, content: bytes, expected: str | None, names: 
     """
     fs = file.fs
     with _IN_THIS_PROCESS, ExitStack() as stack:
-        tag: dict[str, Any] = {"mode": "create"}
-        if expected is not None and _is_s3(fs):
+        write, found = _condition_of(file), None
+        if write is not None and expected is not None:
             fs.invalidate_cache()
             try:
-                tag = {"IfMatch": fs.info(file.path)["ETag"]}
+                found = fs.info(file.path)
             except FileNotFoundError:
                 raise OvertakenError from None
         elif expected is not None:
             stack.enter_context(_lock_file(file))
-            tag = {}
         if digest_of(bytes_if_there(file)) != expected:
             raise OvertakenError
         _check_there(file, names)
         try:
-            fs.pipe_file(file.path, content, **tag)
+            if write is not None:
+                write(fs, file.path, content, found)
+            else:
+                fs.pipe_file(file.path, content, mode="create" if expected is None else "overwrite")
         except Exception as error:
             _look_again(file, content, expected, error)
         finally:
@@ -97,9 +108,24 @@ def _check_there(file: RemotePath, names: list[str]) -> None:
         raise FileNotFoundError(ENOENT, "not there", f"{folder}/{lost[0]}")
 
 
-def _is_s3(fs: Any) -> bool:
+def _condition_of(file: RemotePath) -> Write | None:
+    """Return the write on a condition; None: a lock file must do.
+
+    Raises
+    ------
+    DataError
+        The storage is Google's, spoken to as S3: its conditions are others (generations).
+    """
+    fs, told = file.fs, getattr(file.fs, "client_kwargs", None) or {}
+    if "storage.googleapis.com" in f"{getattr(fs, 'endpoint_url', '')} {told.get('endpoint_url')}":
+        raise DataError(
+            "Google's storage has other conditions than S3, and they keep two writers apart",
+            file=str(file),
+            field="storage_options",
+            allowed="a URL such as gs://bucket/runs",
+        )
     protocols = fs.protocol if isinstance(fs.protocol, (tuple, list)) else (fs.protocol,)
-    return "s3" in protocols
+    return next((CONDITIONS[name] for name in protocols if name in CONDITIONS), None)
 
 
 @contextmanager

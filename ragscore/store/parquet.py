@@ -89,11 +89,15 @@ def read_each(read: Callable[[T], U], items: Sequence[T]) -> list[U]:
 
 
 def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
-    """Return the column names of a table except these; "x_*" are all columns of your own."""
+    """Return the column names of a table except these.
+
+    "x_*" are all columns of your own, but for those that stand there as "+x_name".
+    """
     return [
         name
         for name in file.schema_arrow.names
-        if name not in without and not ("x_*" in without and name.startswith("x_"))
+        if name not in without
+        and not ("x_*" in without and name.startswith("x_") and f"+{name}" not in without)
     ]
 
 

@@ -34,10 +34,17 @@ from ragscore.scoring.score import (
     Scored,
     expected_by,
     scores_at,
-    warn_of_joins,
-    warn_of_notes,
+    warn_of_hits,
 )
-from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
+from ragscore.store.parts import (
+    CODED,
+    PART_HITS,
+    PART_HITS_WITH_TEXT,
+    READ,
+    Part,
+    read_part,
+    statistics_of,
+)
 from ragscore.store.tables import read_runs, rows_where
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
@@ -72,7 +79,20 @@ class ScoringJob:
             return ()
         text = () if reads_text(self.golden, self.rule) else ("text",)
         score = ("score",) if self.policies.ties == "file" else ()
-        return ("x_*", *score, "score_lexical", "score_vector", "score_kind", *text)
+        dropped = (*score, "score_lexical", "score_vector", "score_kind", *text)
+        own = {read.removeprefix("hits.") for read in self.reads}
+        kept = [f"+{name}" for name in sorted(own) if name.startswith("x_")]
+        return ("x_*", *kept, *(name for name in dropped if name not in own))
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Columns that metrics of your own read, such as "hits.x_tokens"."""
+        return frozenset(read for label in self.labels for read in label.metric.reads)
+
+    @property
+    def has_own_code(self) -> bool:
+        """True if a rule or a metric of your own is called."""
+        return self.rule is not None or any(label.metric.source for label in self.labels)
 
     @property
     def joins_ids(self) -> bool:
@@ -174,7 +194,13 @@ def read_batch(
         results = read_runs([part.run for part in batch], about, kinds, job.without)
         return results, np.ones(len(query_ids), dtype=bool)
     coded_ids = job.joins_ids and "citations" not in batch[0].run.entries
+    coded_ids = coded_ids and job.reads.isdisjoint(f"hits.{name}" for name in CODED)
     results, queries = read_part(batch[0], job.without, kinds, coded_ids=coded_ids)
+    for read in job.reads:  # what the whole run never records no part of it has a column of
+        kind, _, name = read.partition(".")
+        frame = getattr(results, kind)
+        if frame is not None and statistics_of(batch[0].run, kind).get(name) is False:
+            results = replace(results, **{kind: frame.drop(columns=name, errors="ignore")})
     return results, queries.hold(query_ids)
 
 
@@ -205,10 +231,10 @@ def run_each(
     """Yield the function's value for each item, as they come. Close it.
 
     Here, in as many threads as arrow uses; with a client, from the workers of a Dask cluster. A
-    rule of your own is called by one thread only, since it need not be thread-safe.
+    rule or metric of your own is called by one thread only, since it need not be thread-safe.
     """
     if client is None:
-        n_threads = min(pa.cpu_count(), len(items)) if job.rule is None else 1
+        n_threads = 1 if job.has_own_code else min(pa.cpu_count(), len(items))
         # pandas silences UserWarning for a moment in many calls. Two threads that do so at once can
         # restore each other's silence, and every later warning of the process would be lost.
         with warnings.catch_warnings(), ThreadPoolExecutor(max(n_threads, 1)) as pool:
@@ -288,8 +314,7 @@ def assemble(
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
     if evidence:
         expected = expected_by(job.golden, job.profile)
-        warn_of_joins(add_up(evidence, expected), expected)
-    warn_of_notes(notes)
+        warn_of_hits(add_up(evidence, expected), expected, notes)
     return (
         pd.DataFrame(columns, copy=False).set_axis(index, axis=0),
         pd.concat(counts).groupby(level=0, sort=False).sum(),

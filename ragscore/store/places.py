@@ -5,6 +5,7 @@ both.
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,13 +144,26 @@ def modified_at(file: Place) -> datetime:
 
 
 def is_storage_error(error: Exception) -> bool:
-    """Return whether an error comes from a file system, here or elsewhere."""
+    """Return whether an error comes from a file system, here or elsewhere.
+
+    Packages of storages have errors of their own; those of Python and of what reads tables are not
+    the storage's.
+    """
     package = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError) or package in ("botocore", "aiobotocore", "aiohttp", "fsspec")
+    return isinstance(error, OSError) or package not in _NO_STORAGES
 
 
-# By which object storages tell versions of a file apart, the surest first.
-_VERSION_KEYS = ("ETag", "LastModified", "created", "mtime")
+_NO_STORAGES = sys.stdlib_module_names | {"ragscore", "pyarrow", "pandas", "numpy"}
+# By which storages tell versions of a file apart, the surest first; they write them in many ways.
+_VERSION_KEYS = (
+    "etag", "generation", "lastmodified", "updated", "creationtime", "created", "mtime",
+)  # fmt: skip
+
+
+def _version(info: dict[str, Any]) -> Any:
+    """Return what tells this version of a file from others; None if the storage offers nothing."""
+    told = {key.replace("_", "").lower(): value for key, value in info.items()}
+    return next((told[key] for key in _VERSION_KEYS if told.get(key)), None)
 
 
 def stamps(root: Place, files: list[str]) -> list[str | None]:
@@ -164,10 +178,7 @@ def stamps(root: Place, files: list[str]) -> list[str | None]:
     with answering(root):
         listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # in one request
     known = {
-        str(name).lstrip("/"): (
-            f"{info['size']} {next((info[key] for key in _VERSION_KEYS if info.get(key)), None)}"
-        )
-        for name, info in listed.items()
+        str(name).lstrip("/"): f"{info['size']} {_version(info)}" for name, info in listed.items()
     }
     return [known.get(f"{root.path}/{file}".lstrip("/")) for file in files]
 

@@ -5,7 +5,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -24,13 +24,18 @@ from ragscore.scoring.grading import (
     rule_name,
 )
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.metrics import DECLARED, NOTHING_DECLARED, Declarations, parse_label
+from ragscore.scoring.metrics import (
+    DECLARED,
+    DEFAULT,
+    NOTHING_DECLARED,
+    Declarations,
+    parse_label,
+)
 from ragscore.scoring.policies import (
     Policies,
     policies_of,
     read_refusals,
     resolve_policies,
-    warn_of_missing,
     with_hits_kept,
 )
 from ragscore.scoring.profiles import Profile, find_profile
@@ -41,14 +46,9 @@ from ragscore.scoring.score import (
     keeps_refusals,
     labels_of,
     settings_of,
-    warn_of_deep_cuts,
-    warn_of_gains,
-    warn_of_joins,
-    warn_of_judged_only,
-    warn_of_level,
-    warn_of_no_value,
-    warn_of_notes,
-    warn_of_unlabelled,
+    warn_of_choices,
+    warn_of_gaps,
+    warn_of_hits,
 )
 from ragscore.scoring.summary import metric_columns, summarize, with_saved
 from ragscore.store.level_search import find_level
@@ -137,6 +137,7 @@ def score_stored_runs(
     *,
     client: Any,
     part_hits: int | None,
+    declared: Declarations = NOTHING_DECLARED,
 ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
     """Return the frame of `rs.score` of stored runs, and what tells their settings.
 
@@ -144,18 +145,16 @@ def score_stored_runs(
     the runs frame.
     """
     known = Results(runs=about, responses=empty("responses"))
-    are_default = not metrics and profile is None
+    are_default = profile is None and (not metrics or DEFAULT in metrics)
     judged = set().union(*map(judged_metrics_of, runs)) if are_default else None
-    labels = labels_of(known, metrics, profile, judged)
+    labels = labels_of(known, metrics, profile, judged, declared)
     resolved = resolve_policies(profile, policies)
     job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
-    warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
-    warn_of_gains(metrics, golden, profile)
-    warn_of_judged_only(golden, resolved)
-    _warn_of_gaps(scores, counts, job)
     level, primary = job.level, [shown_primary(run) for run in runs]
     assert level is not None
+    warn_of_choices(known, golden, metrics, labels, profile, resolved)
+    warn_of_gaps(scores, counts, job.golden, labels, level, resolved)
 
     def settings() -> pd.DataFrame:
         of_runs = settings_of(about, golden, level, rule, profile, resolved)
@@ -185,16 +184,6 @@ def _score_parts(
     return job, batches, scores, counts
 
 
-def _warn_of_gaps(scores: pd.DataFrame, counts: pd.DataFrame, job: ScoringJob) -> None:
-    """Warn of missing queries, and of runs without any value."""
-    assert job.level is not None
-    if job.policies.missing == "exclude":
-        warn_of_missing(scores)
-    warn_of_unlabelled(job.golden, job.labels)
-    warn_of_level(job.level, job.labels)
-    warn_of_no_value(counts, job.level)
-
-
 def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[str, Any]]:
     """Score runs in memory, at one match level for all. Return what a store keeps of each run.
 
@@ -207,8 +196,7 @@ def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[s
     job = replace(job, level=level)
     scored = job.scores_of(results, job.golden)
     expected = expected_by(job.golden, job.profile)
-    warn_of_joins(scored.evidence(expected), expected)
-    warn_of_notes(scored.notes)
+    warn_of_hits(scored.evidence(expected), expected, scored.notes)
     facts = _facts_of(results, job, request.golden, job.golden)
     return _per_run(results, request, job, scored.scores, scored.valued(), [facts])
 
@@ -269,7 +257,7 @@ def _per_run(
     """
     level, golden = job.level, request.golden
     assert level is not None
-    _warn_of_gaps(scores, counts, job)
+    warn_of_gaps(scores, counts, job.golden, job.labels, level, job.policies)
     scoring = {
         "level": level.name,
         "left_out": level.left_out,
@@ -286,8 +274,10 @@ def _per_run(
         scoring["primary"] = list(request.primary)
     if request.own is not None:
         scores = with_saved(scores, request.own)
-        told = request.declared.to_plain()
-        scoring[DECLARED] = {str(name): told.get(str(name), {}) for name in request.own.columns[2:]}
+        scoring[DECLARED] = {
+            name: next(iter(request.declared.of([name]).to_plain().values()), {})
+            for name in map(str, request.own.columns[2:])
+        }
     n_undecidable = _sum(one.n_undecidable for one in facts)
     fields = _joined_fields([one.fields for one in facts])
     matches = _joined_matches([one.matches for one in facts])
@@ -295,7 +285,7 @@ def _per_run(
     made_by = scoring | {"policies": json.dumps(asdict(job.policies), sort_keys=True)}
     about = pd.DataFrame([made_by | {"run_id": run_id} for run_id in run_ids])
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
-    provenance = provenance_parts(judges, golden, metric_columns(scores), about)
+    provenance = provenance_parts(judges, golden, metric_columns(scores), about, request.declared)
     hashes = query_parts(golden).reset_index()
     summary = summarize(scores, golden, min_grade=job.policies.min_grade, declared=request.declared)
     kept = {}
@@ -394,21 +384,23 @@ def same_scoring(
 
 def with_versions_of_today(scoring: dict[str, Any], metric: str) -> dict[str, Any]:
     """Return a stored scoring with the version that a metric's formula has now."""
-    if "provenance" not in scoring:
-        return scoring
     provenance = scoring["provenance"]
     versions = provenance.get("metric_versions", {}) | metric_versions([metric])
     return scoring | {"provenance": provenance | {"metric_versions": versions}}
 
 
 def choices_of(described: dict[str, Any]) -> dict[str, Any]:
-    """Return policies and profile of a stored scoring; what it doesn't say was the default."""
-    return (
-        asdict(Policies())
-        | {"match": described.get("match", "auto")}
-        | described.get("policies", {})
-        | {PROFILE: described.get(PROFILE)}
-    )
+    """Return policies and profile of a stored scoring; of none, the defaults."""
+    return asdict(Policies()) | described.get("policies", {}) | {PROFILE: described.get(PROFILE)}
+
+
+def is_made_otherwise(scoring: Mapping[str, Any], made_by: Mapping[str, Any]) -> bool:
+    """Tell if a stored scoring was made by another golden set, level or policies than these."""
+
+    def known(value: Any) -> Any:  # the level that `match` led to is compared, not `match`
+        return value if isinstance(value, str) else {**value, "match": None}
+
+    return any(known(scoring.get(name, {})) != known(value) for name, value in made_by.items())
 
 
 def check_choices(wanted: dict[str, Any]) -> None:

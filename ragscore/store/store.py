@@ -6,7 +6,7 @@ lie on this machine or on object storage.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial, wraps
@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
-from ragscore.frames.errors import check_choice, name_list, names_of, plural
+from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
 from ragscore.frames.escaping import html_frame, html_text
-from ragscore.frames.verbs import Verb
+from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
@@ -28,7 +28,9 @@ from ragscore.io.source import naming
 from ragscore.scoring.metrics import (
     DECLARED,
     NOTHING_DECLARED,
+    Asked,
     Declarations,
+    asked_for,
     declared_by,
     default_metrics,
 )
@@ -54,6 +56,7 @@ from ragscore.store.scoring import (
     ScoringRequest,
     check_choices,
     choices_of,
+    is_made_otherwise,
     rule_of_scoring,
     same_scoring,
     score_results,
@@ -90,7 +93,7 @@ def _of_one_state(read: _Method) -> _Method:
     return cast(_Method, reread)
 
 
-class RunStore:
+class RunStore(RunStoreVerbs):
     """A store of runs: save them, list them, load them and their scores again.
 
     Parameters
@@ -275,7 +278,7 @@ class RunStore:
     def score(
         self,
         golden: Golden,
-        metrics: list[str] | str | None = None,
+        metrics: Asked = None,
         runs: list[str] | str | None = None,
         *,
         client: Any = None,
@@ -293,14 +296,14 @@ class RunStore:
         Parameters
         ----------
         metrics, rule, profile, policies, fields
-            As for `rs.score`. A rule of your own sees the hits of one part, or of the small runs
-            read with it, at a time.
+            As for `rs.score`. A rule or metric of your own sees the hits of one part, or of the
+            small runs read with it, at a time.
         runs
             Run ids or systems; by default all.
         client
             A `distributed.Client` (extra `scale`). Its workers read the store directly and return
             only scores. None: score here, as many parts at once as arrow has threads (one, for a
-            rule of your own).
+            rule or a metric of your own).
         part_hits
             The approximate number of hits that each worker or thread holds in memory. By default
             two million; half a million where a rule may read their texts.
@@ -316,18 +319,14 @@ class RunStore:
             As `rs.score`, once for all parts.
         """
         given = policies_of(policies, fields)
-        return self.score_and_settings(
-            golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
-            policies=given,
+        labels, declared = asked_for(metrics)
+        return self._score_and_settings(
+            golden, labels, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+            policies=given, declared=declared,
         )[0]  # fmt: skip
 
-    evaluate = Verb("ragscore.evaluation:evaluate_stored")
-    trend = Verb("ragscore.analysis.trend.trend:trend")
-    noise = Verb("ragscore.analysis.trend.noise:noise_floor")
-    variance_components = Verb("ragscore.analysis.trend.noise:noise_components")
-
     @_of_one_state
-    def score_and_settings(
+    def _score_and_settings(
         self,
         golden: Golden,
         metrics: list[str] | str | None,
@@ -338,6 +337,7 @@ class RunStore:
         profile: str | Profile | None,
         part_hits: int | None,
         policies: Policies,
+        declared: Declarations = NOTHING_DECLARED,
     ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
         """Return the scores of stored runs, and what tells of each run what they were made by.
 
@@ -366,6 +366,7 @@ class RunStore:
             policies,
             client=client,
             part_hits=part_hits,
+            declared=declared,
         )
 
     @_of_one_state
@@ -437,7 +438,7 @@ class RunStore:
         return catalogue.golden_changes(old, new)
 
     @_of_one_state
-    def measured(
+    def _measured(
         self,
         metric: str,
         runs: list[str] | str | None = None,
@@ -497,11 +498,16 @@ class RunStore:
         return scores, scorings
 
     @_of_one_state
-    def saved_columns(
-        self, runs: list[str] | str | None = None
+    def _saved_columns(
+        self,
+        runs: list[str] | str | None = None,
+        declared: Declarations = NOTHING_DECLARED,
+        made_by: Mapping[str, Any] | None = None,
     ) -> tuple[pd.DataFrame | None, Declarations]:
         """Return the columns of your own that runs were saved with, and what is declared of them.
 
+        Left out are values of a metric that is `declared` now, but was another function then; and,
+        with a warning, those that were not `made_by` these golden_hash, level and policies.
         One row per run and query: run_id, query_id and a column each; None without any.
 
         Raises
@@ -511,14 +517,29 @@ class RunStore:
         """
         catalogue = self._open()
         saved = {name: catalogue.stored[name].scoring for name in catalogue.names(runs)}
-        columns = {name: list(one[DECLARED]) for name, one in saved.items() if one.get(DECLARED)}
+        told = {name: one[DECLARED] for name, one in saved.items() if one.get(DECLARED)}
+        gone = {one for own in told.values() for one in own if declared.replaces(one, own)}
+        stale = {
+            one
+            for name, own in told.items()
+            if is_made_otherwise(saved[name], made_by or {})
+            for one in own
+            if "source" in own[one] and one not in gone
+        }
+        if stale:
+            warn(
+                f"left out: {name_list(sorted(stale))}, scored by another golden set or policy;"
+                " metrics=[the rs.Metric] scores them anew"
+            )
+        gone |= stale
+        columns = {name: [one for one in own if one not in gone] for name, own in told.items()}
         parts = [
             scores_of(catalogue, [name], own).reset_index()[["run_id", "query_id", *own]]
             for name, own in columns.items()
         ]
         every = {name for own in columns.values() for name in own}
         found = pd.concat([part.astype({"run_id": "str"}) for part in parts]) if parts else None
-        return found, declared_by(saved, every)
+        return found, declared.joined(declared_by(saved, every))
 
     @_of_one_state
     def reported(
@@ -561,7 +582,6 @@ class RunStore:
         )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
         place = STATISTICS.index("n_clusters")
-        # An older file may lack some.
         columns = ["run_id", "metric", *STATISTICS[:place], "cluster", *STATISTICS[place:]]
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         if alone := without_rows(catalogue, names):
@@ -608,12 +628,14 @@ class RunStore:
                     field="rule",
                     allowed="pass that rule, or another one",
                 )
+        made_by = {"golden_hash": golden.golden_hash} | ({"policies": policies} if policies else {})
         for at, name in enumerate(names):
             run = catalogue.stored[name]
             kept = tuple(run.scoring.get("primary", ()))
             request = ScoringRequest(
-                golden, rule, choices_of(run.scoring) | policies, kept, *self.saved_columns(name)
-            )
+                golden, rule, choices_of(run.scoring) | policies, kept,
+                *self._saved_columns(name, made_by=made_by),
+            )  # fmt: skip
             with _told(names[:at], "refreshed"):
                 scored = score_results(_results_of(catalogue, [name]), request)[name]
                 change_run(run, partial(write_scores, described=run.described, scored=scored))
@@ -774,8 +796,9 @@ def _told(done: list[str], what: str) -> Iterator[None]:
             raise
         found = f"{error.found}; {what} before it: {name_list(done)}"
         raise DataError(
-            found, file=error.file, line=error.line, field=error.field, allowed=error.allowed
-        ) from error
+            found, file=error.file, line=error.line, field=error.field, allowed=error.allowed,
+            columns=error.columns,
+        ) from error  # fmt: skip
 
 
 def _choices(

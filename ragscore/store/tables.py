@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ragscore.frames.codes import codes_of
 from ragscore.frames.data import DataError, Results, categorical, conform
@@ -169,8 +168,11 @@ def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]
         write_frame(draft, "matches", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
     rows = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    # cautions and clusters are named only where there are any
+    if_any = ("caution", "cluster", "n_clusters", "n_clustered")
     values = {
-        metric: {k: v for k, v in row.items() if _is_told(k, v)} for metric, row in rows.items()
+        metric: {k: v for k, v in row.items() if v or k not in if_any}
+        for metric, row in rows.items()
     }
     draft.write_json(
         "metrics",
@@ -184,11 +186,6 @@ def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]
         "golden_hash": scored["scoring"]["golden_hash"],
         "scoring": scored["scoring"],
     }
-
-
-def _is_told(name: str, value: object) -> bool:
-    """Return whether the metrics name a value: cautions and clusters only where there are any."""
-    return bool(value) if name in ("caution", "cluster", "n_clusters", "n_clustered") else True
 
 
 def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -289,29 +286,10 @@ def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
         if "run_id" not in names:
             raise _OddTable
         is_large = source.metadata.num_rows > MANY_ROWS
-        if _is_said_to_be(source, run.run_id):
-            names.remove("run_id")
-            return source.read(names, use_threads=is_large)
         table = source.read(names, use_threads=is_large)
     if not _is_all(table["run_id"], run.run_id):
         raise _OddTable
     return table.drop_columns(["run_id"])
-
-
-def _is_said_to_be(source: pq.ParquetFile, run_id: str) -> bool:
-    """Tell if the file's statistics say that all rows are of this run: then they needn't be read.
-
-    A file is read as its writer left it, so they hold; they are left out of a very long id.
-    """
-    place = source.schema_arrow.get_field_index("run_id")
-    for number in range(source.num_row_groups):
-        chunk = source.metadata.row_group(number).column(place)
-        said = chunk.statistics
-        if chunk.path_in_schema != "run_id" or said is None or not said.has_min_max:
-            return False
-        if said.null_count != 0 or said.min != run_id or said.max != run_id:
-            return False
-    return True
 
 
 def _is_all(column: pa.ChunkedArray, run_id: str) -> bool:

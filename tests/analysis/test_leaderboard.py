@@ -205,7 +205,7 @@ def test_times_are_ranked_by_their_median_and_not_tested():
     # the interval of a median of seven reaches from the least to the largest
     assert (row["delta"], row["verdict"]) == (-6, "can't tell")
     says(board.sentences["latency_ms"], "latency_ms", "median", 7)
-    assert board.shown().columns.tolist() == ["run", "latency_ms (p50), n = 7 / 7"]
+    assert board._shown().columns.tolist() == ["run", "latency_ms (p50), n = 7 / 7"]
 
 
 def test_a_column_of_your_own_is_ranked_too():
@@ -286,7 +286,7 @@ def all_pairs(values, rounds, seed):
     return p
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
 def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):

@@ -148,7 +148,7 @@ def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(fold
     assert ev.run_ids == [] and ev.scores.empty
     says(ev, "3 runs")
     assert "0.700" in repr(ev)
-    says("\n".join(ev.notes()), "run_01, run_02, run_03")
+    says("\n".join(ev._notes()), "run_01, run_02, run_03")
     assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
     board = ev.leaderboard("hit@5")
     assert board.run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
@@ -249,6 +249,7 @@ def test_a_clone_of_runs_by_different_labels_tells_that_and_shows_them_if_allowe
     assert shown["is_reported"].all() and shown["run_id"].nunique() == 2
 
 
+@pytest.mark.long
 def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone, demo):
     for ask in (
         lambda: clone.load("dense"),
@@ -321,6 +322,7 @@ def test_all_57_published_numbers_are_there():
     assert results.runs["note"].iloc[0] == "Baseline first 10 questions"
 
 
+@pytest.mark.long
 @needs_published
 def test_the_published_runs_break_where_their_configs_say():
     # eval_set_commit_hash and dataset_version: db0a866e, ac49cfd3, 2e3265d7, then three times

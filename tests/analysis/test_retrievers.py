@@ -193,9 +193,10 @@ def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
     assert f"| `a\\|b 'c' {'x' * 52}` | ✅ |" in text  # 60 characters
 
 
-def test_stored_outcomes_give_the_same_table(tmp_path, published):
+def test_stored_outcomes_are_reported_and_not_judged_again(tmp_path, published):
     results, golden = published
-    rows = retrievers(results, golden).per_query
+    found = retrievers(results, golden)
+    rows, table = found.per_query, found.table.sort_values("run_id")
     file = rs.io.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     assert first == {
@@ -203,13 +204,10 @@ def test_stored_outcomes_give_the_same_table(tmp_path, published):
         "n_hits": 5, "rank_first_match": 1, "passed": True, "kind": "positive",
     }  # fmt: skip
     stored = rs.load_results(file)
-    pd.testing.assert_frame_equal(
-        retrievers(stored).table, retrievers(results, golden).table, check_dtype=False
-    )
+    told = stored.reported[stored.reported["metric"] == "passed"]
+    assert told.groupby("run_id")["value"].sum().tolist() == table["passed"].tolist()
     with refused("hits", field="results"):
         retrievers(stored, golden)
-    with refused(field="results.reported"):
-        retrievers(results)
 
 
 def test_cut_texts_leave_questions_undecided(tmp_path):

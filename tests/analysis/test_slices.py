@@ -10,7 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.scoring.summary import summarize
-from ragscore.stats import benjamini_hochberg, interval_of_means, mcnemar_p, two_sample_p
+from ragscore.stats import benjamini_hochberg, interval_of_means, mcnemar_p, two_sample_test
 from tests.messages import names, refused, says
 
 
@@ -63,7 +63,7 @@ def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
     values = scores["hit@5"].to_numpy()
     assert (
         row["p"]
-        == two_sample_p(values, golden.queries["difficulty"].eq("hard").to_numpy())[0]
+        == two_sample_test(values, golden.queries["difficulty"].eq("hard").to_numpy())[0][0]
         < 0.001
     )
     low, high = interval_of_means(values[20:40], "binary")
@@ -203,7 +203,7 @@ def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_gol
     says(text, "1 test", "Benjamini and Hochberg", "b", "a")
     says(text, "*", "10 queries")
     assert (
-        compared.shown()["tag"].tolist() == ["<i>", "<i>*"]
+        compared._shown()["tag"].tolist() == ["<i>", "<i>*"]
         and "<i>" not in compared._repr_html_()
         and "&lt;i&gt;*" in compared._repr_html_()
     )

@@ -154,7 +154,7 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "query": lambda: repr(ev.query(ev.golden.queries["query_id"].iloc[1])),
         "select hard queries": lambda: ev.select(queries="difficulty == 'hard'").summary(),
         "coverage": ev.coverage,
-        "coverage_issues": ev.coverage_issues,
+        "coverage_issues": lambda: ev.coverage().issues,
         "golden_health": lambda: ev.golden_health("hit@5"),
         "tie_sensitivity": ev.tie_sensitivity,
         "unjudged": lambda: ev.unjudged().table,

@@ -89,10 +89,10 @@ def _scipy_signs(resamples: int, baseline: Values, candidate: Values) -> Any:
 
 
 def _our_slice(resamples: int, baseline: Values, candidate: Values) -> Any:
-    from ragscore.stats import two_sample_p
+    from ragscore.stats import two_sample_test
 
     inside = np.arange(len(baseline)) < IN_SLICE * len(baseline)
-    return lambda: two_sample_p(baseline, inside, iterations=resamples)
+    return lambda: two_sample_test(baseline, inside, iterations=resamples)[0]
 
 
 def _scipy_slice(resamples: int, baseline: Values, candidate: Values) -> Any:

@@ -22,13 +22,14 @@ import numpy.typing as npt
 import pandas as pd
 
 import ragscore as rs
-from ragscore.analysis.comparison.aspects import (
+from ragscore.analysis.comparison.deltas import (
     count_flips,
     flip_moves,
+    jointly_tested,
     judge_aspects,
     of_points,
+    paired_deltas,
 )
-from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
 from ragscore.analysis.comparison.score_diff import answer_flips
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.data import Results

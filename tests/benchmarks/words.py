@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import binom, norm
 
-from ragscore.analysis.comparison.aspects import judge_aspects
-from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
+from ragscore.analysis.comparison.deltas import jointly_tested, judge_aspects, paired_deltas
 from ragscore.scoring.primary import REFUSALS
 from ragscore.stats import NO_WORSE, SAME, tango_interval, verdict
 from ragscore.stats.intervals import interval_for_margin

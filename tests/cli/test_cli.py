@@ -273,6 +273,7 @@ def listed(text):
     return sum(line.startswith("| q") and line[3].isdigit() for line in text.splitlines())
 
 
+@pytest.mark.long
 def test_compare_lists_twenty_changed_queries_unless_asked_for_all(
     capsys, tmp_path, write_golden, write_run
 ):
@@ -390,6 +391,7 @@ def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_gold
     assert means == {"": [None, 0], "--unknown miss": [0, 1], "--empty-gold one": [1, 1]}
 
 
+@pytest.mark.long
 def test_compare_takes_the_policies_of_scoring(passages, capsys):
     golden, a, b = passages
     arguments = ["compare", a, b, "--golden", golden, "--json"]
@@ -418,3 +420,9 @@ def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
     assert re.match(r"run_id +metric +p50 .* p95 .* mean +n +n_expected$", header.strip())
     assert header.count("95 %") == 2
     assert re.match(r"a +latency_ms +1 .* 1 .* 1 .* 1 +3 +3$", says(row, "a", 1).strip())
+
+
+def test_the_list_of_metrics_says_which_way_is_better(capsys):
+    assert main(["metrics"]) == 0
+    better = {words[0]: words[1] for words in map(str.split, capsys.readouterr().out.splitlines())}
+    assert (better["mrr@k"], better["latency_ms"]) == ("higher", "lower")

@@ -208,17 +208,17 @@ LINES = [
     (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
     ("demo --out made", 0, ""),
-    ("demo --history --golden golden.yaml", 0, ""),
+    ("demo --golden golden.yaml", 0, ""),
     ("demo --serve --port 0", 0, ""),
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
 def test_an_option_does_what_it_says(
     line, status, text, desk, judge_address, no_input, monkeypatch, capsys
 ):
-    for place in ("run.run_demo", "history.run_history", "serve.serve_demo"):
+    for place in ("run.run_demo", "serve.serve_demo"):
         monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
     words = line.split()
     if words[0] == "judge":
@@ -266,7 +266,6 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["dense", "hybrid"]
 
 
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -315,7 +314,6 @@ def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys
     says(printed.err, *named)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, monkeypatch, capsys):
     made = []

@@ -413,6 +413,7 @@ def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
     assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
 
 
+@pytest.mark.long
 def test_a_server_that_drips_is_a_time_out(plain_golden, out):
     endless = Reply(text="", headers={"Content-Length": "1000000"}, drips=True)
     with Server(in_turn([endless], chatbot)) as server:
@@ -472,6 +473,7 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
 LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", ["61", "1e9", "inf", "1e400", LATER])
 def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out, given):
     replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
@@ -594,6 +596,7 @@ def test_a_command_that_fails_says_why(plain_golden, out):
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"]
 
 
+@pytest.mark.long
 def test_a_command_that_hangs_is_ended(plain_golden, out, tmp_path):
     code = "import sys, time; time.sleep(60 if '0' in sys.argv[1] else 0); print('[]')"
     results = collect(

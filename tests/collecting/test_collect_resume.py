@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(

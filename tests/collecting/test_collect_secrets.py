@@ -181,6 +181,7 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch, writt
     assert json.loads(results.runs["config"].iloc[0])["llm"] == {"model_id": "m", "api_key": "***"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_command_s_output_is_cut_after_its_keys_are_hidden(tmp_path, write_golden, stream):

@@ -348,6 +348,7 @@ def ask(query):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_golden):
     write_golden(

@@ -87,7 +87,7 @@ def test_a_function_or_command_leaves_nothing(golden, tmp_path, system, options,
     assert state() == before
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize("kind", ["answers", "errors", "hangs", "Ctrl-C"])
 def test_an_endpoint_leaves_nothing(golden, tmp_path, kind):

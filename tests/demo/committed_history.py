@@ -1,4 +1,4 @@
-"""The history in data/demo/history: made of a store that `ragscore demo --history` has written.
+"""The history in data/demo/history: made of a store that `variations.run_history` has written.
 
 Its tables hold ids, scores and the answerer's own words, and no text of the manuals, so that they
 may be committed; here they are written again in fewer bytes.
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from stored import stored_run
 
-from ragscore.demo import history
 from ragscore.io.output import write_text
 from ragscore.store.draft import Draft, State, put, remove
 from ragscore.store.runs import RUN_FILE
 from ragscore.store.store import RunStore
+from tests.demo import variations
 
 COMMITTABLE = (
     "# No texts of the manuals are in here, so the tables may be committed.\n.staging-*\n.lock\n"
@@ -37,8 +37,8 @@ def refresh_history(folder: Path, golden_file: Path) -> RunStore:
     Formulas, or what a store keeps of a scoring, have changed.
     """
     store = RunStore(folder)
-    for relabelled, golden in history.goldens(golden_file).items():
-        names = [one.run_id for one in history.VARIATIONS if one.relabelled is relabelled]
+    for relabelled, golden in variations.goldens(golden_file).items():
+        names = [one.run_id for one in variations.VARIATIONS if one.relabelled is relabelled]
         for name in store.refresh(golden, runs=names):
             make_small(store, name)
     return store

@@ -4,6 +4,7 @@ What it answers, and that the notebook's answer holds.
 """
 
 import pandas as pd
+import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
@@ -28,6 +29,7 @@ def test_plain_refuses_where_chatty_tells_of_its_own():
     assert all(chatty(row["query"], search(row["query"])).endswith("by heart.") for row in GOLDEN)
 
 
+@pytest.mark.long
 def test_the_notebooks_answer_holds(write_golden, write_run):
     golden = rs.load_golden(write_golden(GOLDEN))
     files = []

@@ -233,12 +233,9 @@ def test_filters_of_a_golden_query_reach_the_system(served, write_golden, tmp_pa
         "folders": ["pandas"],
         "available": ["matplotlib", "numpy", "pandas", "python"],
     }
-    expected = (
-        'HTTP 422: {"error": "filters.year: no such field of a passage; one of doc_type, doc_id,'
-        ' path, heading, chunk_id"}'
-    )
+    says(results.responses["error"].iloc[2], 422, "filters", "year", "doc_type", kept=False)
     assert (
-        results.responses["error"].iloc[2] == expected
+        results.responses["error"].notna().tolist() == [False, False, True]
         and results.responses["latency_folder_selection_ms"].iloc[0] > 0
     )
 
@@ -325,12 +322,7 @@ BAD = {
     "no question": (
         {"mode": "found"},
         422,
-        "question: the field is missing; text that isn't empty",
-    ),
-    "blank": (
-        {"question": " ", "mode": "found"},
-        422,
-        'question: found text: " "; text that isn\'t empty',
+        "question: the field is missing; text",
     ),
     "a number": ({"question": 5, "mode": "found"}, 422, "question: found a number: 5"),
     "no mode": ({"question": "?"}, 422, "mode: the field is missing; one of found, answered"),
@@ -340,32 +332,6 @@ BAD = {
         'mode: found text: "bm26"; one of found, answered',
     ),
     "a list as mode": ({"question": "?", "mode": ["found"]}, 422, "mode: found a list"),
-    "k 0": (
-        {"question": "?", "mode": "found", "k": 0},
-        422,
-        "k: found a number: 0; a whole number from 1",
-    ),
-    "k true": (
-        {"question": "?", "mode": "found", "k": True},
-        422,
-        "k: found a boolean: true; a whole number from 1",
-    ),
-    "k text": (
-        {"question": "?", "mode": "found", "k": "5"},
-        422,
-        'k: found text: "5"; a whole number from 1',
-    ),
-    "with_answer": (
-        {"question": "?", "mode": "found", "with_answer": "yes"},
-        422,
-        'with_answer: found text: "yes"; true or false',
-    ),
-    "filters": (
-        {"question": "?", "mode": "found", "filters": "x"},
-        422,
-        'filters: found text: "x"; an object',
-    ),
-    "folders": ({"question": "?", "mode": "found", "folders": [1]}, 422, "folders: found a list"),
     "what can't be told": (
         {"question": "?", "mode": "found", "temperature": 0.5},
         422,
@@ -383,57 +349,16 @@ def test_a_bad_request_is_told_so(server, capfd, body, status, message):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status", "message"),
-    [
-        ("POST", "/api/v1/search", 404, f"nothing at /api/v1/search; POST {ASK}"),
-        ("GET", ASK, 501, "Unsupported method ('GET')"),
-        ("PUT", ASK, 501, "Unsupported method ('PUT')"),
-    ],
-)
-def test_another_address_or_method_is_told_so(server, method, path, status, message):
-    reply = httpx.request(
-        method, server.url + path, content=b"{}" if method in ("POST", "PUT") else None
-    )
-    assert (reply.status_code, reply.json()) == (status, {"error": message})
+def test_another_address_is_told_so(server):
+    reply = post(server, b"{}", "/api/v1/search")
+    assert reply.status_code == 404
+    assert reply.json() == {"error": f"nothing at /api/v1/search; POST {ASK}"}
 
 
-def replied(server, headers=b"", host=None, target=ASK):
-    """Send the head of a request; return head and body of the reply, up to its end."""
-    host = server.url.removeprefix("http://") if host is None else host
-    named = f"Host: {host}\r\n" if host else ""
-    with socket.create_connection(server.server_address, timeout=30) as client:
-        client.sendall(f"POST {target} HTTP/1.1\r\n{named}".encode() + headers + b"\r\n")
-        reply = b"".join(iter(lambda: client.recv(65536), b"")).decode()
-    return reply.partition("\r\n\r\n")[::2]
-
-
-@pytest.mark.parametrize("host", ["rebound.example", "", "[::2]:{port}", "127.0.0.1.x:{port}"])
-def test_another_name_for_this_machine_is_not_answered(server, host):
-    host = host.format(port=server.server_port)
-    assert replied(server, b"Content-Length: 2\r\n", host)[0].startswith("HTTP/1.0 421")
-
-
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST"])
-def test_its_own_names_are_answered(server, name):
-    host = f"{name}:{server.server_port}"
-    asked = {"question": "?", "mode": "found"}
-    assert httpx.post(server.url + ASK, json=asked, headers={"Host": host}).status_code == 200
-
-
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
-def test_a_page_of_another_origin_is_refused(server, origin):
-    asked = {"question": "?", "mode": "found"}
-    reply = httpx.post(server.url + ASK, json=asked, headers={"Origin": origin})
-    assert (reply.status_code, reply.json()) == (
-        403,
-        {"error": "web pages of other origins are not answered"},
-    )
-
-
-def test_its_own_origin_is_answered(server):
-    asked = {"question": "?", "mode": "found"}
-    assert httpx.post(server.url + ASK, json=asked, headers={"Origin": server.url}).is_success
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.test"}, {"Host": "evil.test"}])
+def test_a_page_in_a_browser_is_refused(server, headers):
+    reply = httpx.post(f"{server.url}{ASK}", json={"question": "q"}, headers=headers)
+    assert reply.status_code == 403
 
 
 def test_its_threads_end_with_it():
@@ -455,18 +380,9 @@ def test_a_client_that_says_nothing_is_not_waited_for_long(monkeypatch):
         assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("length", ["-1", "x", "²", "9999999999", None])
-def test_a_body_of_no_or_too_great_length_is_not_waited_for(server, length):
-    header = b"" if length is None else b"Content-Length: " + length.encode("latin-1") + b"\r\n"
-    head, body = replied(server, header)
-    assert head.startswith("HTTP/1.0 400")
-    says(json.loads(body)["error"], "Content-Length")
-
-
 def test_a_client_that_leaves_is_no_news(server, capfd):
     with socket.create_connection(server.server_address) as client:
-        host = server.url.removeprefix("http://")
-        head = f"POST {ASK} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 500\r\n\r\n{{"
+        head = f"POST {ASK} HTTP/1.1\r\nContent-Length: 500\r\n\r\n{{"
         client.sendall(head.encode())
         # the connection is reset
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -571,6 +487,7 @@ sys.exit(main(["demo", "--serve", "--port", "0"]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_the_command_says_where_it_serves_and_ends_with_ctrl_c():
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -603,5 +520,3 @@ def test_the_command_has_no_idle_options(monkeypatch, capsys):
     ):
         assert main(["demo", *options]) == 2
         says(capsys.readouterr().err, *named, kept="70000" not in options)
-    assert main(["demo", "--serve", "--history"]) == 2
-    says(capsys.readouterr().err, "--history", "--serve", kept=False)

@@ -17,19 +17,21 @@ from stored import stored_file, stored_run
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.operations import latency
-from ragscore.demo import history
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
-from ragscore.demo.history import (
+from ragscore.scoring.summary import summarize
+from tests.demo import variations
+from tests.demo.variations import (
     VARIATIONS,
+    Index,
+    Settings,
     config_of,
     described,
     earlier_golden,
     make_run,
+    run_history,
     settings_of,
 )
-from ragscore.demo.retrievers import Index, Settings
-from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -197,7 +199,7 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
         stored_file(rs.RunStore(tmp_path), name, "golden").unlink()
     before = {name: stored_run(store, name).described | {"ragscore": 0} for name in few}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "VARIATIONS", [by_id[name] for name in few])
+        patch.setattr(variations, "VARIATIONS", [by_id[name] for name in few])
         refresh_history(tmp_path, DEMO / "golden.yaml")
     again = rs.RunStore(tmp_path)
     assert {name: stored_run(again, name).described | {"ragscore": 0} for name in few} == before
@@ -314,9 +316,8 @@ def test_another_passage_size_is_said_by_ids_and_version():
     assert "@400" not in chunker_version()
 
 
-def test_the_history_command_reports_one_line_for_each_variation(tmp_path, monkeypatch, capsys):
-    from ragscore.cli import main
-
+@pytest.mark.long
+def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkeypatch, capsys):
     lines = [
         f"{word} number {n} of the guide"
         for n, word in enumerate(["merging", "sorting", "plotting", "reading"] * 10)
@@ -331,11 +332,11 @@ def test_the_history_command_reports_one_line_for_each_variation(tmp_path, monke
         by_id["02-bm25-stemmed"],
     ]
     monkeypatch.setattr(
-        history,
+        variations,
         "VARIATIONS",
         [*few, replace(by_id["14-rerank-30-relabelled"], since="02-bm25-stemmed")],
     )
-    monkeypatch.setattr(history, "build_corpus", lambda size: (None, chunks))
+    monkeypatch.setattr(variations, "build_corpus", lambda size: (None, chunks))
     (tmp_path / "golden.yaml").write_text(
         "- {id: a, query: how to merge, expected_doc_ids: [d0, [d4, d1]]}\n- {id: b, query: sort"
         " it, expected_doc_ids: [d1]}\n"
@@ -344,19 +345,7 @@ def test_the_history_command_reports_one_line_for_each_variation(tmp_path, monke
         "- {id: a, query: how to merge, why: d1 too, expected_doc_ids: [d0, d4]}\n"
     )
     for _ in range(2):  # made again, the runs are replaced
-        assert (
-            main(
-                [
-                    "demo",
-                    "--history",
-                    "--out",
-                    str(tmp_path / "out"),
-                    "--golden",
-                    str(tmp_path / "golden.yaml"),
-                ]
-            )
-            == 0
-        )
+        run_history(tmp_path / "out", tmp_path / "golden.yaml")
     printed = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in printed[:3]] == [
         "1/3",
@@ -383,28 +372,6 @@ def test_a_committable_history_is_smaller_and_holds_the_same(store, tmp_path):
 
 def size_of(folder):
     return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
-
-
-def test_the_history_without_its_earlier_labels_is_an_error(tmp_path, capsys):
-    from ragscore.cli import main
-
-    (tmp_path / "golden.yaml").write_text(
-        "- {id: a, query: how to merge, expected_doc_ids: [d0]}\n"
-    )
-    assert (
-        main(
-            [
-                "demo",
-                "--history",
-                "--out",
-                str(tmp_path / "out"),
-                "--golden",
-                str(tmp_path / "golden.yaml"),
-            ]
-        )
-        == 2
-    )
-    says(capsys.readouterr().err, "golden_before.yaml")
 
 
 @pytest.fixture(scope="module")

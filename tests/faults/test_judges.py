@@ -35,7 +35,6 @@ from ragscore.judging.judges import ReplyError, read_reply
 from tests.messages import check, names, says
 
 pytestmark = pytest.mark.long
-
 PRICES = {"words": (1_000.0, 2_000.0)}
 N = 8
 # Every other answer has one sentence of two in its context: round(5 · 1/2) = 2 points of 5.
@@ -197,7 +196,7 @@ def test_a_reply_over_the_stated_size_is_not_held_in_memory(given, kind):
     assert peak < 60_000_000 and server.n_sent < 60_000_000
 
 
-def test_neither_key_nor_texts_follow_a_redirect_elsewhere(given):
+def test_neither_key_nor_texts_follow_a_redirect(given):
     data = given(1)
     with WireServer(lambda number, body: sound(body)) as elsewhere, WireServer(None) as server:
         to = b"Location: http://127.0.0.1:%d/v1/chat/completions" % elsewhere.port
@@ -205,17 +204,8 @@ def test_neither_key_nor_texts_follow_a_redirect_elsewhere(given):
             server.reply = lambda number, body, status=status: [sent(b"", to, status=status)]
             judged, _ = judge(data, server.url)
             reason = judged.ledger["reason"].iloc[0]
-            says(reason, f"http://127.0.0.1:{elsewhere.port}", int(status[:3]), kept=False)
+            says(reason, int(status[:3]), "base_url")
     assert elsewhere.requests == []
-
-
-def test_a_redirect_within_one_origin_is_followed(given):
-    with WireServer(None) as server:
-        server.reply = lambda number, body: (
-            sound(body) if number else [sent(b"", b"Location: /v2/here", status=b"307 x")]
-        )
-        judged, _ = judge(given(1), server.url)
-    assert points(judged) == {"q0": 2.0} and len(server.requests) == 2
 
 
 def test_max_cost_is_passed_by_one_call_at_most(given):

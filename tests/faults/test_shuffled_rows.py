@@ -175,7 +175,7 @@ QUESTIONS = {
     "reported": lambda ev: ev.results.reported_summary(),
     "judgments": lambda ev: ev.results.judgment_counts(),
     "another harness's": lambda ev: ev.to_profile("kebab"),
-    "hash": lambda ev: ev.golden.query_hashes.rename_axis("query_id").reset_index(),
+    "hash": lambda ev: ev.golden._query_hashes.rename_axis("query_id").reset_index(),
 }  # fmt: skip
 # What is said of pairs or changes of runs goes by the order of the runs, which is the user's.
 ANY_ORDER_OF_RUNS = (

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 WAYS = small.READS | {
     "score": lambda store: small.as_text(store.score(small.labels(0), ["mrr@10", "hit@5"])),
-    "measured": lambda store: small.as_text(store.measured("mrr@10")[0]),
+    "measured": lambda store: small.as_text(store._measured("mrr@10")[0]),
 }
 
 

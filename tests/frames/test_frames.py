@@ -206,13 +206,13 @@ def test_selecting_questions_keeps_what_those_got_in_every_frame():
 def test_a_golden_set_travels_without_what_is_derived_from_it(pair):
     golden = pair[1]
     light = len(pickle.dumps(golden))
-    _ = golden.coded, golden.query_hashes, golden.refusals
+    _ = golden._coded, golden._query_hashes, golden.refusals
     assert len(pickle.dumps(golden)) == light
     again = pickle.loads(pickle.dumps(golden))
     pd.testing.assert_frame_equal(again.targets, golden.targets)
     assert (
         again.golden_hash == golden.golden_hash
-        and again.coded.targets["query_id"].tolist() == golden.targets["query_id"].tolist()
+        and again._coded.targets["query_id"].tolist() == golden.targets["query_id"].tolist()
     )
 
 

@@ -63,7 +63,7 @@ def test_no_hash_depends_on_rules(write_golden):
     with_rules = rs.load_golden(write_golden(FILE))
     without = rs.load_golden(write_golden(FILE.partition("---\n")[2], "plain.yaml"))
     assert len(without.rules) == 0 and with_rules.golden_hash == without.golden_hash
-    assert with_rules.query_hashes.equals(without.query_hashes)
+    assert with_rules._query_hashes.equals(without._query_hashes)
     assert not len(with_rules.diff(without))
 
 

@@ -99,12 +99,12 @@ def test_no_source_is_refused():
 
 def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
     (tmp_path / "x.csv").write_text("topic,gave\nq1,d1\n", encoding="utf-8")
-    proposed = 'source, columns={"query_id": "topic", "doc_id": ???}'
+    proposed = 'columns={"query_id": "topic", "doc_id": "???"}'
     with refused(
         "csv",
         'topic="q1", gave="d1"',
-        f"load_results({proposed})",
-        f"load_golden({proposed})",
+        proposed,
+        "golden set",
         file="x.csv",
     ):
         rs.supported_metrics(tmp_path / "x.csv")
@@ -116,3 +116,32 @@ def test_two_reasons_why_a_file_is_neither_are_both_given(tmp_path):
     (tmp_path / "x.yaml").write_text("- 5\n", encoding="utf-8")
     with refused("golden", "results", "id", "query"):
         rs.supported_metrics(tmp_path / "x.yaml", strict=True)
+
+
+def test_a_query_that_several_levels_and_checks_know_counts_once(write_golden, write_run):
+    # q1: chunks and documents; q2: texts of the answer, too; q3: to refuse
+    golden = write_golden(
+        [
+            {"id": "q1", "query": "?", "expected_chunk_ids": ["c1"], "expected_doc_ids": ["d1"]},
+            {"id": "q2", "query": "?", "expected_doc_ids": ["d2"], "must_contain": ["x"]},
+            {"id": "q3", "query": "?", "answerable": False},
+        ]
+    )
+    run = write_run("a", [record(f"q{n}", [hit("c1", "d1", 1)]) for n in range(1, 6)])
+    table = told(golden, run)
+    assert table["n"][["found", "passed", "recall@k", "answer_checks"]].tolist() == [3, 3, 2, 0]
+
+
+def test_what_a_metric_does_not_apply_without_is_asked_for(write_golden, write_run):
+    # No query names a folder or a support, and none a key fact: neither metric has a value.
+    run = write_run("a", [record("q1", [hit("c1", "d1", 1)], scope={"folders": ["docs"]})])
+    table = told(write_golden(THREE_QUERIES), run)
+    assert not table["supported"]["scope_miss"] and not table["supported"]["key_facts"]
+    says(table["missing"]["scope_miss"], "folders", "anchors")
+    says(table["missing"]["key_facts"], "expected_key_facts")
+
+
+def test_whether_citations_are_right_is_told_by_every_relevant_target():
+    # They count targets of grade 1 or more, whatever min_grade is.
+    table = rs.metrics().set_index("name")["nan_when"]
+    assert not table[["citation_precision", "citation_recall"]].str.contains("min_grade").any()

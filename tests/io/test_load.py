@@ -563,7 +563,7 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
             "hits_top_k.rank",
-            [3, "'x'", "1, 2, 3"],
+            [3, "'x'"],
         ),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 0}]}',

@@ -216,3 +216,10 @@ def test_a_text_that_may_be_the_documents_is_asked_about():
         rs.load_results(rows)
     results = rs.load_results(rows, columns={"doc_id": None})
     assert results.responses["x_documents"].notna().all()
+
+
+def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list():
+    rows = [{"query_id": "q", "steps": [{"hits": [{"key": "a"}]}, {"hits": [{"key": "b"}]}]}]
+    for path, ids in (("steps.1.hits.key", ["b"]), ("steps.0.hits.0.key", ["a"])):
+        loaded = rs.load_results(rows, columns={"query_id": "query_id", "doc_id": path})
+        assert loaded.hits["doc_id"].tolist() == ids

@@ -113,8 +113,8 @@ WAYS = [
         'CSV with odd names',
         "load_results('odd.csv')",
         'DataError: odd.csv: format: fits no format of results (csv); the first record is '
-        'topicnum="q1", hitname="a", score="1.0"; columns={"query_id": ???, "doc_id": ???} '
-        '(also chunk_id, answer for answers), or format=',
+        'topicnum="q1", hitname="a", score="1.0"; columns={"query_id": "???", '
+        '"doc_id": "???"} (also chunk_id, answer for answers), or a `format`',
     ),
     (
         'CSV with odd names, named',
@@ -264,14 +264,16 @@ WAYS = [
     (
         'hits as labels',
         'load_golden(HITS)',
-        'DataError: frame: columns: score beside docno looks like results; rs.load_results '
-        'takes these; to take them as expected, columns={"doc_id": "docno"}',
+        'DataError: frame: columns: score beside docno looks like results; '
+        'columns={"doc_id": "docno"} to take them as expected; rs.load_results takes them as '
+        'what they look like',
     ),
     (
         'labels as hits',
         'load_results(QRELS)',
-        'DataError: frame: columns: label beside docno looks like labels; rs.load_golden '
-        'takes these; to take them as returned, columns={"doc_id": "docno"}',
+        'DataError: frame: columns: label beside docno looks like labels; '
+        'columns={"doc_id": "docno"} to take them as returned; rs.load_golden takes them as '
+        'what they look like',
     ),
     # -- what can't be taken --
     (
@@ -319,15 +321,15 @@ WAYS = [
     (
         "numpy's print of a list",
         "load_results('printed.csv')",
-        'DataError: printed.csv:2: doc_id: found text: "[\'a\' \'b\']"; a list as JSON, such '
+        'DataError: printed.csv:2: retrieved: found text: "[\'a\' \'b\']"; a list as JSON, such '
         'as ["a", "b"]',
     ),
     (
         'nothing that tells',
         "load_golden(pd.DataFrame({'topicnum': ['q1'], 'answers': ['a']}))",
         'DataError: frame: format: fits no format of golden files (frame); the first record '
-        'is topicnum="q1", answers="a"; columns={"query_id": ???, "doc_id": ???} (also '
-        'chunk_id, grade or answerable for labels), or format=',
+        'is topicnum="q1", answers="a"; columns={"query_id": "???", "doc_id": "???"} '
+        '(also chunk_id, grade or answerable for labels), or a `format`',
     ),
     (
         'an empty file',

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
-from ragscore.io.save import GOLDEN_WRITERS, RESULT_WRITERS
+from ragscore.io.detect import function_at
+from ragscore.io.registry import FORMATS
 from tests.messages import refused
 
 GOLDEN = rs.Golden(
@@ -64,14 +64,11 @@ def test_a_golden_set_comes_back_from_a_format_that_is_named(name, tmp_path):
     assert rs.load_golden(path, format=name).targets["doc_id"].tolist() == ["a", "b"]
 
 
-def test_a_format_has_one_name_for_reading_and_writing():
-    assert RESULT_WRITERS.keys() <= {one.name for one in RESULT_FORMATS}
-    assert GOLDEN_WRITERS.keys() <= {one.name for one in GOLDEN_FORMATS}
-
-
 def test_every_writer_takes_the_data_and_then_the_path():
-    for writer in (*RESULT_WRITERS.values(), *GOLDEN_WRITERS.values()):
-        assert next(iter(inspect.signature(writer).parameters)) in ("results", "golden")
+    for one in (*FORMATS["results"], *FORMATS["golden"]):
+        if one.write is not None:
+            parameters = inspect.signature(function_at(one.write)).parameters
+            assert next(iter(parameters)) in ("results", "golden")
 
 
 def test_what_cannot_be_written_says_what_can(tmp_path):

@@ -105,6 +105,7 @@ def test_the_corrected_difference_is_that_of_ppi_and_holds_the_truth(world):
     assert pd.isna(row["refused"])
 
 
+@pytest.mark.long
 def test_both_doors_lead_to_the_same_figures(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)

@@ -397,6 +397,7 @@ def test_what_stands_around_a_reply_is_taken_off(asked, fault):
     assert rows(judged, "judge_groundedness")[""] == 2 and len(server.bodies) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", ["429", "500", "drop"])
 def test_calls_that_fail_for_the_moment_are_made_again(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})

@@ -8,13 +8,24 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
+from unittest.mock import patch
 
 import pandas as pd
 
+from ragscore import evaluation
+from ragscore.cli import main
+from ragscore.io import registry
+from ragscore.io.load import load_golden, load_results
+
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 BLOCK = re.compile(r"^```([\w-]+)(?: +(\S+))?\n(.*?)^```$", flags=re.M | re.S)
@@ -75,7 +86,12 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
     namespace: dict[str, object] = {"__name__": "__main__"}
     done = []
     found = blocks(page)
-    with contextlib.chdir(folder), pd.option_context("display.width", WIDTH):
+    with (
+        contextlib.chdir(folder),
+        pd.option_context("display.width", WIDTH),
+        patch.dict(registry._registered),  # a page's own formats are gone after it
+        patch.multiple(evaluation, load_golden=_demo_golden, load_results=_demo_results),
+    ):
         for before, block, following in zip(
             [None, *found],
             found,
@@ -111,6 +127,20 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
     return done
 
 
+def _loaded_once(load: Callable[..., T]) -> Callable[..., T]:
+    """Load the demo's files once for all pages that evaluate them; anything else each time."""
+    kept = cache(load)
+
+    def loaded(source: object, **how: object) -> T:
+        is_of_demo = isinstance(source, str) and source.startswith("data/demo/") and not how
+        return (kept if is_of_demo else load)(source, **how)
+
+    return loaded
+
+
+_demo_golden, _demo_results = map(_loaded_once, (load_golden, load_results))
+
+
 def is_runnable(code: str) -> bool:
     imported = re.findall(r"^\s*(?:import|from) (\w+)", code, flags=re.M)
     return all(importlib.util.find_spec(name) is not None for name in imported if name in OPTIONAL)
@@ -126,6 +156,9 @@ def run_python(block: Block, namespace: dict[str, object]) -> str:
 
 
 def run_shell(block: Block) -> str:
+    lines = block.text.replace("\\\n", " ").strip().splitlines()
+    if all(re.fullmatch(r"ragscore [\w\s./=:@,-]+", line) for line in lines):
+        return "".join(run_command(block, shlex.split(line)[1:]) for line in lines)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text],
         capture_output=True,
@@ -140,6 +173,16 @@ def run_shell(block: Block) -> str:
     if done.returncode:
         raise PageError(f"{block}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def run_command(block: Block, arguments: list[str]) -> str:
+    """Run a command line of ragscore that needs no shell in this process."""
+    printed = io.StringIO()
+    columns = os.environ | {"COLUMNS": str(WIDTH)}
+    with patch.dict(os.environ, columns), contextlib.redirect_stdout(printed):
+        if status := main(arguments):
+            raise PageError(f"{block}: exit status {status}\n{printed.getvalue()}")
+    return printed.getvalue()
 
 
 def same(shown: str, printed: str) -> bool:

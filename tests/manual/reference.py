@@ -59,6 +59,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
             "Load": ["load_golden", "load_results"],
             "Score": ["evaluate", "score"],
             "Look before": ["validate", "supported_metrics", "metrics"],
+            "Add a metric": ["metric", "Metric"],
             "Make new data": ["collect", "judge", "label"],
         },
     ),
@@ -324,14 +325,14 @@ def metrics_of(part: str) -> list[Any]:
 
 def reasons() -> dict[str, str]:
     """Return a short name for each reason that many metrics share."""
-    from ragscore.scoring import metrics
+    from ragscore.scoring.metrics import BY_NAME
 
     return {
-        "no target": metrics._NO_TARGET,
-        "no graded target": metrics._NO_GRADE,
-        "no reference": metrics._NO_REFERENCE,
-        "not given": metrics._NOT_GIVEN,
-        "not judged": metrics._NOT_JUDGED,
+        "no target": BY_NAME["mrr"].nan_when,
+        "no graded target": BY_NAME["ndcg"].nan_when,
+        "no reference": BY_NAME["exact_match"].nan_when,
+        "not given": BY_NAME["citation_present"].nan_when,
+        "not judged": BY_NAME["judge_correctness"].nan_when,
     }
 
 
@@ -644,107 +645,19 @@ def citation_kinds() -> str:
 
 # -- formats.md --
 
-RESULT_FORMATS = {
-    "per_query": ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
-    "chatbot": (
-        "a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
-        "those files; `test_case_id` and `retrieved_chunks`",
-    ),
-    "retrievers": (
-        "results of several retrievers, one record per retriever and query",
-        "JSON lines with `query`, `retriever`, and `hits` or an outcome",
-    ),
-    "trec_rag": (
-        "cited answers of the TREC RAG track",
-        "JSON lines with `topic_id`, `references`, `answer`",
-    ),
-    "ragchecker": (
-        "RAGChecker's inputs and outputs",
-        "JSON with `results` that have `gt_answer`",
-    ),
-    "sqlite": ("kebab's database", "a SQLite file"),
-    "kebab_run": ("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`"),
-    "kebab_comparison": (
-        "kebab's stored comparison, `compare-*.json`: two runs with what it reports of them",
-        "`run_a`, `aggregate_a`, ...",
-    ),
-    "trec": (
-        "TREC run, `qid Q0 docid rank score tag`; one run per tag",
-        "six columns, the fourth a rank, the fifth a score",
-    ),
-    "metric_report": (
-        "metrics with their values per query, and the summary",
-        "JSON with a list `metrics` of objects with `metric`",
-    ),
-    "json_run": ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
-    "ragas": ("RAGAS's dataset or result", "its columns"),
-    "promptfoo": ("promptfoo's results", "its keys"),
-    "inspect": ("Inspect AI's log", "its keys, or the ending `.eval`"),
-    "deepeval": ("DeepEval's test run", "its keys"),
-    "mlflow": ("MLflow's evaluation table", "its columns"),
-    "phoenix": ("Phoenix's spans, or an experiment", "its columns"),
-    "table": (
-        "a table of any shape, in a file or a frame",
-        "[names of columns](#names-of-columns)",
-    ),
-}
-GOLDEN_FORMATS = {
-    "golden": ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
-    "qrels_jsonl": ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
-    "trec_qrels": (
-        "TREC qrels, `qid iter docid rel`",
-        "four columns, the last a grade; BEIR's three",
-    ),
-    "beir": ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
-    "json_qrels": ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
-    "predicates": (
-        "queries judged by predicates, without ids",
-        "JSON lines with `query` and a predicate",
-    ),
-    "ragchecker": ("the queries and reference answers of RAGChecker's files", "as for results"),
-    "chatbot": (
-        "a chatbot's cases, `eval_set.jsonl`",
-        "JSON lines with `id`, `question`, and anchors or key facts",
-    ),
-    "ragas": ("labels of RAGAS's dataset", "as for results"),
-    "promptfoo": ("promptfoo's assertions", "as for results"),
-    "inspect": ("targets of Inspect AI's log", "as for results"),
-    "deepeval": ("expectations of DeepEval's test run", "as for results"),
-    "mlflow": ("expectations of MLflow's table", "as for results"),
-    "phoenix": ("references of Phoenix's experiment", "as for results"),
-    "table": (
-        "a table of any shape, in a file or a frame",
-        "[names of columns](#names-of-columns)",
-    ),
-}
-
 
 def formats(side: str) -> str:
-    """Return the formats of one side, from the tables of readers and writers."""
-    from ragscore.io import load, save
+    """Return the formats of one side, from their declarations."""
+    from ragscore.io.registry import FORMATS, TABLES
 
-    described, readers, writers, suffixes = {
-        "results": (
-            RESULT_FORMATS,
-            [*load.RESULT_FORMATS, load.RESULT_TABLE],
-            save.RESULT_WRITERS,
-            save.RESULT_SUFFIXES,
-        ),
-        "golden": (
-            GOLDEN_FORMATS,
-            [*load.GOLDEN_FORMATS, load.GOLDEN_TABLE],
-            save.GOLDEN_WRITERS,
-            save.GOLDEN_SUFFIXES,
-        ),
-    }[side]
     rows = []
-    for reader in readers:
-        what, told_by = described[reader.name]
-        endings = ", ".join(f"`{one}`" for one, name in suffixes.items() if name == reader.name)
-        written = f"yes{', ' if endings else ''}{endings}" if reader.name in writers else ""
-        options = ", ".join(f"`{one}=`" for one in reader.options)
+    for one in (*FORMATS[side], TABLES[side]):
+        what, told_by = one.about[:2]
+        endings = ", ".join(f"`{end}`" for end in one.suffixes)
+        written = f"yes{', ' if endings else ''}{endings}" if one.write else ""
+        options = ", ".join(f"`{option}=`" for option in one.options)
         what += f"; options {options}" if options else ""
-        rows.append([f"`{reader.name}`", what, told_by, written])
+        rows.append([f"`{one.name}`", what, told_by, written])
     return table(["`format=`", "what it is", "told by", "written"], rows)
 
 

@@ -48,6 +48,7 @@ def ev():
     return rs.evaluate(root / "runs" / "*" / "per_query.jsonl", root / "golden.yaml")
 
 
+@pytest.mark.long
 def test_the_detectable_difference_grows_with_what_else_is_compared(ev):
     def detectable(metrics):
         deltas = ev.compare("dense", "hybrid_rerank", metrics).deltas.set_index("metric")

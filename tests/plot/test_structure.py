@@ -8,6 +8,7 @@ import structure
 from structure import OF_TWO_RUNS, PANELS, PICTURES, draw, expected_names, faults
 
 import ragscore as rs
+from ragscore.plot.style import own_styles
 
 matplotlib.use("Agg")
 
@@ -23,6 +24,12 @@ CASES = [
 def closed():
     yield
     plt.close("all")
+
+
+@pytest.fixture(autouse=True)
+def a_session_that_has_drawn_nothing():
+    with own_styles([]):
+        yield
 
 
 @pytest.mark.sampled(1)

@@ -97,6 +97,7 @@ def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(dem
         assert content["queries"]["refuse"][query] == view.should_refuse
 
 
+@pytest.mark.long
 def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, content):
     per_query = cmp.per_query.set_index("query_id").reindex(content["queries"]["id"])
     words = content["outcomes"]
@@ -115,6 +116,7 @@ def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, con
     assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp.primary)
 
 
+@pytest.mark.long
 def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
     citations = demo.results.citations.sort_values(["query_id", "position"])
     for run, run_id in enumerate(("dense", "hybrid")):
@@ -372,6 +374,7 @@ def test_then_it_loses_what_is_known_of_unchanged_queries_but_the_one_asked_for(
     says(content["left_out"][0], 29)
 
 
+@pytest.mark.long
 def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     content = unpacked(cmp.explore(max_mb=0.001))
     assert sum(kept_in(content)) == 1
@@ -379,6 +382,7 @@ def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     assert change[kept_in(content).index(1)] == max(change)
 
 
+@pytest.mark.long
 def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
     whole = wordy.explore("q1")
     size = len(whole.packed) / 1e6
@@ -414,6 +418,7 @@ def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
     assert wordy.explore(max_mb=1).left_out == ()
 
 
+@pytest.mark.long
 def test_plans_that_a_sample_finds_too_large_are_not_tried(wordy, monkeypatch):
     size = len(wordy.explore().packed) / 1e6
     tried = wordy.explore(max_mb=size * 0.1)
@@ -491,6 +496,7 @@ def test_a_frame_can_select_only_what_is_there(cmp, state):
     assert not len(explorer.selected)
 
 
+@pytest.mark.sampled(2)
 @needs_widget
 @pytest.mark.parametrize(
     "hit", [None, 7, {"run": "nobody", "rank": 1}, {"run": "dense", "rank": "1"}, {"rank": [1]}, {}]

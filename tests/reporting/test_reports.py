@@ -97,6 +97,7 @@ def test_frames_without_rows_keep_their_columns(write_golden, write_run):
     same(rs.Comparison.from_json(cmp.to_json()), cmp)
 
 
+@pytest.mark.long
 def test_a_comparison_by_a_profile_reloads_with_it(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     again = rs.Comparison.from_json(cmp.to_json(own=True))
@@ -315,6 +316,7 @@ def test_a_comparison_alone_is_a_page(pair, tmp_path):
         cmp.report(tmp_path / "cmp.pdf")
 
 
+@pytest.mark.long
 def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
     made = report(
         rs.load_results(write_run("a", RUN_A)), rs.load_golden(write_golden(THREE_QUERIES))
@@ -465,6 +467,7 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
     assert not len(two.comparisons[0].report().left_out)
 
 
+@pytest.mark.long
 def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(20)])
@@ -504,6 +507,7 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
     )
 
 
+@pytest.mark.long
 def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     results, golden = pair
     made = report(
@@ -555,6 +559,7 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @needs_chromium
 def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
     page = tmp_path / "bad.html"

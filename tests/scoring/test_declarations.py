@@ -57,6 +57,7 @@ def verdict(ev, name="cost"):
     return ev.compare("a", "b", name).deltas["verdict"].item()
 
 
+@pytest.mark.long
 def test_another_evaluation_changes_no_word_and_no_gate_of_the_first(ev):
     first = ev.with_columns(column(), better="lower", range=(0, 1))
     cmp = first.compare("a", "b", "cost")
@@ -78,7 +79,7 @@ def test_a_declaration_goes_wherever_its_evaluation_goes(ev):
     systems = dataclasses.replace(
         ev.results, runs=ev.results.runs.assign(system=["x", "y"], repeat=[1, 1])
     )
-    averaged = dataclasses.replace(own, source=systems).average_repeats()
+    averaged = dataclasses.replace(own, _source=systems).average_repeats()
     assert averaged.declared == own.declared
     for one in (
         own,
@@ -97,6 +98,7 @@ def test_a_declaration_goes_wherever_its_evaluation_goes(ev):
         own.golden_health("cost")
 
 
+@pytest.mark.long
 def test_results_from_json_and_pickles_know_what_was_declared(ev):
     own = ev.with_columns(column(), better="lower", range=(0, 2))
     cmp, board = own.compare("a", "b", "cost"), own.leaderboard("cost", baseline="a")
@@ -136,6 +138,7 @@ def test_pictures_pages_and_exports_go_by_the_declaration(ev, tmp_path):
 # -- stores
 
 
+@pytest.mark.long
 def test_a_store_keeps_own_columns_with_their_declaration(ev, tmp_path):
     own = ev.with_columns(column(), better="lower", range=(0, None))
     own = own.with_columns(column(name="plain"))

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import MOVABLE, parse_label
 from ragscore.scoring.unjudged import (
-    MOVABLE,
     all_labelled,
     judged_lists,
     label_bounds,

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.judgments import CRITERIA, FAILED
+from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
+    CRITERIA,
     DEFAULT_METRICS,
     HEADLINE,
     TABLE,

@@ -253,7 +253,7 @@ def test_choices_survive_the_file_and_change_the_questions_hash(load, tmp_path, 
         ],
         [],
     )[1]
-    assert (plain.query_hashes == golden.query_hashes).tolist() == [False, False, True]
+    assert (plain._query_hashes == golden._query_hashes).tolist() == [False, False, True]
     ours = rs.load_golden(write_golden([{"id": one["query"], **one} for one in questions]))
     assert ours.checks.to_dict("records") == golden.checks.to_dict("records") and not [
         name for name in ours.queries if name.startswith("x_")

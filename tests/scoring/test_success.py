@@ -9,6 +9,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.scoring import provenance
 from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import BY_NAME
 from ragscore.scoring.success import VERDICT
@@ -195,7 +196,8 @@ def test_values_of_an_earlier_version_are_not_taken_for_the_same(
 ):
     store, golden = rs.RunStore(tmp_path / "store"), rs.load_golden(write_golden([SOUGHT]))
     for run_id, version in (("old", 1), ("new", 2)):
-        monkeypatch.setitem(BY_NAME, "passed", replace(BY_NAME["passed"], version=version))
+        versions = {"passed": version}
+        monkeypatch.setattr(provenance, "metric_versions", lambda *given, of=versions: of)
         results = rs.load_results(write_run(run_id, [record("q", HITS, answer=REFUSAL)], k=10))
         store.save(rs.evaluate(results, golden, METRICS))
     with refused("passed", "new", 2, "old", 1, field="metric_versions"):

@@ -41,7 +41,6 @@ def test_few_queries_give_the_p_of_all_sign_patterns():
     # one fifth of the level; or all of it, as far as every primary metric is decided
     others = [min(rest[c] / 0.2, max(rest[c], *primary)) for c in (2, 3)]
     assert found.p[2:] == pytest.approx(others)
-    assert not found.is_normal
 
 
 def test_a_metric_alone_has_the_p_of_its_own_sign_flips():
@@ -109,7 +108,6 @@ def test_from_a_thousand_moved_queries_the_normal_limit_agrees_with_random_signs
     d = base + rng.normal(0.03, 1, (1_100, 6)) + np.linspace(0, 0.12, 6)
     first = [True, True, False, False, False, False]
     limit, drawn = joint_test(d, first), joint_test(d[:999], first)
-    assert limit.is_normal and not drawn.is_normal
     again = joint_test(np.vstack([d[:999], np.zeros((500, 6))]), first)
     np.testing.assert_array_equal(drawn.p, again.p)  # queries that didn't move don't count
     assert spearmanr(limit.p, drawn.p).statistic > 0.8
@@ -132,7 +130,6 @@ def test_a_metric_that_few_queries_moved_in_has_its_own_exact_p_among_many_that_
     d = np.column_stack([rng.normal(0, 1, 3_000), np.zeros(3_000), rng.normal(0, 1, 3_000)])
     d[:7, 1] = 1.0  # 7 / 0: exact p 2/128, of the normal limit .008
     found = joint_test(d, [True, True, False])
-    assert found.is_normal
     assert found.p[1] == pytest.approx(2 / 128 * 2 / 0.8), "of two primary metrics"
 
 

@@ -14,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.stats import bootstrap_means, bootstrap_t_interval, max_t_p, sign_flip_p, two_sample_p
+from ragscore.stats import (
+    bootstrap_means,
+    bootstrap_t_interval,
+    max_t_p,
+    sign_flip_p,
+    two_sample_test,
+)
 
 ITERATIONS = 60
 CELLS = st.one_of(st.just(np.nan), st.sampled_from([0.0, 1.0]), st.floats(-3, 5))
@@ -114,8 +120,8 @@ def test_no_interval_and_no_p_depends_on_how_much_is_drawn_at_a_time(monkeypatch
     def found():
         yield np.array(bootstrap_means(values, 301))
         yield np.array(bootstrap_t_interval(values, 301))
-        yield two_sample_p(values, inside, iterations=301)
-        yield two_sample_p(values, inside, groups=groups, iterations=301)
+        yield two_sample_test(values, inside, iterations=301)[0]
+        yield two_sample_test(values, inside, groups=groups, iterations=301)[0]
         yield max_t_p(values, iterations=301)
 
     before = list(found())
@@ -162,17 +168,18 @@ PEAK = """
 import sys
 import numpy as np
 from pathlib import Path
-from ragscore.stats import bootstrap_means, bootstrap_t_interval, sign_flip_p, two_sample_p
+from ragscore.stats import bootstrap_means, bootstrap_t_interval, sign_flip_p, two_sample_test
 values, iterations = np.random.default_rng(0).normal(size=(500, 20)), int(sys.argv[1])
 bootstrap_means(values, iterations)
 bootstrap_t_interval(values, iterations)
 sign_flip_p(values, iterations=iterations)
-two_sample_p(values, np.arange(500) < 150, iterations=iterations)
+two_sample_test(values, np.arange(500) < 150, iterations=iterations)[0]
 lines = Path("/proc/self/status").read_text().splitlines()
 print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 def test_peak_memory_does_not_grow_with_the_resamples():
     few, many = (

@@ -285,6 +285,7 @@ def test_an_interval_doesnt_depend_on_how_many_resamples_are_held_at_a_time(monk
     assert krippendorff_alpha(ratings, "ordinal", iterations=200) == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [50, 200])
 def test_intervals_hold_the_true_kappa(n):
     # A share of .3 of the items is rated by chance: κ = .7. 300 draws: ± .025.
@@ -448,7 +449,7 @@ def test_one_group_has_no_interval():
         cohen_kappa(first, second, groups=[1, 2])
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
     found = coverage(name, 0.8, draws=300, iterations=100)

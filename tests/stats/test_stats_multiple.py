@@ -62,6 +62,7 @@ def test_benjamini_hochberg_agrees_with_scipy(p):
     assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p), abs=1e-9)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 2, 5, 30, 400])
 def test_holm_and_benjamini_hochberg_agree_with_statsmodels(size):
     p = np.random.default_rng(size).beta(0.5, 2, size).round(3)  # rounded: some are equal

@@ -291,6 +291,6 @@ def test_the_default_test_is_mcnemar_for_0_1_metrics_and_sign_flips_else():
     )
 
 
-def test_moves_within_the_margin_are_draws():
-    counts = count_moves(np.array([[0.2, np.nan], [-0.1, 1], [0.05, 0], [-0.3, -1]]), margin=0.1)
-    assert [count.tolist() for count in counts] == [[1, 1], [1, 1], [2, 1]]
+def test_moves_are_counted_by_column():
+    counts = count_moves(np.array([[0.2, np.nan], [-0.1, 1], [0, 0], [-0.3, -1]]))
+    assert [count.tolist() for count in counts] == [[1, 1], [2, 1]]

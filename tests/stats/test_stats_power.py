@@ -227,7 +227,7 @@ def test_where_lower_is_better_a_rise_is_worse():
 
 
 def test_no_difference_is_never_said():
-    found = verdict(0.03, -0.05, 0.11, 0.4, 0.1245, 50, worth=0.05)
+    found = verdict(0.03, -0.05, 0.11, 0.4, 0.1245, 50, margin=0.05)
     assert found.word == "can't tell"
     says(found.sentence, "can't tell", 50, ".12", 310, ".05")
 
@@ -238,7 +238,7 @@ def test_without_a_difference_worth_finding_the_sentence_ends_with_what_n_sees()
 
 
 def test_enough_queries_say_that_the_difference_would_have_been_found():
-    found = verdict(0.003, -0.01, 0.016, 0.6, 0.02, 2000, worth=0.05)
+    found = verdict(0.003, -0.06, 0.066, 0.6, 0.02, 2000, margin=0.05)
     says(found.sentence, "can't tell", 2000, ".02", ".05")
 
 
@@ -257,7 +257,7 @@ def test_where_no_direction_is_declared_only_the_movement_is_named():
 
 
 def test_what_is_not_detectable_is_said_with_what_the_interval_leaves_open():
-    found = verdict(0.0, -0.161, 0.161, 1, np.inf, 20, worth=0.05, n_moved=3)
+    found = verdict(0.0, -0.161, 0.161, 1, np.inf, 20, margin=0.05, n_moved=3)
     says(found.sentence, "can't tell", "3 of 20", ".16")
     says(verdict(0.0, np.nan, np.nan, 1, np.nan, 1).sentence, "can't tell", 1)
     found = verdict(0.1, -0.1, 0.3, 0.06, np.nan, 150, n_moved=140, clusters=(5, 5))

@@ -424,6 +424,7 @@ def test_no_reader_waits_for_what_lies_beside_a_run(tmp_path, name):
     assert isinstance(error, rs.DataError) and error.file == str(tmp_path / name)
 
 
+@pytest.mark.long
 def test_no_thread_stays_behind_a_call_of_a_store(tmp_path):
     def calls():
         store = rs.RunStore(tmp_path / "store")

@@ -8,7 +8,6 @@ import pytest
 
 import ragscore as rs
 from ragscore.scoring.summary import summarize
-from ragscore.store import tables
 from ragscore.store.tables import only_run
 
 
@@ -75,18 +74,6 @@ def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
             for folder in (tmp_path / "all" / name, tmp_path / name / name)
         )
         assert there == alone
-
-
-def test_a_run_that_statistics_name_is_read_as_by_its_rows(results, golden, tmp_path, monkeypatch):
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden)
-    by_statistics = store.load()
-    monkeypatch.setattr(tables, "_is_said_to_be", lambda source, run_id: False)
-    by_rows = store.load()
-    for item in fields(by_rows):
-        found, wanted = getattr(by_statistics, item.name), getattr(by_rows, item.name)
-        if wanted is not None:
-            pd.testing.assert_frame_equal(found, wanted)
 
 
 def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(tmp_path):

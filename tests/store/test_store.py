@@ -459,6 +459,7 @@ def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rule", "match"),
     [
@@ -485,6 +486,7 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
     pd.testing.assert_frame_equal(store.scores(), before)
 
 
+@pytest.mark.long
 def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -504,7 +506,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     assert (sorted(tmp_path.rglob("*")), stored_run(store, "a")) == before
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
 def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
     store = rs.RunStore(tmp_path)
@@ -556,6 +558,7 @@ def test_a_name_that_no_store_gives_a_file_is_refused(pair, tmp_path, name, read
         store.load() if read == "load" else store.files("hits")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "content", "read"),
     [
@@ -586,7 +589,7 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
         store.load()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "content", "read", "line", "field", "named"),
     [
@@ -718,6 +721,7 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
     assert metrics["policies"]["collapse"] == "doc"
 
 
+@pytest.mark.long
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
@@ -738,19 +742,6 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
         store.scores(["mrr"], collapse="doc")
     with refused("doc", "none", field="policies"):
         store.scores(["mrr"])
-
-
-def test_a_run_stored_without_its_policies_had_the_defaults(passages, tmp_path):
-    results, golden = passages
-    store = rs.RunStore(tmp_path)
-    store.save(results.select("a"), golden=golden)
-
-    def forget(run):
-        del run["scoring"]["policies"], run["scoring"]["profile"]
-
-    describe(tmp_path, "a", forget)
-    assert store.scores(["mrr"], collapse="none", profile=None).loc["q", "mrr"] == 1 / 3
-    assert store.refresh(golden) == ["a"]
 
 
 def test_a_profile_is_stored_by_its_name(pair, tmp_path):

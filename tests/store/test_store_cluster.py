@@ -129,6 +129,7 @@ def peak_memory():
     return int(peak) * 1024
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory of a process is read from /proc")
 def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, large, monkeypatch):
     store, golden = large
@@ -158,6 +159,26 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     )
 
 
+@pytest.mark.long
+def test_workers_score_a_metric_of_ones_own(client, tmp_path):
+    @rs.metric("short@k", "1 if a hit is short", reads="hits.x_tokens", needs=(), kind="binary")
+    def short(lists):
+        return lists.any(lists.column("x_tokens") < 3)
+
+    hits = pd.DataFrame({
+        "run_id": np.repeat(["a", "b"], 30), "query_id": np.tile(np.repeat(list("xyz"), 10), 2),
+        "rank": np.tile(np.arange(1, 11), 6), "doc_id": "d", "tokens": np.arange(60) % 11,
+    })  # fmt: skip
+    golden, results = rs.load_golden({one: ["d"] for one in "xyz"}), rs.load_results(hits)
+    store = rs.RunStore(tmp_path / "runs")
+    store.save(results)
+    asked = [short.label(2), "mrr"]
+    scores = store.score(golden, asked, client=client, part_hits=10)
+    here = rs.score(results, golden, asked)
+    pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
+    assert set(here["short@2"]) == {0.0, 1.0}
+
+
 def without_texts(store):
     """The results without what would not fit."""
     hits = pd.read_parquet(
@@ -168,6 +189,7 @@ def without_texts(store):
     )
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     store, golden = large
     flag = tmp_path / "killed"
@@ -221,6 +243,7 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
     pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
+@pytest.mark.long
 def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     store, golden = large
     with warnings.catch_warnings():

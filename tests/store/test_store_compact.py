@@ -99,7 +99,7 @@ def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, mon
         store.scores("mrr@7")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, write_golden):
     results = runs()
     first = results.select([f"run {n}" for n in (1, 2, 3, 4, 5)])
@@ -148,6 +148,7 @@ def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, w
     assert copied(store) == ["run 1", "run 2", "run 3", "run 5", "run 6"]
 
 
+@pytest.mark.sampled(1)
 def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
     write_run, golden, store
 ):
@@ -171,6 +172,7 @@ def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
     assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 1
 
 
+@pytest.mark.sampled(1)
 def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
     results = runs(3)
     store.save(results.select(["run 3", "run 2"]), golden=golden)
@@ -184,6 +186,7 @@ def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
         store.scores("mrr")
 
 
+@pytest.mark.sampled(1)
 def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, golden, store):
     results = runs(2)
     for name, values in (("run 2", 1.5), ("run 1", "text")):
@@ -196,7 +199,7 @@ def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, 
     assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
@@ -213,6 +216,7 @@ def test_runs_are_found_by_system_date_and_config(runs, store, asked, found):
     assert store.find(**asked) == found
 
 
+@pytest.mark.long
 def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
@@ -229,6 +233,7 @@ def test_a_time_that_is_none_is_refused(runs, store):
         store.find(since="soon")
 
 
+@pytest.mark.long
 def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     store = rs.RunStore(tmp_path / "s")
@@ -286,6 +291,7 @@ def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
     assert len(store.files("hits")) == 2
 
 
+@pytest.mark.long
 def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)
     store = rs.RunStore(tmp_path)
@@ -308,6 +314,7 @@ def opened(root):
     return [call.args[1] for call in reader.call_args_list]
 
 
+@pytest.mark.long
 def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
@@ -386,7 +393,7 @@ def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tm
     assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "garbage",
     ["damaged", "no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],

@@ -165,6 +165,7 @@ def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     assert same_both_ways(packed, tmp_path) == ["mine"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 def test_row_groups_end_between_responses_as_save_ends_them(small, tmp_path, from_bytes):
     small(from_bytes, group_rows=7)
@@ -197,6 +198,7 @@ def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_an_ingested_run_is_scored_in_parts(small, tmp_path, write_golden):
     golden = rs.load_golden(
         write_golden(
@@ -330,7 +332,7 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
     files_equal(ingested, loaded, "mine")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
@@ -453,6 +455,7 @@ def test_several_runs_at_once_are_refused(small, tmp_path, write_run):
         rs.RunStore(tmp_path / "store").ingest(folder)
 
 
+@pytest.mark.long
 def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     store = rs.RunStore(f"memory://{uuid4().hex}")
     local = rs.RunStore(tmp_path / "store")

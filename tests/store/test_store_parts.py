@@ -166,8 +166,8 @@ def unsplit(varied, tmp_path, monkeypatch):
     return store, varied[1]
 
 
+@pytest.mark.long
 # A run has at most 32 hits: by 16 times as many all three go together, by fewer two or one.
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (512, 1), (250, 3)])
 @CHOICES
 def test_small_runs_scored_together_get_the_scores_of_the_whole(
@@ -183,7 +183,7 @@ def test_small_runs_scored_together_get_the_scores_of_the_whole(
     assert sorted(parts_said) == sorted(whole_said) and len(scored) == n_batches
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("part_hits", [None, 100])
 @pytest.mark.parametrize("profile", [None, "kebab"])
 def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile, part_hits):
@@ -283,6 +283,7 @@ def test_every_response_and_hit_is_in_one_part(varied):
             )
 
 
+@pytest.mark.long
 def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
     store, golden = varied
     results = store.load()
@@ -345,7 +346,7 @@ def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
         )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"]
 )
@@ -374,6 +375,7 @@ def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
+@pytest.mark.long
 def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(
     varied, tmp_path, monkeypatch
 ):
@@ -391,6 +393,7 @@ def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted
         pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
+@pytest.mark.long
 def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
     store, golden = rs.RunStore(tmp_path / "bare"), varied[1]
     for name in "abc":
@@ -458,5 +461,9 @@ def test_threads_that_silence_warnings_at_once_leave_the_process_as_it_was():
         return item
 
     before = list(warnings.filters)
-    assert list(run_each(silenced, [1, 2, 3], SimpleNamespace(rule=None), None)) == [1, 2, 3]
+    assert list(run_each(silenced, [1, 2, 3], SimpleNamespace(has_own_code=False), None)) == [
+        1,
+        2,
+        3,
+    ]
     assert warnings.filters == before

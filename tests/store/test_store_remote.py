@@ -100,7 +100,7 @@ def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote
     assert [name.split("/")[-2] for name in remote.files("hits")] == ["a", "b"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
     remote.save(pair[0], golden=pair[1])
     remote.root.fs.rm(f"{remote.root.path}/a/run.json")
@@ -110,7 +110,7 @@ def test_a_run_without_its_run_json_is_not_there(pair, remote):
     assert remote.save(pair[0].select("a")) == ["a"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_readers(
     pair, remote, monkeypatch
 ):

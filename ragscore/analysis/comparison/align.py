@@ -30,14 +30,6 @@ class AlignedScores:
     values: Values
     declared: Declarations = NOTHING_DECLARED
 
-    @classmethod
-    def from_rows(cls, rows: pd.DataFrame) -> "AlignedScores":
-        """Rebuild the array from the frame that `rows` returned."""
-        query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
-        run_ids, metrics = rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
-        shape = len(query_ids), len(run_ids), len(metrics)
-        return cls(query_ids, run_ids, metrics, rows[metrics].to_numpy("float64").reshape(shape))
-
     def described(self) -> list[Metric]:
         """Return every metric as the table or its declaration has it."""
         return [self.declared.describe(name) for name in self.metrics]
@@ -138,7 +130,7 @@ def expected_in(
         return np.logical_not(np.isnan(aligned.values))
     is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
     rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
-    states = ValueStates(rows, golden, results)
+    states = ValueStates(rows, golden, results, declared=aligned.declared)
     query = aligned.query_ids.get_indexer(pd.Index(rows["query_id"]))
     run = pd.Index(aligned.run_ids, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     flags = np.zeros(aligned.values.shape, dtype=bool)

@@ -11,20 +11,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
-from ragscore.analysis.comparison.aspects import (
-    count_flips,
-    flip_moves,
-    judge_aspects,
-    of_points,
-)
 from ragscore.analysis.comparison.deltas import (
     at_worst,
     check_margins,
+    count_flips,
+    flip_moves,
     jointly_tested,
+    judge_aspects,
+    of_points,
     paired_deltas,
     tail_columns,
 )
@@ -39,11 +35,10 @@ from ragscore.analysis.comparison.invariants import (
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among, lookup, map_threads
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
-from ragscore.frames.typing import Codes
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
@@ -62,8 +57,7 @@ from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_at
 from ragscore.scoring.score import score
-from ragscore.scoring.value_states import chosen_columns, label_of, metric_columns
-from ragscore.stats import Together
+from ragscore.scoring.value_states import chosen_columns, metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
@@ -181,7 +175,9 @@ def compare_runs(
     if chosen is None:
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
-        level, k = _profile_level(chosen, versions_agree), _profile_k(chosen, pair)
+        level = _profile_level(chosen, versions_agree)
+        ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
+        k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
     holding = resolve_policies(chosen, policies)
     targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, holding)
     invariants = invariants_of(pair, a, b)
@@ -199,7 +195,7 @@ def compare_runs(
     else:
         scores = _chosen(scores, (a, b), metrics)
     if chosen is not None and metrics is None:
-        deep = [name for name in metric_columns(scores) if (label_of(name).k or 0) > k]
+        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
     declared = declared.of(metric_columns(scores))
     flips = answer_flips(scores, a, b, declared)
@@ -207,6 +203,7 @@ def compare_runs(
     deltas, worst, flip_counts = _deltas(
         scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared
     )
+    cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
         a,
@@ -222,7 +219,7 @@ def compare_runs(
         largest_changes=largest_changes(scores, a, b, declared),
         level=level,
         k=k,
-        aggregates=aggregate(_cut_at(pair, k), golden, chosen) if chosen else {},
+        aggregates={} if chosen is None else aggregate(cut, golden, chosen),
         profile=chosen,
         policies={} if chosen else asdict(policies),
         primary=deciding,
@@ -230,7 +227,7 @@ def compare_runs(
         at_worst=worst,
         golden=golden,
         scores=scores,
-        modes=response_modes(whole),
+        _modes=response_modes(whole),
         results=whole,
         rule=rule,
     )
@@ -254,17 +251,6 @@ def _profile_level(profile: Profile, versions_agree: bool) -> Level:
     if versions_agree:
         return Level(name, "", levels, "exact")
     return Level(name, "", levels, "fallback_doc_span" if "span" in levels else "fallback_doc")
-
-
-def _profile_k(profile: Profile, results: Results) -> int:
-    """Return the rank up to which a profile's comparison looks at hits."""
-    ks = [k for k in k_of_runs(results, profile).values() if k is not None]
-    return min(ks) if profile.cuts_at_k and ks else NO_CUT
-
-
-def _cut_at(results: Results, k: int) -> Results:
-    """Return the results as those of runs of this k; unchanged without a limit."""
-    return results if k == NO_CUT else replace(results, runs=results.runs.assign(k=k))
 
 
 def _common_k(results: Results, a: str, b: str) -> int:
@@ -292,12 +278,9 @@ def _target_ranks(
 
     Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone.
     """
-    names = [level.name]
-    if level.name == "per_query":  # finest first; each query is matched at one level only
-        names = [name for name in LEVELS if name in level.joinable]
     with_target = pd.Series(dtype="str")
     parts = []
-    for name in names:
+    for name in level.used:  # finest first; each query is matched at one level only
         selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
         is_new = ~is_among(selected["query_id"], with_target)
         relevant = selected[is_new & (selected["grade"] >= policies.min_grade)]
@@ -341,12 +324,8 @@ def _outcomes(
     targets: pd.DataFrame, with_target: pd.Series, golden: Golden, results: Results, a: str, b: str
 ) -> pd.DataFrame:
     """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
-    responses, queries = results.responses, golden.queries[["query_id", "query"]]
-    extra = responses.loc[
-        ~is_among(responses["query_id"], queries["query_id"]), ["query_id", "query"]
-    ]
-    rows = pd.concat([queries, extra.drop_duplicates("query_id")], ignore_index=True)
-    rows = rows[is_among(rows["query_id"], responses["query_id"])].reset_index(drop=True)
+    responses = results.responses
+    rows = asked_queries(golden, responses)
     in_a, in_b = (
         is_among(rows["query_id"], responses.loc[responses["run_id"] == run, "query_id"])
         for run in (a, b)
@@ -354,9 +333,10 @@ def _outcomes(
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
         changed = targets[targets["change"] == change]
-        query = lookup(changed["query_id"], pd.Index(rows["query_id"]))
-        rows[f"n_{change}"] = np.bincount(query[query >= 0], minlength=len(rows))
-        rows[change] = _joined(changed["target_id"], query, len(rows))
+        by_query = changed.groupby("query_id")["target_id"]
+        rows[f"n_{change}"] = rows["query_id"].map(by_query.size()).fillna(0).astype("int64")
+        names = rows["query_id"].map(by_query.agg(", ".join)).astype("str")
+        rows[change] = names.fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
@@ -374,15 +354,13 @@ def _outcomes(
     ]
 
 
-def _joined(texts: pd.Series, query: Codes, n: int) -> pd.Series:
-    """Return the texts of each of n queries in one, in their order, separated by commas."""
-    order = np.argsort(query, kind="stable")
-    order = order[query[order] >= 0]
-    ends = np.cumsum(np.bincount(query[order], minlength=n))
-    held = pa.array(texts.iloc[order]).cast(pa.string())
-    held = held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held
-    lists = pa.LargeListArray.from_arrays(pa.array(np.append(0, ends)), held)
-    return pd.Series(pc.binary_join(lists, ", "), dtype="str")
+def asked_queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
+    """Return the queries that any run was asked: those of the golden set, then others."""
+    known = golden.queries[["query_id", "query"]]
+    is_extra = ~is_among(responses["query_id"], known["query_id"])
+    extra = responses.loc[is_extra, ["query_id", "query"]].drop_duplicates("query_id")
+    rows = pd.concat([known, extra], ignore_index=True)
+    return rows[is_among(rows["query_id"], responses["query_id"])].reset_index(drop=True)
 
 
 def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
@@ -400,18 +378,15 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
                 index=False
             ):
                 suffix += f"; {key} {before}→{after}"
-    # Many queries share a change, and a note.
-    changes = per_query[["outcome", *RANKS]]
-    which = changes.groupby(list(changes), dropna=False, sort=False).ngroup().to_numpy()
     notes = []
-    for outcome, a, b in changes[~pd.Series(which).duplicated().to_numpy()].itertuples(index=False):
+    for outcome, a, b in per_query[["outcome", *RANKS]].itertuples(index=False):
         if outcome == "win":
             notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
         elif outcome in ("loss", "regression"):
             notes.append((f"rank {a}→miss" if pd.isna(b) else f"rank {a}→{b}") + suffix)
         else:
             notes.append("")
-    return np.array(notes, dtype=object)[which].tolist() if notes else []
+    return notes
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
@@ -515,28 +490,10 @@ def _deltas(
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves, declared)
     together = jointly_tested(*sides, primary, declared, groups=groups, also=points)
-    cut = len(names) // 2
-    halves = [
-        (
-            [side.iloc[:, places] for side in (*sides, lost)],
-            Together(together.p[places], together.level[places], together.is_normal),
-        )
-        for places in ((slice(0, cut), slice(cut, None)) if cut else (slice(None),))
-    ]
-
-    def of_half(half: tuple[list[pd.DataFrame], Together]) -> pd.DataFrame:
-        frames, own = half
-        return paired_deltas(
-            *frames,
-            declared=declared,
-            groups=groups,
-            margins=margins,
-            ties=tie_margins,
-            together=own,
-        )
-
-    # No metric's row depends on another metric.
-    table = pd.concat(map_threads(sides[0].size, of_half, halves), ignore_index=True)
+    table = paired_deltas(
+        *sides, lost, declared=declared, groups=groups, margins=margins, ties=tie_margins,
+        together=together,
+    )  # fmt: skip
     table.insert(1, "is_primary", table["metric"].isin(primary))
     aligned = align(scores, names, list(run_ids))
     expected = expected_in(aligned, scores, golden, results)

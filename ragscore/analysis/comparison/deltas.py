@@ -1,7 +1,8 @@
 """Paired differences between two runs, metric by metric.
 
 In: two frames of scores on the same queries. Out: one row per metric with means, intervals, tests,
-the minimum detectable difference and a verdict. Every table of differences is computed here.
+the minimum detectable difference and a verdict; one row per aspect that decides; and one per metric
+whose answers flipped. Every table of differences is computed here.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -16,14 +17,16 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES, are_timed, kind_of, scales_of, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, ROUNDING, Declarations, Metric, is_better
-from ragscore.scoring.policies import OF_FAILED_ROWS
+from ragscore.scoring.primary import aspects_of
 from ragscore.stats import (
     ALPHA,
+    UNSURE,
     Together,
     Verdict,
     interval_of_differences,
     is_heavy_tailed,
     joint_test,
+    joint_verdict,
     mcnemar_p,
     mde_of_differences,
     median_interval,
@@ -34,7 +37,7 @@ from ragscore.stats import (
     verdict,
 )
 from ragscore.stats.intervals import interval_for_margin
-from ragscore.stats.moments import group_sums, means
+from ragscore.stats.moments import group_sums, moments
 from ragscore.stats.multiple import exact_below
 from ragscore.stats.power import EXACT_BELOW
 
@@ -169,7 +172,9 @@ def paired_means(
     values = first.to_numpy("float64"), second.to_numpy("float64")
     differences = values[1] - values[0]
     is_paired = ~np.isnan(differences)
-    mean_of_first, mean_of_second = (means(np.where(is_paired, side, np.nan))[0] for side in values)
+    mean_of_first, mean_of_second = (
+        moments(np.where(is_paired, side, np.nan))[0] for side in values
+    )
     n = is_paired.sum(axis=0)
     up, down = (differences > widths).sum(axis=0), (differences < -widths).sum(axis=0)
     is_lower = np.array([metric.better == "lower" for metric in metrics], dtype=bool)
@@ -178,7 +183,7 @@ def paired_means(
             "metric": list(first.columns),
             "baseline": mean_of_first,
             "candidate": mean_of_second,
-            "delta": means(differences)[0],
+            "delta": moments(differences)[0],
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
             "n_same": n - up - down,
@@ -226,7 +231,9 @@ def at_worst(
     # failure is what a metric measures, it is a value like any other.
     widths = np.array([metric.rounding for metric in metrics])
     is_loss = np.where(is_lower, b > a + widths, b < a - widths)
-    is_out = failed[0] & (failed[1] | ~is_loss) & [name not in OF_FAILED_ROWS for name in names]
+    is_out = (
+        failed[0] & (failed[1] | ~is_loss) & [metric.on_failure != "measured" for metric in metrics]
+    )
     is_counted = ~np.isnan(a) | is_expected | failed[0].all()
     a = np.where(is_out, np.nan, a)
     n_lost = (is_lost & ~np.isnan(a)).sum(axis=0)
@@ -501,7 +508,7 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
     intervals = np.array([median_interval(column) for column in differences.T]).reshape(-1, 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.where((first > 0) & (second > 0), np.log(second / first), np.nan)
-        ratio = np.exp(means(logs)[0])
+        ratio = np.exp(moments(logs)[0])
     return {
         "p50_baseline": of_first,
         "p50_candidate": of_second,
@@ -510,3 +517,89 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
         "p50_high": intervals[:, 1],
         "ratio": ratio,
     }
+
+
+# What a comparison decides: its primary metrics by aspect, and the answers that flipped
+
+ASPECT_COLUMNS = ("aspect", "metrics", "verdict", "sentence")
+FLIP_COLUMNS = {
+    "metric": "str", "n_regressions": "int64", "n_improvements": "int64", "p": "float64",
+    "p_exact": "float64", "p_adjusted": "float64", "verdict": "str",
+}  # fmt: skip
+
+
+def judge_aspects(
+    deltas: pd.DataFrame, primary: tuple[str, ...], margins: dict[str, float]
+) -> pd.DataFrame:
+    """One row per aspect: its `metrics` (joined by a comma), `verdict` and `sentence`.
+
+    Metrics of one aspect are judged jointly; any other verdict is the metric's own.
+    """
+    rows = {row["metric"]: row for row in deltas.to_dict("records")}
+    found = []
+    for aspect, names in aspects_of(primary).items():
+        told = [Verdict(rows[name]["verdict"], rows[name]["sentence"]) for name in names]
+        if len(names) > 1:  # metrics of refusals: what is gained
+            gains = {
+                name: rows[name]["delta"]
+                * (-1 if NOTHING_DECLARED.describe(name).better == "lower" else 1)
+                for name in names
+            }
+            parts = {
+                name: (rows[name]["verdict"], float(gain))
+                for name, gain in gains.items()
+                if rows[name]["n"] > 0
+            }
+            told = [joint_verdict(parts, margins)]
+        found.append((aspect, ", ".join(names), told[0].word, told[0].sentence))
+    return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
+
+
+def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
+    """One row per query, one column per metric that flipped: 1 to good, −1 to bad, else 0."""
+    names = list(dict.fromkeys(flips["metric"].astype("str")))
+    place = queries.get_indexer(pd.Index(flips["query_id"]))
+    column = pd.Index(names, dtype="str").get_indexer(pd.Index(flips["metric"].astype("str")))
+    values, is_there = np.zeros((len(queries), len(names))), place >= 0
+    sign = np.where(flips["kind"] == "regression", -1.0, 1.0)
+    values[place[is_there], column[is_there]] = sign[is_there]
+    return pd.DataFrame(values, index=queries, columns=names)
+
+
+def of_points(moves: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
+    """Return the columns of metrics that aren't 0/1: flips of 0/1 metrics are all their changes."""
+    return moves[[name for name in moves if declared.describe(str(name)).kind != "binary"]]
+
+
+def count_flips(
+    moves: pd.DataFrame, p_adjusted: dict[str, float], groups: Groups | None
+) -> pd.DataFrame:
+    """One row per metric that flipped: how many answers went each way, and the test of it.
+
+    `p` of McNemar's mid-p (sign flips of groups), `p_exact` beside it below 25 flips, `p_adjusted`
+    for all verdicts of the comparison, `verdict`: better, worse or can't tell.
+
+    Parameters
+    ----------
+    p_adjusted
+        Metric -> its corrected p.
+    """
+    values = moves.to_numpy("float64")
+    worse, better = (values < 0).sum(axis=0), (values > 0).sum(axis=0)
+    p = paired_p(values, "binary", groups=groups) if values.shape[1] else np.zeros(0)
+    is_few = (worse + better < FEW_MOVES) & (groups is None)
+    adjusted = np.array([p_adjusted[str(name)] for name in moves], dtype="float64")
+    is_sure = (adjusted < ALPHA) & (p < ALPHA)
+    words = np.where(is_sure, np.where(better > worse, "better", "worse"), UNSURE)
+    table = pd.DataFrame(
+        {
+            "metric": list(moves.columns),
+            "n_regressions": worse,
+            "n_improvements": better,
+            "p": p,
+            "p_exact": np.where(is_few, mcnemar_p(better, worse, is_exact=True), np.nan),
+            "p_adjusted": adjusted,
+            "verdict": words,
+        }
+    )
+    return table.astype(FLIP_COLUMNS)

@@ -28,7 +28,7 @@ from ragscore.frames.render import (
 )
 from ragscore.frames.tables import SIGNS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import ROUNDING, Metric, parse_label, table_kind
+from ragscore.scoring.metrics import ROUNDING, Metric, table_kind
 from ragscore.stats import UNSURE
 
 RULES = ("threshold", "interval")
@@ -110,15 +110,13 @@ class Gate(JsonResult, Display):
         # Where that is the answer, it has been said.
         is_said = not self._n_open or self.exit_status == 2
         not_evaluated = "" if is_said else f", {self._n_open} not evaluated"
+        # by verdicts, nothing seen to be worse is no proof
+        is_open = self.rule == "verdict" and self.overall == UNSURE and self.passed
+        no_proof = "; without margins a loss isn't ruled out" if is_open else ""
         return (
             f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
-            f" (primary metrics: {self.overall}{self._open_loss()})"
+            f" (primary metrics: {self.overall}{no_proof})"
         )
-
-    def _open_loss(self) -> str:
-        """Say of a gate by verdicts that nothing seen to be worse is no proof."""
-        is_open = self.rule == "verdict" and self.overall == UNSURE and self.passed
-        return "; without margins a loss isn't ruled out" if is_open else ""
 
     def shown(self) -> pd.DataFrame:
         """Return the table as text, with the interval where it decides.
@@ -238,16 +236,15 @@ def gate(
             " for the verdicts on the primary metrics",
         )
     for label, allowed in max_drop.items():
-        if (
-            cmp.declared.describe(label) if label in figures else parse_label(label).metric
-        ).better not in (
-            "higher",
-            "lower",
-        ):
+        known = cmp.declared
+        metric = known.describe(label) if label in figures else known.parse(label).metric
+        if metric.better not in ("higher", "lower"):
             raise DataError(
                 f"nobody said whether {label} is better higher or lower",
                 field="max_drop",
-                allowed=f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+                allowed="rs.metric(..., better='higher')"
+                if metric.source
+                else f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
             )
         if (
             isinstance(allowed, bool)

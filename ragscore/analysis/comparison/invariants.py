@@ -152,7 +152,10 @@ def profile_invariants(
             known = dumped(second if first is None else first)
             warn(f"{silent} doesn't state its {key}, which is {known} in {other}")
         else:
-            state = "equal" if _is_close(first, second) else "differs"
+            are_numbers = all(isinstance(value, (int, float)) for value in (first, second))
+            # numbers to within 0.001, as temperatures of judges are
+            agree = same_temperature(first, second) if are_numbers else first == second
+            state = "equal" if agree else "differs"
         if state == "differs":
             text = f"{key} is {dumped(first)} in {a}, and {dumped(second)} in {b}"
             if component not in ignored:
@@ -173,12 +176,6 @@ def _stated(results: Results, run_id: str) -> dict[str, Any]:
     beside = {str(name).removeprefix("x_"): value for name, value in runs.loc[run_id].items()}
     found = beside | _flat_config(results, run_id)
     return {key: value for key, value in found.items() if pd.notna(value)}
-
-
-def _is_close(a: Any, b: Any) -> bool:
-    """Tell if two values are equal, numbers to within 0.001, as temperatures of judges are."""
-    are_numbers = all(isinstance(value, (int, float)) for value in (a, b))
-    return same_temperature(a, b) if are_numbers else bool(a == b)
 
 
 def config_diff(results: Results, baseline: str, candidate: str) -> pd.DataFrame:

@@ -12,16 +12,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
-from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.analysis.unjudged import lists_at, movable
 from ragscore.frames.data import DataError, check_type
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import nearest, plural
 from ragscore.frames.typing import Codes, Values
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import MOVABLE, parse_label
+from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.policies import Policies, resolve_policies
-from ragscore.scoring.primary import FIRST_OF
 from ragscore.scoring.rules import LEVELS
-from ragscore.scoring.unjudged import MOVABLE, JudgedLists, label_bounds, scores_if
+from ragscore.scoring.unjudged import JudgedLists, label_bounds, scores_if
 from ragscore.scoring.value_states import label_of, metric_columns
 
 PLACE = ("doc_id", "chunk_id", "path", "heading", "text")
@@ -104,7 +104,7 @@ def label_first(cmp: Any, n: int | None = 20, metric: str | None = None) -> Labe
     --------
     >>> ev.compare("dense", "hybrid").label_first(5)
     """
-    golden, scores = cmp.evaluated
+    golden, scores = cmp._evaluated
     if cmp.results is None:
         raise DataError(
             "a comparison from JSON holds no hits",
@@ -166,7 +166,7 @@ def _metric(cmp: Any, scores: pd.DataFrame, metric: str | None) -> Any:
             )
         return movable([name])[0]
     can_move = [name for name in known if label_of(name).name in MOVABLE]
-    for name in [*cmp.primary, *FIRST_OF["retrieval"], *can_move]:
+    for name in [*cmp.primary, *by_aspect()["retrieval"], *can_move]:
         if name in can_move and scores[name].notna().any():
             return label_of(name)
     raise DataError(
@@ -274,7 +274,7 @@ def _fewest(total: float, single: Values, most: Values) -> int | None:
 def _sentence(
     cmp: Any, metric: str, total: float, n: int, n_to_turn: int | None, n_hits: int
 ) -> str:
-    found = f"{counted(n_hits, 'unjudged hit')} that only one run returned"
+    found = f"{plural(n_hits, 'unjudged hit')} that only one run returned"
     if abs(total) <= SAME:
         return f"{metric}: the means are equal over {n} queries; {found}."
     leads = cmp.candidate if total > 0 else cmp.baseline
@@ -282,5 +282,5 @@ def _sentence(
     if n_to_turn is None:
         return text + "No labels of these runs' hits can end that lead."
     return text + (
-        f"At least {counted(n_to_turn, 'relevant label')} must be found before that lead could end."
+        f"At least {plural(n_to_turn, 'relevant label')} must be found before that lead could end."
     )

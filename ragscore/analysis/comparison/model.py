@@ -26,7 +26,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
 from ragscore.frames.tables import TINTS, Display, Table
-from ragscore.frames.verbs import Accessor, Verb
+from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
@@ -50,7 +50,7 @@ FRAMES = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Display):
+class Comparison(ComparisonVerbs, Display):
     """A candidate against a baseline.
 
     Attributes
@@ -116,7 +116,7 @@ class Comparison(Display):
         figures that a gate goes by (`gate`). They are those of `deltas`, with `n_lost` queries at
         the metric's worst value, `n_uncounted` that have no worst value, and without the
         `n_left_out` that the baseline failed on.
-    golden, scores, modes, results, rule
+    golden, scores, results, rule
         What slices, some pictures and `label_first` are made of; not part of the JSON.
     """
 
@@ -141,16 +141,11 @@ class Comparison(Display):
     declared: Declarations = NOTHING_DECLARED
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
-    modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+    _modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     results: Results | None = field(default=None, repr=False, compare=False)
     rule: Rule | None = field(default=None, repr=False, compare=False)
 
-    label_first = Verb("ragscore.analysis.comparison.label_first:label_first")
-    gate = Verb("ragscore.analysis.comparison.gate:gate")
-    corrected = Verb("ragscore.judging.corrected:corrected_comparison")
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
-    report = Verb("ragscore.reporting.build:report_comparison")
-    explore = Verb("ragscore.reporting.explorer.explorer:explore_comparison")
 
     def slices(
         self,
@@ -187,15 +182,15 @@ class Comparison(Display):
         --------
         >>> ev.compare("dense", "hybrid").slices("difficulty", "hit@5")
         """
-        golden, scores = self.evaluated
+        golden, scores = self._evaluated
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, modes=self.modes,
+            scores, golden, by, self.baseline, self.candidate, chosen, modes=self._modes,
             cluster=cluster, min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 
     @property
-    def evaluated(self) -> tuple[Golden, pd.DataFrame]:
+    def _evaluated(self) -> tuple[Golden, pd.DataFrame]:
         """The golden set and the scores of both runs.
 
         Raises
@@ -240,7 +235,7 @@ class Comparison(Display):
         parts = [
             f"# {markdown_line(f'{self.candidate} against {self.baseline}')}",
             *map(markdown_paragraph, self._decision()),
-            markdown_paragraph(self.headline()),
+            markdown_paragraph(self._headline()),
             *([Table(shown).to_markdown()] if len(shown) else []),
             *map(markdown_paragraph, note.splitlines()),
         ]
@@ -302,7 +297,7 @@ class Comparison(Display):
             columns=["gained", "lost"]
         )
 
-    def headline(self) -> str:
+    def _headline(self) -> str:
         """Return the number of queries by outcome, the match level, and unusual policies."""
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
         matching = describe_matching(self.level, None if self.profile else self.k)
@@ -327,7 +322,7 @@ class Comparison(Display):
         shown, note = self.shown()
         title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
         table = [Table(shown)] if len(shown) else []
-        return [title, *self._decision(), self.headline(), *table, *note.splitlines()]
+        return [title, *self._decision(), self._headline(), *table, *note.splitlines()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")

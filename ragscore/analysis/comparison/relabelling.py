@@ -69,10 +69,11 @@ class LabelEffect(JsonResult, Display):
 
     def _parts(self) -> list[str | Table]:
         title = f"{self.candidate} by the new golden set against {self.baseline} by the old one"
-        return [title, self.verdict, Table(self._shown(), limit=SHOWN_ROWS, way=".deltas")]
-
-    def _shown(self) -> pd.DataFrame:
-        return self.deltas[self.deltas["delta"].notna()]
+        return [
+            title,
+            self.verdict,
+            Table(self.deltas[self.deltas["delta"].notna()], limit=SHOWN_ROWS, way=".deltas"),
+        ]
 
 
 def label_effect(

@@ -23,11 +23,10 @@ from ragscore.frames.data import DataError, Results, records_of, run_names
 from ragscore.frames.errors import check_known
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import decimals_beside, shown_number
-from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.intervals import scales_of
 from ragscore.scoring.limits import check_limits, limits_of
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.value_states import label_of, metric_columns
+from ragscore.scoring.value_states import metric_columns
 
 METRIC_DTYPES = {
     "metric": "str",
@@ -54,8 +53,8 @@ class ScoreDiff(FramesResult):
     ----------
     metrics
         One row per metric: means `baseline` and `candidate` over the `n` queries where both have a
-        value, `delta` = candidate − baseline; `n_better` queries (by more than eps, as the metric
-        counts better), `n_worse`, `n_same`; `n_only_baseline`, `n_only_candidate` queries where
+        value, `delta` = candidate − baseline; `n_better` queries (as the metric counts better),
+        `n_worse`, `n_same` (but for rounding); `n_only_baseline`, `n_only_candidate` queries where
         only one side has a value. Where n is 0, `delta` is NaN and each mean is over that
         side's own queries.
     largest_changes
@@ -182,7 +181,6 @@ def diff_scores(
     scores: pd.DataFrame,
     baseline: str,
     candidate: str,
-    eps: float = 1e-9,
     *,
     results: Results | None = None,
     allow_different: bool | list[str] = False,
@@ -196,8 +194,6 @@ def diff_scores(
         From `rs.score`, `store.scores` or `results.reported_scores()`.
     baseline, candidate
         Run ids, or systems that only one run has.
-    eps
-        Differences up to this size, of a scale of 1, are no change.
     results
         The results behind the scores, which tell who judged. Reported scores tell it themselves
         (column `judge_fingerprint`).
@@ -209,22 +205,20 @@ def diff_scores(
     Raises
     ------
     DataError
-        An unknown or ambiguous run, the same run twice, a negative eps; different judges.
+        An unknown or ambiguous run, the same run twice; different judges.
 
     Warns
     -----
     UserWarning
         Judges differ and that is allowed, or only one run states its judges.
     """
-    if not eps >= 0:
-        raise DataError(f"found {eps!r}", field="eps", allowed="0 or more")
     runs = scores[[name for name in ("run_id", "system") if name in scores]]
     a, b = run_names(runs.drop_duplicates("run_id"), [baseline, candidate])
     if a == b:
         raise DataError(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
-    metrics, first, second = _sides(scores, a, b, declared, eps)
+    metrics, first, second = _sides(scores, a, b, declared)
     if FINGERPRINT in scores:
         told = {
             run_id: str(scores.loc[(scores["run_id"] == run_id).to_numpy(), FINGERPRINT].iloc[0])
@@ -238,7 +232,7 @@ def diff_scores(
 
 
 def _sides(
-    scores: pd.DataFrame, a: str, b: str, declared: Declarations, eps: float = 1e-9
+    scores: pd.DataFrame, a: str, b: str, declared: Declarations
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return `ScoreDiff.metrics`, and both runs' values of the queries that both have."""
     names = metric_columns(scores)
@@ -246,7 +240,7 @@ def _sides(
     first, second = _shared(of_a, of_b)
     described = [declared.describe(name) for name in names]
     means = paired_means(
-        first, second, eps * np.fmin(scales_of(described), 1.0), described
+        first, second, SAME * np.fmin(scales_of(described), 1.0), described
     ).set_index("metric")
     is_empty = means["n"] == 0
     metrics = pd.DataFrame(
@@ -284,7 +278,6 @@ def diff_reported(
     baseline: str,
     candidate: str,
     *,
-    eps: float = 1e-9,
     allow_different: bool | list[str] = False,
 ) -> ScoreDiff:
     """Compare what two reports say of their queries, metric by metric: a `ScoreDiff`.
@@ -296,15 +289,13 @@ def diff_reported(
     ----------
     baseline, candidate
         Run ids, or systems that only one run has.
-    eps
-        Differences up to this size are no change.
     allow_different
         True or "judge_fingerprint": go on where the judges differ.
 
     Raises
     ------
     DataError
-        No reported values; unknown or equal runs; a negative eps; different judges.
+        No reported values; unknown or equal runs; different judges.
 
     Warns
     -----
@@ -318,7 +309,7 @@ def diff_reported(
     >>> replace(results, reported=values).score_diff("dense", "hybrid")
     """
     a, b = run_names(results.runs, [baseline, candidate])
-    return diff_scores(reported_scores(results), a, b, eps, allow_different=allow_different)
+    return diff_scores(reported_scores(results), a, b, allow_different=allow_different)
 
 
 def _changes(first: pd.DataFrame, second: pd.DataFrame, declared: Declarations) -> pd.DataFrame:
@@ -354,7 +345,7 @@ def answer_flips(
     `metric`, `query_id`, values `baseline` and `candidate`, `kind` (regression, improvement), and
     the limits `bad` and `good`; see `ScoreDiff.flips`.
     """
-    chosen = [name for name in metric_columns(scores) if not label_of(name).is_ranking]
+    chosen = [name for name in metric_columns(scores) if not declared.label_of(name).is_ranking]
     metrics, first, second = _sides(scores[["run_id", *chosen]], a, b, declared)
     has_moved = (first != second).to_numpy()
     return ScoreDiff(metrics, _changes(first, second.where(has_moved), declared), declared).flips()
@@ -374,8 +365,7 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations
     chosen = [name for name in metric_columns(scores) if declared.describe(name).kind != "binary"]
     first, second = _shared(*(_of_run(scores, run_id, chosen) for run_id in (a, b)))
     metrics = [declared.describe(name) for name in chosen]
-    is_listed = _are_largest((second - first).to_numpy() / scales_of(metrics))
-    changes = _changes(first, second.where(is_listed), declared)
+    changes = _changes(first, second.where((first != second).to_numpy()), declared)
     rounding = {name: one.rounding for name, one in zip(chosen, metrics, strict=True)}
     least = changes["metric"].map(rounding).astype("float64")
     changes = changes[(changes["delta"].abs() > least).to_numpy()]
@@ -384,18 +374,6 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations
     changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
     return changes[is_large.to_numpy()].reset_index(drop=True)
-
-
-def _are_largest(delta: Values) -> Flags:
-    """Flag what is at least as large as the third largest rise or fall of its column."""
-    flags = np.zeros(delta.shape, dtype=bool)
-    for place, column in enumerate(delta.T):
-        for rise in (column, -column):
-            moved = rise[rise > SAME]
-            if len(moved):
-                least = np.partition(moved, -min(LARGEST, len(moved)))[-min(LARGEST, len(moved))]
-                flags[:, place] |= rise >= least - 1e-11  # equal but for the last bits
-    return flags
 
 
 def _is_lower(changes: pd.DataFrame, declared: Declarations) -> npt.NDArray[np.bool_]:

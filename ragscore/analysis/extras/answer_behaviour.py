@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, counted
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import nearest, warn
+from ragscore.frames.errors import nearest, plural, warn
 
 EVERY = "*"  # expectations that hold for every query
 BUDGETS = {
@@ -82,10 +82,7 @@ class Behaviour(FramesResult):
 
     def _heading(self) -> str:
         n_failed = int((~self.checks["passed"]).sum())
-        return f"Behaviour: {counted(len(self.checks), 'check')}, {n_failed} failed"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
+        return f"Behaviour: {plural(len(self.checks), 'check')}, {n_failed} failed"
 
 
 def behaviour(
@@ -94,9 +91,11 @@ def behaviour(
     *,
     threshold: float = 1.0,
     empty_value: float = np.nan,
-    telemetry: Mapping[str, str] | None = None,
 ) -> Behaviour:
     """Check every response: required and forbidden terms, valid JSON, budgets, tools.
+
+    Turns and tool calls (a number, or a JSON list of names or of objects with a `name`) are the
+    fields `turns` and `tool_calls` of the record or its answer.
 
     Parameters
     ----------
@@ -110,17 +109,12 @@ def behaviour(
         Share of passed checks from which a response has passed.
     empty_value
         The score of a response without checks.
-    telemetry
-        Measured quantity -> the column of the responses that holds it: turns, tool_calls (a number,
-        or a JSON list of names or of objects with a `name`), tokens, output_tokens, cost_usd,
-        latency_ms. By default the fields of those names in the record or its answer, usage, and
-        elapsed_ms.
 
     Raises
     ------
     DataError
-        No expectation at all, one that isn't known or of the wrong type; a telemetry column that
-        isn't there; a threshold outside 0..1.
+        No expectation at all, one that isn't known or of the wrong type; a threshold
+        outside 0..1.
 
     Warns
     -----
@@ -133,7 +127,7 @@ def behaviour(
     """
     if not 0 <= threshold <= 1:
         raise DataError(f"found {threshold}", field="threshold", allowed="a share from 0 to 1")
-    checks = _checks(results, expectations, telemetry or {})
+    checks = _checks(results, expectations)
     responses = results.responses[["run_id", "query_id"]].reset_index(drop=True)
     counts = checks.groupby("row")["passed"].agg(["size", "sum"])
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
@@ -148,11 +142,7 @@ def behaviour(
     return Behaviour(per_query, checks)
 
 
-def _checks(
-    results: Results,
-    expectations: Mapping[str, Mapping[str, Any]],
-    telemetry: Mapping[str, str],
-) -> pd.DataFrame:
+def _checks(results: Results, expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return every check of every response with its outcome."""
     expected = _expected(expectations)
     responses = results.responses.reset_index(drop=True)
@@ -168,7 +158,7 @@ def _checks(
     checks = pd.concat([own, common], ignore_index=True).sort_values(
         ["row", "position"], kind="stable", ignore_index=True
     )
-    measured, tools = _measured(responses, telemetry)
+    measured, tools = _measured(responses)
     answers = responses.get("answer", pd.Series(pd.NA, index=responses.index))
     # Row by row: every row looks for a text of its own in a text of its own.
     outcomes = [
@@ -232,25 +222,16 @@ def _expectation(query_id: str, check: str, value: Any) -> list[tuple[str, float
 
 
 def _measured(
-    responses: pd.DataFrame, telemetry: Mapping[str, str]
+    responses: pd.DataFrame,
 ) -> tuple[dict[str, pd.Series], list[list[str] | None]]:
     """Return the measured quantities of every response, and the names of the tools it called.
 
     A quantity that was not measured is NaN; unknown tools are None.
     """
-    known = (*TELEMETRY, "tokens")
-    unknown = [name for name in telemetry if name not in known]
-    absent = [column for column in telemetry.values() if column not in responses]
-    if unknown or absent:
-        raise DataError(
-            f"found {', '.join([*unknown, *absent])}",
-            field="telemetry",
-            allowed=f"{', '.join(known)} -> a column of the responses",
-        )
     columns = {
         name: [column for column in candidates if column in responses]
         for name, candidates in TELEMETRY.items()
-    } | {name: [column] for name, column in telemetry.items()}
+    }
     none = pd.Series(np.nan, index=responses.index)
     measured = {
         name: pd.to_numeric(responses[found[0]], errors="coerce").astype("float64")
@@ -264,13 +245,11 @@ def _measured(
     measured["tool_calls"] = pd.Series(n_calls, index=responses.index, dtype="float64").fillna(
         measured["tool_calls"]
     )
-    if "tokens" not in telemetry:
-        prompt, completion = (
-            responses.get(name, none).astype("Float64").astype("float64")
-            for name in ("prompt_tokens", "completion_tokens")
-        )
-        measured["tokens"] = prompt + completion
-    return measured, tools
+    prompt, completion = (
+        responses.get(name, none).astype("Float64").astype("float64")
+        for name in ("prompt_tokens", "completion_tokens")
+    )
+    return measured | {"tokens": prompt + completion}, tools
 
 
 def _tool_names(cell: Any) -> list[str] | None:

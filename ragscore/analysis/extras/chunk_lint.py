@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import plural
 from ragscore.frames.typing import Flags
 
 Hashes = npt.NDArray[np.uint64]
@@ -51,10 +52,7 @@ class Lint(FramesResult, JsonResult):
     summary: pd.DataFrame
 
     def _heading(self) -> str:
-        return f"Chunk lint: {counted(len(self.findings), 'finding')}"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
+        return f"Chunk lint: {plural(len(self.findings), 'finding')}"
 
 
 def lint_chunks(

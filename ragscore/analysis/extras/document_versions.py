@@ -105,9 +105,6 @@ class Freshness(FramesResult):
     def _heading(self) -> str:
         return f"Freshness of the first {self.k} hits"
 
-    def _shown(self) -> pd.DataFrame:
-        return self.summary
-
 
 def freshness(
     results: Results,

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import check_known
+from ragscore.frames.errors import check_known, plural
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import cosine_matrix, moments
@@ -50,10 +50,7 @@ class Gain(FramesResult, JsonResult):
     FRAMES = ("metrics", "per_query")
 
     def _heading(self) -> str:
-        return f"Knowledge gain {self.score:+.3f}, over {counted(len(self.metrics), 'metric')}"
-
-    def _shown(self) -> pd.DataFrame:
-        return self.metrics
+        return f"Knowledge gain {self.score:+.3f}, over {plural(len(self.metrics), 'metric')}"
 
 
 def knowledge_gain(

@@ -66,8 +66,9 @@ def find_bridges(
             _by_same_provenance(history, segments, segment)
             or _by_level(history, before, segment)
             or _by_same_results(history, before, segment)
-            or _by_scoring_again(history, before, segment, goldens)
         )
+        if bridge is None and (scored := history.scored(before.run_ids)):
+            bridge = scored_again(history, scored[-1], segment, goldens)
         if bridge is not None:
             bridges[segment.number] = bridge
     return bridges
@@ -130,14 +131,6 @@ def _same_results(results: Results, a: str, b: str) -> bool:
         if not first.equals(second):
             return False
     return True
-
-
-def _by_scoring_again(
-    history: History, before: Segment, segment: Segment, goldens: list[Golden]
-) -> Bridge | None:
-    """Bridge by the last run before the break that has rows."""
-    scored = history.scored(before.run_ids)
-    return scored_again(history, scored[-1], segment, goldens) if scored else None
 
 
 def scored_again(

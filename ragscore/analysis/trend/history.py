@@ -12,11 +12,18 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.reported import reported_summary
+from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
-from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, declared_by, table_kind
+from ragscore.scoring.judgments import FAILED
+from ragscore.scoring.metrics import (
+    CRITERIA,
+    NOTHING_DECLARED,
+    Declarations,
+    declared_by,
+    table_kind,
+)
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
@@ -88,14 +95,6 @@ class History:
         """Those of the runs that have rows."""
         return [run_id for run_id in run_ids if run_id not in self.reported.index]
 
-    def without_reported(self) -> "History":
-        """Only the runs that have rows."""
-        kept = self.scored(self.runs.index.tolist())
-        provenance = {run_id: self.provenance[run_id] for run_id in kept}
-        return replace(
-            self, reported=self.reported.iloc[:0], runs=self.runs.loc[kept], provenance=provenance
-        )
-
 
 @dataclass(frozen=True)
 class Segment:
@@ -152,9 +151,9 @@ def read_history(
         scored = [name for name in names if name not in alone]
         # without a run to read, the store itself says what is wrong
         scores, scorings = (
-            source.measured(metric, scored, golden=goldens)
+            source._measured(metric, scored, golden=goldens)
             if scored or not alone
-            else (_no_scores(metric), {})
+            else (pd.DataFrame({name: [] for name in (*SCORE_KEYS, metric)}), {})
         )
         scorings |= of_reported
         declared = declared_by(scorings, [metric])
@@ -205,12 +204,6 @@ def read_history(
 
 def _run_ids(results: Results | None) -> list[str]:
     return [] if results is None else results.runs["run_id"].astype("str").tolist()
-
-
-def _no_scores(metric: str) -> pd.DataFrame:
-    """Return the frame of a metric's scores without a row."""
-    texts = {name: pd.Series(dtype="str") for name in SCORE_KEYS}
-    return pd.DataFrame(texts | {metric: pd.Series(dtype="float64")})
 
 
 def _told(reported: Results | None, metric: str) -> pd.DataFrame:
@@ -300,7 +293,14 @@ def provenance_of(
     if table_kind(metric) not in ("time", "cost"):
         parts |= {"level": scoring.get("level"), "rule": scoring.get("rule"), "chunker": chunker}
     for name, settings in recorded["judge_fingerprint"].items():
-        parts[f"judge of {name}"] = _judge_text(settings)
+        # temperatures that differ by rounding only give the same text
+        rounded = [
+            judge | {"temperature": round(judge["temperature"], 2)}
+            if "temperature" in judge
+            else judge
+            for judge in settings
+        ]
+        parts[f"judge of {name}"] = settings_text(rounded)
     for name, version in recorded["metric_versions"].items():
         parts[f"version of {name}"] = version
     for name, is_recorded in recorded["fields"].items():
@@ -309,18 +309,6 @@ def provenance_of(
     return {
         name: str(value) for name, value in parts.items() if value is not None and value == value
     }
-
-
-def _judge_text(settings: list[dict[str, Any]]) -> str:
-    """Return judges as text; temperatures that differ by rounding only give the same text."""
-    return settings_text(
-        [
-            judge | {"temperature": round(judge["temperature"], 2)}
-            if "temperature" in judge
-            else judge
-            for judge in settings
-        ]
-    )
 
 
 def _reason(changed: Sequence[str], before: Provenance, now: Provenance) -> str:
@@ -357,7 +345,8 @@ def _reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
     Its config and its own fields name the eval set and the judge; a golden set is named by its
     hash.
     """
-    config = _config_of(run.get("config"))
+    config = parsed(run.get("config"))
+    config = config if isinstance(config, dict) else {}
     stated = {name: config.get(name, run.get(f"x_{name}")) for name in LABELS_OF_RUN}
     parts = {VALUES: REPORTED, "labels": run.get("golden_hash"), **stated}
     if table_kind(metric) not in ("time", "cost"):
@@ -374,15 +363,6 @@ def _reported_provenance(run: dict[str, Any], metric: str) -> Provenance:
     return {
         name: str(value) for name, value in parts.items() if value is not None and value == value
     }
-
-
-def _config_of(text: Any) -> dict[str, Any]:
-    """Return a run's config; empty where it has none."""
-    try:
-        config = json.loads(text)
-    except (TypeError, ValueError):
-        return {}
-    return config if isinstance(config, dict) else {}
 
 
 def _runs_of_scores(scores: pd.DataFrame, results: Results | None) -> pd.DataFrame:
@@ -497,20 +477,15 @@ def _repeat_groups(
     keys = [
         None
         if pd.isna(repeat)
-        else (str(system), _without_seeds(config), json.dumps(provenance[run_id], sort_keys=True))
+        else (
+            str(system),
+            dumped(_drop_seeds(parsed(config))),
+            json.dumps(provenance[run_id], sort_keys=True),
+        )
         for run_id, repeat, system, config in zip(runs.index, *columns, strict=True)
     ]
     several = [key for key in dict.fromkeys(keys) if key is not None and keys.count(key) > 1]
     return [several.index(key) if key in several else -1 for key in keys]
-
-
-def _without_seeds(config: Any) -> str:
-    """Return a config as text, without the keys in which repeats differ."""
-    try:
-        parsed = json.loads(config)
-    except (TypeError, ValueError):
-        return str(config)
-    return json.dumps(_drop_seeds(parsed), sort_keys=True)
 
 
 def _drop_seeds(value: Any) -> Any:
@@ -528,7 +503,12 @@ def config_changes(runs: pd.DataFrame) -> dict[str, str]:
     before: dict[str, dict[str, str]] = {}
     found = {}
     for run_id, system, text in zip(runs.index, runs["system"], runs["config"], strict=True):
-        own = _flat(_drop_seeds(_config_of(text)))
+        config = parsed(text)
+        own = flat(_drop_seeds(config)) if isinstance(config, dict) else {}
+        own = {
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in own.items()
+        }
         own.pop("chunker_version", None)
         last = before.get(str(system))
         if last is not None and own:
@@ -540,16 +520,4 @@ def config_changes(runs: pd.DataFrame) -> dict[str, str]:
                 )
         if own:
             before[str(system)] = own
-    return found
-
-
-def _flat(config: dict[str, Any], under: str = "") -> dict[str, str]:
-    """Return the leaves of a config as text, by their path."""
-    found: dict[str, str] = {}
-    for key, value in config.items():
-        path = f"{under}{key}"
-        if isinstance(value, dict):
-            found |= _flat(value, f"{path}.")
-        else:
-            found[path] = value if isinstance(value, str) else json.dumps(value)
     return found

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.trend.history import History, goldens_of, read_history
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.judgments import CRITERIA, score_judgments
+from ragscore.scoring.judgments import score_judgments
+from ragscore.scoring.metrics import CRITERIA
 from ragscore.stats import flip_rate, pooled_sd, repeat_means, t_quantile, variance_components
 from ragscore.store.store import RunStore
 
@@ -145,17 +147,7 @@ def _complete_values(history: History, run_ids: list[str]) -> tuple[pd.DataFrame
 
     A complete query has a value in every repeat, an incomplete one in some.
     """
-    rows = history.scores_of(run_ids)
-    if rows.duplicated(["run_id", "query_id"]).any():
-        raise DataError(
-            "a query stands twice in one run", field="scores", allowed="one row per run and query"
-        )
-    table = (
-        rows[rows["state"] != "extra"]
-        .pivot(index="query_id", columns="run_id", values=history.metric)
-        .reindex(columns=run_ids)
-        .astype("float64")
-    )
+    table = query_matrix(history.scores_of(run_ids), history.metric, run_ids).sort_index()
     complete = table.dropna()
     return complete, int(table.notna().any(axis=1).sum()) - len(complete)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.reported import aggregates
-from ragscore.analysis.result_forms import TableResult, counted
+from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import (
     SCORE_KEYS,
@@ -25,7 +25,7 @@ from ragscore.analysis.trend.history import (
 )
 from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import name_list, warn
+from ragscore.frames.errors import name_list, plural, warn
 from ragscore.frames.render import shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.verbs import Accessor
@@ -39,10 +39,10 @@ STATISTICS_SHOWN = (
 )  # fmt: skip
 LED_BY = (("mean", "low", "high"), ("p50", "p50_low", "p50_high"))  # times and costs: the latter
 ALL = "(all)"  # name of the one slice of a trend that isn't sliced
+BEFORE_SLICES = ["position", "run_id", "system", "repeat", "created_at", "metric"]
 COLUMNS = [
-    "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high",
-    "p50", "p50_low", "p50_high", "p95", "n", "n_expected", "is_reported", "segment",
-    "break_reason",
+    *BEFORE_SLICES, "mean", "low", "high", "p50", "p50_low", "p50_high", "p95", "n", "n_expected",
+    "is_reported", "segment", "break_reason",
     "config_change",
     "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
@@ -86,7 +86,7 @@ class Trend(TableResult):
 
     plot = Accessor("ragscore.plot.accessor:TREND")
 
-    def shown(self) -> pd.DataFrame:
+    def _shown(self) -> pd.DataFrame:
         """Return the table as text: runs, means, segments, and which run left the noise band."""
         table = self.table
         name, lower, upper = LED_BY[table_kind(self.metric) in BY_QUANTILES]
@@ -136,8 +136,8 @@ class Trend(TableResult):
 
     def _tables(self) -> list[Table]:
         by = f" by {' × '.join(self.by)}" if self.by else ""
-        n = counted(self.table["run_id"].nunique(), "run")
-        return [Table(self.shown(), f"{self.metric} over {n}{by}")]
+        n = plural(self.table["run_id"].nunique(), "run")
+        return [Table(self._shown(), f"{self.metric} over {n}{by}")]
 
 
 def trend(
@@ -212,7 +212,13 @@ def trend(
     )  # fmt: skip
     if by is not None and len(history.reported):
         left_out = history.reported.index.tolist()
-        history = history.without_reported()
+        kept = history.scored(history.runs.index.tolist())
+        history = replace(
+            history,
+            reported=history.reported.iloc[:0],
+            runs=history.runs.loc[kept],
+            provenance={run_id: history.provenance[run_id] for run_id in kept},
+        )
         if not len(history.runs):
             raise DataError(
                 f"{name_list(left_out)} report means over all queries alone",
@@ -243,9 +249,8 @@ def trend(
     )
     table = _with_bridges(table, segments, bridges, means)
     table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
-    return Trend(
-        metric, names, table[[*COLUMNS[:6], *names, *COLUMNS[6:]]], history.declared.of([metric])
-    )
+    columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
+    return Trend(metric, names, table[list(columns)], history.declared.of([metric]))
 
 
 def reported_trend(

@@ -43,10 +43,53 @@ Given: TypeAlias = (
     " os.PathLike[str] | dict[str, Any] | list[str]"
 )
 ASK = "/api/v1/ask"
-ALLOWED = (
-    "a callable, a pair (search, answer), the address of a chatbot's ask endpoint, a mapping of"
-    " request and response fields (a dict, or a YAML file), or a command as a list of texts"
-)
+
+
+def _system_of_file(given: Any, name: str | None) -> System:
+    file = Path(given)
+    if not file.exists():
+        raise DataError("no such file", file=file, field="system", allowed=ALLOWED)
+    values = yaml_value(read_text(file), file)
+    if not isinstance(values, dict):
+        raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
+    return http_system(read_mapping(values, str(file)), name or file.stem)
+
+
+# The kinds of systems, each in one line: what is told of it in errors, whether it is given, and the
+# function that makes it a `System`. The first that fits is taken.
+KINDS: tuple[tuple[str, Callable[[Any], bool], Callable[[Any, str | None], System]], ...] = (
+    ("", lambda given: isinstance(given, System), lambda given, name: given),
+    ("a callable", callable, function_system),
+    (
+        "a pair (search, answer)",
+        lambda given: isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)),
+        lambda given, name: two_step_system(given[0], given[1], name),
+    ),
+    (
+        "the address of a chatbot's ask endpoint",
+        lambda given: isinstance(given, str) and given.startswith(("http://", "https://")),
+        lambda given, name: http_system(chatbot(with_path(given, ASK)), name),
+    ),
+    (
+        "a mapping of request and response fields (a dict, or a YAML file)",
+        lambda given: isinstance(given, (str, os.PathLike))
+        and Path(given).suffix in (".yaml", ".yml", ".json"),
+        _system_of_file,
+    ),
+    (
+        "",
+        lambda given: isinstance(given, dict),
+        lambda given, name: http_system(read_mapping(given), name),
+    ),
+    (
+        "or a command as a list of texts",
+        lambda given: isinstance(given, list)
+        and bool(given)
+        and all(isinstance(part, str) for part in given),
+        command_system,
+    ),
+)  # fmt: skip
+ALLOWED = ", ".join(told for told, *_ in KINDS if told)
 
 
 def as_system(given: Given, name: str | None = None) -> System:
@@ -58,30 +101,9 @@ def as_system(given: Given, name: str | None = None) -> System:
         No accepted form, a mapping with an unknown field, an environment variable that a header
         names but that is not set, or httpx is missing.
     """
-    if isinstance(given, System):
-        return given
-    if isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)):
-        return two_step_system(given[0], given[1], name)
-    if callable(given):
-        return function_system(given, name)
-    if isinstance(given, dict):
-        return http_system(read_mapping(given), name)
-    if isinstance(given, list) and given and all(isinstance(part, str) for part in given):
-        return command_system(given, name)
-    if not isinstance(given, (str, os.PathLike)):
-        raise DataError(f"found {type(given).__name__}", field="system", allowed=ALLOWED)
-    text, file = str(given), Path(given)
-    if text.startswith(("http://", "https://")):
-        return http_system(chatbot(with_path(text, ASK)), name)
-    if file.suffix in (".yaml", ".yml", ".json"):
-        return http_system(_read_mapping_file(file), name or file.stem)
-    raise DataError(f"found {Redactor().message(text)!r}", field="system", allowed=ALLOWED)
-
-
-def _read_mapping_file(file: Path) -> Mapping:
-    if not file.exists():
-        raise DataError("no such file", file=file, field="system", allowed=ALLOWED)
-    values = yaml_value(read_text(file), file)
-    if not isinstance(values, dict):
-        raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
-    return read_mapping(values, str(file))
+    for _, fits, make in KINDS:
+        if fits(given):
+            return make(given, name)
+    is_text = isinstance(given, (str, os.PathLike))
+    found = repr(Redactor().message(str(given))) if is_text else type(given).__name__
+    raise DataError(f"found {found}", field="system", allowed=ALLOWED)

@@ -7,9 +7,9 @@ help.
 """
 
 import json
+import math
 import os
 import re
-import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ragscore.collecting.systems.mapping import (
     reply_of,
 )
 from ragscore.frames.errors import DataError, missing_package
+from ragscore.io.packed import unpacked
 from ragscore.io.retry_after import retry_after
 from ragscore.io.secrets import (
     QUOTED,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 RETRY_STATUS = frozenset((408, 425, 429, 500, 502, 503, 504))
 SHOWN = 300  # characters of an error page in a message
-UNPACKED = 65_536  # bytes that are unpacked at a time: what a reply may pass its limit by
-_OTHER_ENCODINGS = frozenset(("br", "compress", "zstd"))
-_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 
 
@@ -125,80 +123,32 @@ async def _exchange(
     )
     try:
         async with client.stream(mapping.method, url, **sent) as response:
-            content = _Content(response.headers, mapping.max_bytes)
-            # httpx would unpack each part whole, which may make a thousand bytes of one.
-            async for part in response.aiter_raw():
-                content.add(part)
+            content = await _content(response, mapping.max_bytes)
             wait = retry_after(response.headers.get("retry-after"))
             location = response.headers.get("location") if response.has_redirect_location else None
-            return response.status_code, content.whole(), location, wait
+            return response.status_code, content, location, wait
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         text = f"{type(error).__name__}: {redactor.excerpt(str(error), SHOWN)}"
         raise AskError(text, again=True) from error
 
 
-class _Content:
-    """The content of a reply, unpacked as it comes, up to a number of bytes (None: any)."""
-
-    def __init__(self, headers: "httpx.Headers", limit: int | None) -> None:
-        self.parts: list[bytes] = []
-        self.limit, self.n_received, self.n_unpacked = limit, 0, 0
-        encoding = headers.get("content-encoding", "").strip().lower()
-        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            named = encoding if encoding in _OTHER_ENCODINGS else "something else"
-            raise AskError(f"the reply is encoded as {named!r}; gzip or deflate")
-        self.is_packed = encoding not in ("", "identity")
-        self.packed, self.begun = zlib.decompressobj(_GZIP_OR_ZLIB), b""
-        declared = headers.get("content-length", "")
-        if limit is not None and declared.isdecimal() and float(declared) > limit:
-            raise too_large(limit)
-
-    def add(self, part: bytes) -> None:
-        """Take the next part of the reply as it was sent."""
-        self.n_received += len(part)
-        self._check(self.n_received)
-        if not self.is_packed:
-            self._keep(part)
-            return
-        if self.n_received - len(part) < 2:
-            part = self.begun + part
-            if len(part) < 2:
-                self.begun = part
-                return
-            # Some servers send deflate without zlib's header, which two bytes tell.
-            is_zlib = part[0] & 15 == 8 and int.from_bytes(part[:2], "big") % 31 == 0
-            if not is_zlib and not part.startswith(b"\x1f\x8b"):
-                self.packed = zlib.decompressobj(-zlib.MAX_WBITS)
-        try:
-            while part:
-                part = self._unpack(part)
-        except zlib.error as error:
-            raise AskError(f"the reply can't be unpacked: {error}", again=True) from error
-
-    def _unpack(self, part: bytes) -> bytes:
-        """Unpack some of the reply and return what is left to be unpacked."""
-        if self.packed.eof:  # a gzip file may hold several, one after the other
-            self.packed = zlib.decompressobj(_GZIP_OR_ZLIB)
-        self._keep(self.packed.decompress(part, UNPACKED))
-        return self.packed.unused_data or self.packed.unconsumed_tail
-
-    def _keep(self, unpacked: bytes) -> None:
-        self.n_unpacked += len(unpacked)
-        self._check(self.n_unpacked)
-        self.parts.append(unpacked)
-
-    def _check(self, n_bytes: int) -> None:
-        if self.limit is not None and n_bytes > self.limit:
-            self.parts.clear()
-            raise too_large(self.limit)
-
-    def whole(self) -> bytes:
-        """Return the content after its last part."""
-        if self.is_packed and self.n_received:
-            self._keep(self.packed.flush())
-            if not self.packed.eof:
-                raise AskError("the reply can't be unpacked: it ends too early", again=True)
-        return b"".join(self.parts)
+async def _content(response: "httpx.Response", limit: int | None) -> bytes:
+    """Return the unpacked content of a reply; httpx would unpack each part whole, of any size."""
+    most = math.inf if limit is None else limit
+    received, declared = bytearray(), response.headers.get("content-length", "")
+    if declared.isdecimal() and float(declared) > most:
+        raise too_large(int(most))
+    async for part in response.aiter_raw():
+        received += part
+        if len(received) > most:
+            raise too_large(int(most))
+    try:
+        content = unpacked(bytes(received), response.headers.get("content-encoding", ""), limit)
+    except ValueError as error:
+        raise AskError(f"the reply {error}", again=True) from error
+    if len(content) > most:
+        raise too_large(int(most))
+    return content
 
 
 def _reply(

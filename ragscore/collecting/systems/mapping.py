@@ -16,6 +16,8 @@ from ragscore.collecting.systems.base import (
     not_pickled,
 )
 from ragscore.frames.errors import DataError, nearest
+from ragscore.frames.schema import columns
+from ragscore.io.rows import value_at
 from ragscore.io.secrets import (
     HIDDEN,
     hidden,
@@ -26,15 +28,12 @@ from ragscore.io.secrets import (
 )
 from ragscore.io.source import describe
 
-HIT_FIELDS = (
-    "rank", "chunk_id", "doc_id", "path", "heading", "text", "score", "score_lexical",
-    "score_vector", "score_kind", "start", "end", "span_unit", "source_key",
-    "metadata", "stale", "chunker_version", "text_cut",
-)  # fmt: skip
-CITATION_FIELDS = ("marker", "chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
-ANSWER_FIELDS = (
-    "grounded", "refused", "refusal_reason", "cost_usd", "prompt_tokens", "completion_tokens",
-)  # fmt: skip
+HIT_FIELDS = (*columns("hits"), "metadata")
+CITATION_FIELDS = columns("citations")
+# The query is the golden file's, and how long it took is measured here.
+ANSWER_FIELDS = tuple(
+    name for name in columns("responses") if name not in ("query", "elapsed_ms", "scope")
+)
 # Parts of `response` that are mappings themselves, and their allowed names; None allows any.
 TABLES = {
     "hit": HIT_FIELDS,
@@ -44,7 +43,7 @@ TABLES = {
     "config": None,
     "extra": None,
 }
-RESPONSE_FIELDS = ("answer", "hits", "citations", "mode", "error", *ANSWER_FIELDS, *TABLES)
+RESPONSE_FIELDS = ("hits", "citations", *ANSWER_FIELDS, *TABLES)
 # Any other header may hold a key.
 OPEN_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
 _MISSING = object()
@@ -270,16 +269,9 @@ def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
     return body
 
 
-def _at(values: Any, path: str) -> Any:
-    """Return the value at a path of a reply, or `_MISSING`."""
-    for part in path.split("."):
-        if isinstance(values, dict) and part in values:
-            values = values[part]
-        elif isinstance(values, list) and part.isdigit() and int(part) < len(values):
-            values = values[int(part)]
-        else:
-            return _MISSING
-    return values
+def _at(values: Any, paths: dict[str, str]) -> dict[str, Any]:
+    """Return the value at each path of a reply, or `_MISSING`."""
+    return {name: value_at(values, path, _MISSING) for name, path in paths.items()}
 
 
 def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[str, Any]:
@@ -292,9 +284,9 @@ def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[st
         path means no hits or no answer and is not an error.
     """
     response = mapping.response
-    found = {name: _at(values, path) for name, path in response.items() if name not in TABLES}
+    found = _at(values, {name: path for name, path in response.items() if name not in TABLES})
     for name in ("scope", "latency", "config", "extra"):
-        inner = _present({key: _at(values, path) for key, path in response.get(name, {}).items()})
+        inner = _present(_at(values, response.get(name, {})))
         found |= inner if name == "extra" else {name: inner} if inner else {}
     found = _present(found) | {
         name: None for name in ("hits", "answer") if found.get(name, _MISSING) is None
@@ -322,4 +314,4 @@ def _renamed(item: Any, names: dict[str, str]) -> Any:
         return item
     taken = {path.split(".")[0] for path in names.values()}
     rest = {name: value for name, value in item.items() if name not in taken}
-    return rest | _present({name: _at(item, path) for name, path in names.items()})
+    return rest | _present(_at(item, names))

@@ -112,6 +112,8 @@ class LabelSession:
         Id of the query shown.
     message
         Result of the last click.
+    filter
+        Filter of the queries that `next` and `previous` stop at; `show` sets it.
 
     Raises
     ------
@@ -135,7 +137,7 @@ class LabelSession:
         loaded = results if isinstance(results, Results) else load_results(results)
         self.file, self.level = GoldenFile(golden_file), level
         self.wording = _wording(self.file.now)
-        self.message, self._filter = "", "all"
+        self.message, self.filter = "", "all"
         self._clicks: list[Click] = []
         self._order: dict[str, list[int]] = {}
         pool = pooled_hits(loaded, runs, depth=depth, texts=texts, by_id=level == "chunk")
@@ -215,11 +217,6 @@ class LabelSession:
         return as_text(values.get("reference_answer")) or ""
 
     @property
-    def filter(self) -> str:
-        """Filter of the queries that `next` and `previous` stop at."""
-        return self._filter
-
-    @property
     def can_undo(self) -> bool:
         """True if there is a click to take back."""
         return bool(self._clicks)
@@ -242,9 +239,9 @@ class LabelSession:
         self.query_id, self.message = query_id, ""
         self.refresh()
         self._order.clear()
-        if self._filter == "near misses":
+        if self.filter == "near misses":
             self._order[query_id] = self._sheet.near_first(query_id)
-        elif self._filter == "label first":
+        elif self.filter == "label first":
             self._order[query_id] = self._sheet.listed_first(query_id)
 
     def show(self, filter: str) -> None:
@@ -254,7 +251,7 @@ class LabelSession:
         found, not in the file.
         """
         check_choice(filter, FILTERS, "filter")
-        self._filter = filter
+        self.filter = filter
         stops = self.stops()
         if stops and filter == "label first":
             self.go(stops[0])
@@ -270,13 +267,13 @@ class LabelSession:
         Under "label first" the order is that of the list.
         """
         queries = self.questions
-        passes = FILTERS[self._filter](queries).to_numpy(dtype=bool)
+        passes = FILTERS[self.filter](queries).to_numpy(dtype=bool)
         names = set(queries.loc[passes, "query_id"])
         return [name for name in self._names() if name in names]
 
     def _names(self) -> list[str]:
         """Return every query in the order of the filter."""
-        listed = self._sheet.listed_queries if self._filter == "label first" else []
+        listed = self._sheet.listed_queries if self.filter == "label first" else []
         return list(dict.fromkeys([*listed, *self._sheet.names]))
 
     def next(self) -> None:
@@ -303,7 +300,7 @@ class LabelSession:
         if found is not None:
             self.go(found)
         else:
-            self.message = f"no query is left under “{self._filter}”"
+            self.message = f"no query is left under “{self.filter}”"
 
     # Clicks. Each reads the file, changes the row of the query shown, and writes the file.
 

@@ -116,9 +116,11 @@ class Sheet:
         frame = pd.DataFrame(columns).astype(
             {"query_id": "str", "query": "str", "state": "str", "n_targets": "int64"}
         )
+        keys = zip(self.pool["query_id"], self.pool["number"], strict=True)
+        is_listed = np.array([key in self._listed for key in keys], dtype=bool)
         flags = self.pool[["query_id"]].assign(
             n_hits=1, n_right=self.pool["grade"].fillna(0) > 0, n_near_misses=self._near(),
-            n_first=self._is_listed() & self.pool["grade"].isna(),
+            n_first=is_listed & self.pool["grade"].isna(),
         )  # fmt: skip
         counts = flags.groupby("query_id").sum().reindex(names, fill_value=0)
         counts = counts.astype("int64").reset_index(drop=True)
@@ -176,10 +178,6 @@ class Sheet:
         numbers = self.passages(query_id)["number"].tolist()
         last = len(self._listed)
         return sorted(numbers, key=lambda number: self._listed.get((query_id, number), last))
-
-    def _is_listed(self) -> npt.NDArray[np.bool_]:
-        keys = zip(self.pool["query_id"], self.pool["number"], strict=True)
-        return np.fromiter((key in self._listed for key in keys), dtype=bool, count=len(self.pool))
 
     def hit(self, query_id: str, number: int) -> Values:
         """Return one pooled hit, unknown values as None.

@@ -86,9 +86,18 @@ def _do(session: LabelSession, command: str, width: int) -> str | None:
         number, _, words = rest.partition(" ")
         session.add_snippet(int(number), words)
     elif command == "near":
-        return _near(session)
+        rows = [
+            f"{row['query_id']}  rank {row['best_rank']} in {row['n_runs']} runs "
+            f" {row.get('path') or row.get('doc_id')}"
+            for row in session.near_misses().to_dict("records")
+        ]
+        return "\n".join(rows or ["none: every high-ranked hit of a labelled query is judged"])
     elif marks := _marks(command):
-        return _marked(session, marks)
+        messages = []
+        for hit, grade in marks:
+            session.toggle(hit, grade)
+            messages.append(session.message)
+        return "\n".join(messages)
     else:
         return HELP.format(filters=", ".join(FILTERS))
     return None
@@ -98,14 +107,6 @@ def _marks(command: str) -> list[tuple[int, int]]:
     """Return hits with their grades; none if the line is another command."""
     found = [_GRADED.fullmatch(word) for word in re.split(r"[\s,]+", command)]
     return [(int(one[1]), int(one[2] or 1)) for one in found if one] if all(found) else []
-
-
-def _marked(session: LabelSession, marks: list[tuple[int, int]]) -> str:
-    messages = []
-    for number, grade in marks:
-        session.toggle(number, grade)
-        messages.append(session.message)
-    return "\n".join(messages)
 
 
 def _query(session: LabelSession, width: int) -> str:
@@ -135,13 +136,3 @@ def _hit(hit: "pd.Series", width: int) -> str:
     text = hit["text"] if isinstance(hit["text"], str) else ""
     body = textwrap.wrap(" ".join(text.split()), width - 6, max_lines=LINES, placeholder=" …")
     return "\n".join([head, *(f"      {line}" for line in body)])
-
-
-def _near(session: LabelSession) -> str:
-    found = session.near_misses()
-    rows = [
-        f"{row['query_id']}  rank {row['best_rank']} in {row['n_runs']} runs "
-        f" {row.get('path') or row.get('doc_id')}"
-        for row in found.to_dict("records")
-    ]
-    return "\n".join(rows or ["none: every high-ranked hit of a labelled query is judged"])

@@ -179,8 +179,8 @@ def _read_row(row: Row, qrels: Qrels, lines: dict[str, int], problems: Problems)
     if query_id is None:
         problems.reject(stated_id, row.line, "query_id", ID_ALLOWED)
     elif query_id in lines:
-        found = f"'{query_id}' stood on line {lines[query_id]} already"
-        problems.add(found, line=row.line, field="query_id", allowed="one line per query")
+        what, allowed = f"'{query_id}'", "one line per query"
+        problems.repeat(what, lines[query_id], row.line, "query_id", allowed)
     elif query is None:
         problems.reject(row.values.get("query"), row.line, "query", "text")
     elif not isinstance(docs, dict):

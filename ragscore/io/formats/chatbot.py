@@ -18,7 +18,9 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import (
+    RUN_LEVEL,
     Fields,
+    aggregate,
     frames_of,
     json_object,
     named_fields,
@@ -68,7 +70,6 @@ CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, 
 DESCRIPTION, AFTER_DESCRIPTION = "## Run Description", "## Configuration"  # lines of summary.md
 NO_DESCRIPTION = "No description provided"  # written there when nobody gave one
 NO_ROWS = "the file is not there: aggregates are all that is known of the run"
-RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
 AGGREGATES = {
     "operational_metrics.error_rate": ("failed", "mean"),
     "operational_metrics.timeout_rate": ("timeout", "mean"),
@@ -198,7 +199,7 @@ def _run(
     )
     stated = config_or_first.get("k")
     k = stated if is_int(stated) and 1 <= stated < 2**63 else None
-    reported = [_aggregate(name, value, k) for name, value in numbers.items()]
+    reported = [aggregate(name, value, AGGREGATES, name, k) for name, value in numbers.items()]
     run = {
         "run_id": run_id,
         "created_at": _time(left.get("timestamp"), run_id),
@@ -209,19 +210,6 @@ def _run(
         "k": k,
     }
     return run | flatten(left), reported
-
-
-def _aggregate(name: str, value: float | None, k: int | None) -> Record:
-    """Return a row of the reported frame for one number of `metrics.json`; null is NaN."""
-    label, statistic = AGGREGATES.get(name, (None, None))
-    has_label = label is not None and (k is not None or "{k}" not in label)
-    return {
-        "query_id": RUN_LEVEL,
-        "metric": name,
-        "value": math.nan if value is None else float(value),
-        "statistic": statistic,
-        "label": label.format(k=k) if label is not None and has_label else None,
-    }
 
 
 def _numbers_and_others(values: Record, prefix: str = "") -> tuple[Record, Record]:
@@ -267,8 +255,8 @@ def _read_row(
         problems.reject(row.values.get("test_case_id"), row.line, "test_case_id", "text")
         return
     if query_id in lines:
-        found = f"'{query_id}' stood on line {lines[query_id]} already"
-        problems.add(found, line=row.line, field="test_case_id", allowed="one row per test case")
+        what, allowed = f"'{query_id}'", "one row per test case"
+        problems.repeat(what, lines[query_id], row.line, "test_case_id", allowed)
         return
     lines[query_id] = row.line
     response = {"query_id": query_id} | take_columns(values, RESPONSE, row.line, problems)
@@ -464,7 +452,12 @@ def _case(
     parts: dict[str, Record] = {
         "latency": named_fields(response, LATENCY) | latencies,
         "abstention": named_fields(response, ABSTENTION),
-        "retrieval_metrics": {row["metric"]: _stored_value(row) for row in reported},
+        "retrieval_metrics": {
+            row["metric"]: bool(row["value"])
+            if row["metric"] in FLAGS and "value" in row
+            else row.get("value")
+            for row in reported
+        },
         **{
             name: _judge([row for row in judgments if row["criterion"] == criterion])
             for name, criterion in JUDGES.items()
@@ -475,11 +468,6 @@ def _case(
         if part or name in own:
             case[name] = part | own.pop(name, {})
     return case | own
-
-
-def _stored_value(reported: Record) -> bool | float | None:
-    value = reported.get("value")
-    return bool(value) if value is not None and reported["metric"] in FLAGS else value
 
 
 def _judge(judgments: list[Record]) -> Record:

@@ -4,6 +4,7 @@ A format states the fields of its objects once, as a table `Fields`: its reader 
 columns, its writer turns columns into fields again. Records of a whole file become frames here.
 """
 
+import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -35,25 +36,54 @@ def named_fields(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return {name: row[column] for name, (column, _) in fields.items() if column in row}
 
 
-def ranks_of(items: list[Any], field: str, line: int, problems: Problems) -> list[int]:
+def ranks_of(
+    items: list[Any], field: str, line: int, problems: Problems, query_id: str | None = None
+) -> list[int]:
     """Return the stored rank of each item, or its place in the list if no item states one.
 
     Impossible or repeated ranks are a problem; the order of the list then counts.
     """
     in_order = list(range(1, len(items) + 1))
-    stored = [item.get("rank") if isinstance(item, dict) else None for item in items]
+    stored: list[Any] = [item.get("rank") if isinstance(item, dict) else None for item in items]
     if all(rank is None for rank in stored):
         return in_order
-    ranks = [rank for rank in stored if is_int(rank) and 1 <= rank < 2**31]
-    if len(set(ranks)) == len(stored):
-        return ranks
+    others = [rank for rank in stored if not (is_int(rank) and 1 <= rank < 2**31)]
+    if not others and len(set(stored)) == len(stored):
+        return stored
+    fault = (
+        f"rank is {describe(others[0])}"
+        if others
+        else f"rank {next(rank for rank in stored if stored.count(rank) > 1)} appears twice"
+    )
     problems.add(
-        f"found the ranks {describe(stored)}",
+        fault if query_id is None else f"{fault} for query {query_id!r}",
         line=line,
         field=field,
         allowed="whole numbers from 1, each once, or no rank at all",
     )
     return in_order
+
+
+RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
+
+
+def aggregate(
+    metric: str, value: float | None, known: dict[str, tuple[str, str]], name: str, k: Any
+) -> dict[str, Any]:
+    """Return a row of the reported frame for a whole run.
+
+    `known` has name -> our metric and the statistic of it; one with a cut-off needs k.
+    """
+    label, statistic = known.get(name, (None, None))
+    if label is not None and "{k}" in label and not k:
+        label = None
+    return {
+        "query_id": RUN_LEVEL,
+        "metric": metric,
+        "value": math.nan if value is None else float(value),
+        "statistic": statistic,
+        "label": label.format(k=k) if label else None,
+    }
 
 
 def frames_of(

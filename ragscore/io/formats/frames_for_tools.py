@@ -2,8 +2,12 @@
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results
-from ragscore.io.formats.by_document import refuse_repeated_documents
+from ragscore.frames.data import Golden, Results
+from ragscore.io.formats.by_document import (
+    graded_documents,
+    ranked_documents,
+    refuse_repeated_documents,
+)
 
 
 def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
@@ -58,31 +62,18 @@ def to_ir_measures(
 
 
 def _qrels(golden: Golden) -> pd.DataFrame:
-    docs = golden.targets[golden.targets["level"] == "doc"]
-    best = (
-        docs.groupby(["query_id", "doc_id"], sort=False)["grade"].max().astype("int64")
-        if len(docs)
-        else docs.set_index("query_id")["grade"]
-    )
-    columns = {"query_id": "query_id", "doc_id": "doc_id", "grade": "relevance"}
-    return best.reset_index().reindex(columns=list(columns)).rename(columns=columns)
+    names = {"doc": "doc_id", "grade": "relevance"}
+    # ranx takes whole numbers of 64 bits alone
+    return graded_documents(golden, "doc").rename(columns=names).astype({"relevance": "int64"})
 
 
 def _runs(results: Results) -> dict[str, pd.DataFrame]:
-    hits = results.hits
-    if len(hits) and ("doc_id" not in hits or hits["doc_id"].isna().any()):
-        raise DataError(
-            "hits without doc_id", field="hits.doc_id", allowed="a document id in every hit"
-        )
-    hits = hits.reindex(columns=["run_id", "query_id", "doc_id", "rank"]).sort_values(
-        ["run_id", "query_id", "rank"], kind="stable"
-    )
+    hits = ranked_documents(results, "doc")
     refuse_repeated_documents(hits, "doc_id")
     last = hits.groupby(["run_id", "query_id"], observed=True)["rank"].transform("max")
     scored = hits.assign(score=(last - hits["rank"] + 1).astype("float64"))
-    names = results.runs["run_id"].astype("str")
     return {
         name: rows[["query_id", "doc_id", "score"]].reset_index(drop=True)
-        for name in names
+        for name in results.runs["run_id"].astype("str")
         for rows in [scored[scored["run_id"] == name]]
     }

@@ -14,11 +14,11 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.frames.errors import warn
-from ragscore.io.detect import Sample
 from ragscore.io.file_content import read_text
-from ragscore.io.formats.fields import json_object, run_name
+from ragscore.io.formats.fields import aggregate, json_object, run_name
 from ragscore.io.per_query import results_of
-from ragscore.io.record import Tables, read_record
+from ragscore.io.record import read_record
+from ragscore.io.records import Tables
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import (
     Problems,
@@ -59,16 +59,6 @@ HIT_RANK = "hit_rank"  # what a comparison reports per query: the first hit's ra
 TOLERANCE = 5e-5  # numbers of four decimals are equal if they are nearer, whatever float32 adds
 
 Record = dict[str, Any]
-
-
-def fits_run(seen: Sample) -> bool:
-    """Return True for one object with a run's description and its records."""
-    return seen.kind in ("json", "jsonl") and seen.has("run_id", "per_query")
-
-
-def fits_comparison(seen: Sample) -> bool:
-    """Return True for one object with two runs and their aggregates."""
-    return seen.kind in ("json", "jsonl") and seen.keys >= COMPARED
 
 
 # One run as JSON
@@ -138,20 +128,9 @@ def _aggregate(
     rows = []
     for metric, value in _numbers(stored or {}, field, line, problems):
         name, _, k = metric.partition(".")
-        label, statistic = AGGREGATES.get(name, (None, None))
-        is_cut = label is not None and "{k}" in label
-        if is_cut != k.isdecimal():
-            label = statistic = None
-        rows.append(
-            {
-                "run_id": run_id,
-                "query_id": "",
-                "metric": metric,
-                "value": math.nan if value is None else value,
-                "statistic": statistic,
-                "label": label.format(k=k) if label else None,
-            }
-        )
+        is_cut = "{k}" in AGGREGATES.get(name, ("", ""))[0]
+        known = AGGREGATES if is_cut == k.isdecimal() else {}
+        rows.append({"run_id": run_id} | aggregate(metric, value, known, name, k))
     return rows
 
 

@@ -5,7 +5,6 @@ The rows have no id. A query's own text is its id, so that results that name onl
 
 import json
 import unicodedata
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from ragscore.io.golden_read import (
     TEXT_FIELDS,
     Tables,
     read_row,
-    written_choices,
 )
 from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, as_text, describe, json_rows
@@ -40,6 +38,11 @@ IMPLY_ANSWERABLE = {
     *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
 }  # fmt: skip
 PARTS = ("targets", "checks", "conditions", "tags")
+_ORDER = (
+    *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
+    "expected_empty", SATISFIED_BY, "recency_conflict_rule",
+)  # fmt: skip
+"""Fields of our golden file in the order in which they are written."""
 
 
 def fits_golden(seen: Sample) -> bool:
@@ -174,46 +177,17 @@ def _line(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict
     line = {"query": query["query"]} | extra_fields(query)
     if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
         line["filters"] = json.loads(line["filters"])
-    line |= {name: query[name] for name in TEXT_FIELDS if name in query}
-    checks, tags = defaultdict(list), defaultdict(list)
-    for check in parts["checks"]:
-        checks[check["kind"]].append(check["text"])
-    for tag in parts["tags"]:
-        tags[tag["kind"]].append(tag["value"])
-    expectations = {
-        "expected_source_keys": _source_keys(parts["targets"]),
-        "expected_metadata": {
-            condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
-        },
-        **{name: checks[kind] for name, kind in CHECK_FIELDS.items()},
-        **{name: tags[kind] for name, kind in TAG_FIELDS.items()},
-        "expected_empty": bool(checks["expected_empty"]),
-        SATISFIED_BY: written_choices(
-            [check["kind"] for check in parts["checks"]],
-            [check["text"] for check in parts["checks"]],
-        ),
-        "recency_conflict_rule": next(iter(checks["recency_rule"]), None),
-    }
-    line |= {name: value for name, value in expectations.items() if value}
+    from ragscore.io.golden_write import row_of  # yaml is not needed to read
+
+    said = row_of(query, parts | {"support_groups": []})
+    keys = said.get("expected_source_keys")
+    if isinstance(keys, dict):  # a list, as these files have it
+        said["expected_source_keys"] = [
+            key if grade == 1 else {"any": [key], "grade": grade} for key, grade in keys.items()
+        ]
+    line |= {name: said[name] for name in _ORDER if name in said}
     # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
     is_implied = bool(line.keys() & IMPLY_ANSWERABLE)
     stated = query.get("answerable")
     is_said = stated is None or (bool(stated) and is_implied)
     return line if is_said else line | {"answerable": bool(stated)}
-
-
-def _source_keys(targets: list[dict[str, Any]]) -> list[Any]:
-    """Return each target as the golden file has it.
-
-    A text, a list of alternatives, or a mapping where the grade isn't 1.
-    """
-    alternatives: dict[str, list[dict[str, Any]]] = {}
-    for target in targets:
-        if target["level"] == "source_key":
-            alternatives.setdefault(target["target_id"], []).append(target)
-    keys: list[Any] = []
-    for rows in alternatives.values():
-        names, grade = [row["source_key"] for row in rows], int(rows[0]["grade"])
-        plain = names[0] if len(names) == 1 else names
-        keys.append(plain if grade == 1 else {"any": names, "grade": grade})
-    return keys

@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records, records_of
-from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
 from ragscore.io.output import by_response, write_lines
+from ragscore.io.records import Record, Stored, Tables
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     extra_fields,
@@ -25,7 +25,6 @@ from ragscore.io.values import (
     flatten,
     identifier,
     metadata,
-    metadata_rows,
     number,
     row_dicts,
     text,
@@ -50,29 +49,15 @@ Cell = tuple[str, str]
 
 
 @dataclass
-class _Records:
-    """Records of each frame while a file is read, and what spans records.
+class _Records(Tables):
+    """Rows while a file is read, and what spans records.
 
     Per retriever its k and how often each query text stood there; the line of each response.
     """
 
-    responses: list[dict[str, Any]] = field(default_factory=list)
-    hits: list[dict[str, Any]] = field(default_factory=list)
-    hit_meta: list[dict[str, Any]] = field(default_factory=list)
-    reported: list[dict[str, Any]] = field(default_factory=list)
     ks: dict[str, int | None] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
-    lines: dict[Cell, int] = field(default_factory=dict)
-
-
-def fits_results(seen: Sample) -> bool:
-    """Return True for JSON lines with a query, a retriever, and hits, an outcome or an error."""
-    return (
-        seen.kind in ("jsonl", "json")
-        and seen.has("query", "retriever")
-        and bool(seen.keys & {"hits", "error", *SUMMARY})
-        and not seen.has("hits_top_k")
-    )
+    places: dict[Cell, int] = field(default_factory=dict)
 
 
 def read_retrievers(path: Path, strict: bool) -> Results:
@@ -125,11 +110,10 @@ def _read_row(row: Row, records: _Records, problems: Problems) -> None:
         if k is not None and known_k is not None and k != known_k:
             found = f"found {k}, earlier records of {retriever} have {known_k}"
             problems.add(found, line=line, field="k", allowed="one k per retriever")
-        records.responses.append(cell | _response(values, query, line, problems))
-        records.reported += [cell | one for one in _reported(values, line, problems)]
-        for hit, hit_meta in _hits(hits or [], line, problems):
-            records.hits.append(cell | hit)
-            records.hit_meta += [cell | {"rank": hit["rank"]} | one for one in hit_meta]
+        record = Record(line, response=_response(values, query, line, problems))
+        record.stored = list(_reported(values, line, problems))
+        record.hits = list(_hits(hits or [], line, problems))
+        records.add(record, cell)
 
 
 def _query_id(
@@ -142,12 +126,11 @@ def _query_id(
     query_id = identifier(row.values.get("query_id"), "query_id", row.line, problems)
     if query_id is None:
         query_id = numbered(query_key(query), records.n_by_text.setdefault(retriever, {}))
-    before = records.lines.setdefault((retriever, query_id), row.line)
+    before = records.places.setdefault((retriever, query_id), row.line)
     if before == row.line:
         return query_id
-    found = f"{query_id!r} of {retriever} stood on line {before} already"
-    allowed = "one record per retriever and query"
-    problems.add(found, line=row.line, field="query_id", allowed=allowed)
+    what, allowed = f"{query_id!r} of {retriever}", "one record per retriever and query"
+    problems.repeat(what, before, row.line, "query_id", allowed)
     return None
 
 
@@ -166,7 +149,7 @@ def _response(values: dict[str, Any], query: str, line: int, problems: Problems)
     return response | flatten({name: one for name, one in values.items() if name not in FIELDS})
 
 
-def _reported(values: dict[str, Any], line: int, problems: Problems) -> Iterator[dict[str, Any]]:
+def _reported(values: dict[str, Any], line: int, problems: Problems) -> Iterator[Stored]:
     outcomes = {
         "n_hits": whole(values.get("n_hits"), "n_hits", line, problems),
         "rank_first_match": whole(
@@ -176,13 +159,11 @@ def _reported(values: dict[str, Any], line: int, problems: Problems) -> Iterator
     }
     for name, value in outcomes.items():
         if value is not None:
-            yield {"metric": name, "value": float(value)}
+            yield Stored(name, float(value), is_judged=False)
 
 
-def _hits(
-    hits: list[Any], line: int, problems: Problems
-) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Yield each hit and the rows of its metadata."""
+def _hits(hits: list[Any], line: int, problems: Problems) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each hit, with its metadata."""
     for hit, rank in zip(hits, ranks_of(hits, "hits.rank", line, problems), strict=True):
         if not isinstance(hit, dict):
             problems.reject(hit, line, "hits", "a list of objects")
@@ -192,7 +173,7 @@ def _hits(
         columns = take_columns(values, HIT, line, problems, "hits.")
         # A source key that is no text stays metadata only: no expected key can equal it.
         columns["source_key"] = as_id(known.get("source_key"))
-        yield columns | flatten(values), metadata_rows(known)
+        yield columns | flatten(values) | {"metadata": known}
 
 
 def write_retrievers(results: Results, path: str | Path) -> Path:

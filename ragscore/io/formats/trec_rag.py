@@ -73,12 +73,7 @@ def _read_row(
             allowed="another name: ragscore keeps the sentences under this one",
         )
     elif cell in lines:
-        problems.add(
-            f"'{cell[1]}' stood on line {lines[cell]} already",
-            line=row.line,
-            field="topic_id",
-            allowed="one answer per topic",
-        )
+        problems.repeat(f"'{cell[1]}'", lines[cell], row.line, "topic_id", "one answer per topic")
     elif None in names:
         problems.reject(references, row.line, "references", "a list of passage ids")
     elif not isinstance(answer, list) or not all(

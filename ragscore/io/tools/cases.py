@@ -1,8 +1,7 @@
-"""Cases, which every importer reads records into, and the step from cases to frames.
+"""The step from records to frames, for files that have labels and results side by side.
 
-A `Case` is one query as one system answered it, with the labels that the file has for it. Files of
-other tools carry labels and results side by side, often without ids, with repeats and with failed
-judges: `imported` handles these once for all importers.
+Such files often lack ids, and hold repeats and failed judges: `imported` handles these once for
+all. A record is called a case here, as most of the tools call it.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -20,66 +19,11 @@ from ragscore.frames.errors import warn
 from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal
+from ragscore.io.records import Record, Tables
 from ragscore.io.source import Problems
 from ragscore.io.values import flatten
 
-
-@dataclass
-class Stored:
-    """A score that another tool stored; without a value but with an error, a judge that failed."""
-
-    metric: str
-    value: float | None
-    verdict: str | None = None
-    reason: str | None = None
-    judge: str | None = None
-    error: str | None = None
-    cost_usd: float | None = None
-    is_judged: bool = True
-
-
-@dataclass
-class Case:
-    """One record of a foreign file; None where the file doesn't tell.
-
-    If `hits` is None, nothing is known about retrieval.
-    """
-
-    line: int
-    query: str | None = None
-    query_id: str | None = None
-    run: str | None = None
-    repeat: int | None = None
-    answer: str | None = None
-    refused: bool | None = None
-    error: str | None = None
-    latency_ms: float | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cost_usd: float | None = None
-    hits: list[dict[str, Any]] | None = None
-    stored: list[Stored] = field(default_factory=list)
-    gold_ids: dict[str, list[str]] = field(default_factory=dict)
-    gold_texts: list[str] = field(default_factory=list)
-    reference_answer: str | None = None
-    answerable: bool | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    tags: dict[str, list[str]] = field(default_factory=dict)
-    checks: dict[str, list[str]] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_answered(self) -> bool:
-        """True if the record holds something that only a run can have."""
-        of_run = (self.hits, self.answer, self.error, self.latency_ms, self.run)
-        return bool(self.stored) or any(value is not None for value in of_run)
-
-    @property
-    def is_labelled(self) -> bool:
-        """True if the record has a label, such as a reference answer."""
-        labels = (*self.gold_ids.values(), self.reference_answer, self.answerable)
-        has_lists = bool(self.gold_texts or self.checks)
-        return has_lists or any(label is not None for label in labels)
+TABLES = ("responses", "hits", "judgments", "reported", "citations", "hops", "hit_meta")
 
 
 @dataclass(frozen=True)
@@ -119,7 +63,7 @@ def hash_query(query: str) -> str:
     return "q-" + hashlib.sha256(normal.encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def imported(cases: list[Case], described: dict[str, Any], problems: Problems) -> Imported:
+def imported(cases: list[Record], described: dict[str, Any], problems: Problems) -> Imported:
     """Return the frames of all cases.
 
     Queries and passages without ids get ids; repeats get runs of their own. `described` has the
@@ -137,20 +81,20 @@ def imported(cases: list[Case], described: dict[str, Any], problems: Problems) -
     return Imported(results, golden, problems.frame())
 
 
-def _identify(case: Case, problems: Problems) -> bool:
+def _identify(case: Record, problems: Problems) -> bool:
     """Give the case an id; False, and a problem, if it has neither id nor query."""
-    if case.query_id is None and (case.query is None or not case.query.strip()):
+    if case.query_id is None and not (case.response.get("query") or "").strip():
         problems.add(
             "neither a query nor an id",
             line=case.line,
             allowed="text of the query, or its id",
         )
         return False
-    case.query_id = case.query_id or hash_query(case.query or "")
+    case.query_id = case.query_id or hash_query(case.response.get("query") or "")
     return True
 
 
-def _number_repeats(cases: list[Case], problems: Problems) -> None:
+def _number_repeats(cases: list[Record], problems: Problems) -> None:
     """Number the answers of one run to one query from 1.
 
     Undeclared or colliding repeats get the next number, and a warning.
@@ -172,7 +116,7 @@ def _number_repeats(cases: list[Case], problems: Problems) -> None:
         )
 
 
-def _name_texts(cases: list[Case]) -> None:
+def _name_texts(cases: list[Record]) -> None:
     """Give chunk ids to passages that have a text and no id.
 
     It is the id of the same text elsewhere in the file, else a hash of the text.
@@ -203,11 +147,9 @@ def text_id(text: str) -> str:
 
 
 def _results(
-    cases: list[Case], described: dict[str, Any], declared: bool, problems: Problems
+    cases: list[Record], described: dict[str, Any], declared: bool, problems: Problems
 ) -> Results:
-    records: dict[str, list[dict[str, Any]]] = {
-        name: [] for name in ("responses", "hits", "judgments", "reported")
-    }
+    tables = Tables()
     runs: dict[str, dict[str, Any]] = {}
     names = _run_names({case.run for case in cases}, described)
     for case in cases:
@@ -222,21 +164,14 @@ def _results(
             )
             continue
         counts["n_queries"] += 1
-        counts["n_failed"] += case.error is not None
-        cell = {"run_id": run["run_id"], "query_id": case.query_id}
-        records["responses"].append(cell | _response(case))
-        records["hits"] += [
-            cell | {"rank": rank} | hit for rank, hit in enumerate(case.hits or [], 1)
-        ]
-        for score in {score.metric: score for score in case.stored}.values():
-            if score.is_judged or score.value is None:
-                records["judgments"].append(cell | _judgment(score))
-            if score.value is not None:
-                reported = {"metric": score.metric, "value": score.value}
-                records["reported"].append(cell | reported)
+        counts["n_failed"] += case.response.get("error") is not None
+        if case.response.get("refused") is None:
+            case.response["refused"] = implied_refusal(case.response.get("answer"), None)
+        case.response |= flatten(case.extra)
+        tables.add(case, {"run_id": run["run_id"], "query_id": case.query_id})
     return Results(
         runs=from_records(list(runs.values()), "runs"),
-        **frames_of(records, optional=("judgments", "reported")),
+        **frames_of({kind: getattr(tables, kind) for kind in TABLES}, optional=TABLES[2:]),
         problems=problems.frame(),
     )
 
@@ -256,7 +191,7 @@ def _run_names(runs: set[str | None], described: dict[str, Any]) -> dict[str | N
     return plain if len(set(plain.values())) == len(plain) else written
 
 
-def _run(case: Case, name: str, described: dict[str, Any], declared: bool) -> dict[str, Any]:
+def _run(case: Record, name: str, described: dict[str, Any], declared: bool) -> dict[str, Any]:
     """Return the run of a case: its name has a number behind it if there are repeats."""
     suffix = f"-r{case.repeat}" if declared or (case.repeat or 1) > 1 else ""
     known = {name: value for name, value in described.items() if name != "runs_are_named"}
@@ -268,44 +203,12 @@ def _run(case: Case, name: str, described: dict[str, Any], declared: bool) -> di
     }
 
 
-def _response(case: Case) -> dict[str, Any]:
-    refused = case.refused if case.refused is not None else implied_refusal(case.answer, None)
-    numbers = {
-        "elapsed_ms": case.latency_ms,
-        "prompt_tokens": case.prompt_tokens,
-        "completion_tokens": case.completion_tokens,
-        "cost_usd": case.cost_usd,
-    }
-    return {
-        "query": case.query,
-        "answer": case.answer,
-        "refused": refused,
-        "error": case.error,
-        **numbers,
-        **flatten(case.extra),
-    }
-
-
-def _judgment(score: Stored) -> dict[str, Any]:
-    is_scored = score.error is None and (score.value is not None or score.verdict is not None)
-    return {
-        "criterion": score.metric,
-        "item": "",
-        "value": score.value,
-        "verdict": score.verdict,
-        "reason": score.reason if is_scored else score.error or score.reason,
-        "judge": score.judge,
-        "cost_usd": score.cost_usd,
-        "state": "scored" if is_scored else "judge_failed",
-    }
-
-
-def _golden(cases: list[Case], problems: Problems) -> Golden:
+def _golden(cases: list[Record], problems: Problems) -> Golden:
     """Return the labels of each query, joined over its cases.
 
     If two labels contradict each other, the first stays; the other is a problem.
     """
-    by_id: dict[str, list[Case]] = {}
+    by_id: dict[str, list[Record]] = {}
     for case in cases:
         by_id.setdefault(str(case.query_id), []).append(case)
     records: dict[str, list[dict[str, Any]]] = {
@@ -338,8 +241,9 @@ def _unique(lists: Iterable[dict[str, list[str]]]) -> list[tuple[str, str]]:
     return list(dict.fromkeys(members))
 
 
-def _labels(cases: list[Case], problems: Problems) -> dict[str, Any]:
-    query = next((case.query for case in cases if case.query is not None), "")
+def _labels(cases: list[Record], problems: Problems) -> dict[str, Any]:
+    queries = (case.response.get("query") for case in cases)
+    query = next((one for one in queries if one is not None), "")
     labels: dict[str, Any] = {"query": query, "answerable": None}
     for case in cases:
         stated = {"answerable": case.answerable, "reference_answer": case.reference_answer}

@@ -5,15 +5,15 @@ values that a user's `columns=` give to a case of any tool or table.
 """
 
 import json
-import math
 from collections.abc import Iterable
 from typing import Any
 
+from ragscore.frames.schema import FIELDS
 from ragscore.io.columns import METRIC_ROLES, inner_roles
+from ragscore.io.records import Record, Stored
 from ragscore.io.rows import LIST_ALLOWED, is_list_text, nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text
-from ragscore.io.tools.cases import Case, Stored
-from ragscore.io.values import ID_ALLOWED, flatten
+from ragscore.io.values import ID_ALLOWED, VERDICTS, FieldReader, as_number, flatten
 
 SAME = {
     "faithfulness": "faithfulness", "context_precision": "context_precision",
@@ -25,7 +25,7 @@ SAME = {
 }  # fmt: skip
 """Other tools' names (lower case) of judged metrics with our formula -> our name."""
 LABELS = ("difficulty", "category", "lang")
-VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
+QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
 
 
 def our_name(metric: str, same: dict[str, str] = SAME) -> str:
@@ -49,17 +49,6 @@ def score_of(value: Any) -> tuple[float | None, str | None]:
     return VERDICTS.get(word.strip().lower()), word
 
 
-def as_number(value: Any) -> float | None:
-    """Return a finite number, also one written as text; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
 def stored(metric: str, value: Any, *, same: dict[str, str] = SAME, **about: Any) -> Stored:
     """Return a score under our name of its metric.
 
@@ -81,6 +70,25 @@ def labels_in(values: dict[str, Any]) -> dict[str, str]:
     return {name: label for name in LABELS if isinstance(label := values.get(name), str)}
 
 
+def query_of(value: Any) -> str | None:
+    """Return the query in an input: a text, a field of a mapping, or the user's last message."""
+    value = nested(value)
+    if isinstance(value, list):
+        users = [
+            one.get("content")
+            for one in value
+            if isinstance(one, dict) and one.get("role", one.get("type")) in (None, "user", "human")
+        ]
+        value = users[-1] if users else None
+        if isinstance(value, list):
+            parts = [one.get("text") for one in value if isinstance(one, dict)]
+            value = " ".join(part for part in parts if isinstance(part, str))
+    if not isinstance(value, dict):
+        return as_text(value)
+    texts = {name: one for name, one in value.items() if isinstance(one, str)}
+    return text_in(value, QUERY_KEYS) or text_in(texts, texts) or json_text(value)
+
+
 def json_text(value: Any) -> str:
     """Return a value as JSON text that doesn't depend on the order of its keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
@@ -91,114 +99,62 @@ def without_missing(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class Cells:
-    """The cells of one record, each removed when it is read.
+class Cells(FieldReader):
+    """The cells of one record of another tool, each removed when it is read, with lists and parts.
 
     A value of another kind than asked for is a problem with its line.
     """
 
-    def __init__(self, row: Row, problems: Problems) -> None:
-        self.values, self.line, self.problems = dict(row.values), row.line, problems
+    __slots__ = ()
 
-    def take(self, *names: str) -> Any:
-        """Return the first of these cells that isn't missing, and remove them all."""
-        found = None
-        for name in names:
-            value = self.values.pop(name, None)
-            found = value if found is None else found
-        return found
-
-    def text(self, *names: str) -> str | None:
-        """Return text, a number as text, or a list or mapping as its JSON."""
-        value = self.take(*names)
-        if isinstance(value, (dict, list)):
-            return json.dumps(value, ensure_ascii=False)
-        return str(value).lower() if isinstance(value, bool) else as_text(value)
-
-    def number(self, *names: str) -> float | None:
-        """Return a number; NaN is missing."""
-        value = self.take(*names)
-        found = as_number(value)
-        if (
-            found is None
-            and value is not None
-            and not (isinstance(value, float) and math.isnan(value))
-        ):
-            self._refuse(value, names, "a number or null")
-        return found
+    def __init__(self, row: Row, problems: Problems, called: dict[str, str] | None = None) -> None:
+        super().__init__(row.values, "", row.line, problems, loose=True, called=called)
 
     def milliseconds(self, *names: str) -> float | None:
         """Return seconds as milliseconds."""
         seconds = self.number(*names)
         return None if seconds is None else seconds * 1000
 
-    def whole(self, *names: str) -> int | None:
-        """Return a whole number from 0 that a float64 holds exactly."""
-        value = self.take(*names)
-        found = as_number(value)
-        if found is None or found % 1 or not 0 <= found < 2**53:
-            if value is not None and not (isinstance(value, float) and math.isnan(value)):
-                self._refuse(value, names, "a whole number or null")
-            return None
-        return int(found)
-
-    def flag(self, *names: str) -> bool | None:
-        """Return True or False, also for 1, 0, or a word such as "yes"."""
-        value = self.take(*names)
-        number, _ = score_of(value)
-        if value is not None and number not in (0.0, 1.0):
-            self._refuse(value, names, "true or false, or null")
-            return None
-        return None if number is None else bool(number)
-
-    def identifier(self, *names: str) -> str | None:
-        """Return an id: text that isn't empty, or a whole number."""
-        value = self.take(*names)
-        found = as_id(value)
-        if value is not None and found is None:
-            self._refuse(value, names, "an id: text or a whole number")
-        return found
-
     def texts(self, *names: str) -> list[str] | None:
         """Return a list of texts; one text is a list of one.
 
         A cell of CSV may hold the list as JSON or Python's repr.
         """
-        value = nested(self.take(*names))
+        value = nested(self.pop(*names))
         if value is None:
             return None
         items = value if isinstance(value, list) else [value]
         found = [as_text(one) for one in items]
         if None in found:
-            self._refuse(value, names, "a list of texts")
+            self.reject(value, names[0], "a list of texts")
         return [one for one in found if one is not None]
 
     def ids(self, *names: str) -> list[str] | None:
         """Return a list of ids; one id is a list of one. Anything else in it is a problem."""
-        value = nested(self.take(*names))
+        value = nested(self.pop(*names))
         if value is None:
             return None
         if is_list_text(value):
-            self._refuse(value, names, LIST_ALLOWED)
+            self.reject(value, names[0], LIST_ALLOWED)
             return []
         found = []
         for one in value if isinstance(value, list) else [value]:
             if (known := as_id(one)) is None:
-                self._refuse(one, names, ID_ALLOWED)
+                self.reject(one, names[0], ID_ALLOWED)
             else:
                 found.append(known)
         return found
 
     def numbers(self, *names: str) -> list[float | None]:
         """Return a list of numbers, with None for other items."""
-        value = nested(self.take(*names))
+        value = nested(self.pop(*names))
         return [as_number(one) for one in value] if isinstance(value, list) else []
 
     def mapping(self, *names: str) -> dict[str, Any]:
         """Return a mapping, also from JSON or Python's repr; an empty one if it is missing."""
-        value = nested(self.take(*names))
+        value = nested(self.pop(*names))
         if value is not None and not isinstance(value, dict):
-            self._refuse(value, names, "a mapping")
+            self.reject(value, names[0], "a mapping")
         return dict(value) if isinstance(value, dict) else {}
 
     def part(self, *names: str) -> "Cells":
@@ -211,15 +167,12 @@ class Cells:
 
     def records(self, *names: str) -> list[dict[str, Any]]:
         """Return a list of mappings; any other item is a problem."""
-        value = nested(self.take(*names))
+        value = nested(self.pop(*names))
         items = value if isinstance(value, list) else [] if value is None else [value]
         for one in items:
             if not isinstance(one, dict):
-                self._refuse(one, names, "a list of mappings")
+                self.reject(one, names[0], "a list of mappings")
         return [one for one in items if isinstance(one, dict)]
-
-    def _refuse(self, value: Any, names: tuple[str, ...], allowed: str) -> None:
-        self.problems.reject(value, self.line, names[0], allowed)
 
 
 def hits_of(
@@ -240,13 +193,20 @@ def hits_of(
     ]
 
 
-VALUE = {
-    "query": Cells.text, "answer": Cells.text, "error": Cells.text, "reference_answer": Cells.text,
-    "latency_ms": Cells.number, "cost_usd": Cells.number, "repeat": Cells.whole,
-    "prompt_tokens": Cells.whole, "completion_tokens": Cells.whole,
-    "answerable": Cells.flag, "refused": Cells.flag,
+_LOOSELY = {
+    "text": Cells.text, "failure": Cells.text, "number": Cells.number, "whole": Cells.whole,
+    "flag": Cells.flag, "refusal": Cells.flag,
 }  # fmt: skip
-"""Roles of single values, called as the attribute of `Case`, and how a cell of each is read."""
+COLUMN = {
+    field.role or field.column: (field.column, _LOOSELY[field.type])
+    for field in FIELDS["responses"]
+    if field.names and field.type in _LOOSELY
+} | {"latency_s": ("elapsed_ms", Cells.milliseconds)}
+"""Roles of a response -> their column, and how a cell of it is read."""
+VALUE = {
+    "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
+}  # fmt: skip
+"""Other roles of single values, called as the attribute of `Record`, and how a cell is read."""
 LABEL = ("lang", "difficulty", "category", "group", "variant")
 TAG = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
@@ -254,13 +214,30 @@ EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_
 """Roles that mean what was returned in results, and what is expected in a golden set."""
 
 
-def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems) -> Case:
+def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
+    """Return the value at the first of these paths that has one."""
+    found = (value_at(values, path) for path in paths)
+    return next((one for one in found if one is not None), None)
+
+
+def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
+    """Return a record by a format's own paths; the user's columns come before them."""
+    both = {
+        role: f"{columns[role]}|{path}" if role in columns else path for role, path in paths.items()
+    }
+    return with_roles(Record(row.line), row, columns | both, problems)
+
+
+def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Problems) -> Record:
     """Return the case with the values of the user's columns, which override the format's.
 
     Dotted column names reach into mappings, and into each mapping of a list.
     """
-    values = {role: value_at(row.values, path) for role, path in columns.items()}
-    cells = Cells(Row(values, row.line), problems)
+    values = {role: first_at(row.values, paths.split("|")) for role, paths in columns.items()}
+    cells = Cells(Row(values, row.line), problems, columns)
+    for role, (column, read) in COLUMN.items():
+        if role in columns and (value := read(cells, role)) is not None:
+            case.response[column] = value
     for role, read in VALUE.items():
         if role in columns and (value := read(cells, role)) is not None:
             setattr(case, role, value)
@@ -297,9 +274,9 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
                 return None
             cells.values[role] = value = sorted(pairs, key=lambda pair: -pair[1])
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-            cells.take(role)
+            cells.pop(role)
             return _inner_hits(value, role, cells)
-        if isinstance(value, list) and value and all(_is_pair(one) for one in value):
+        if isinstance(value, list) and value and all(is_scored(one) for one in value):
             cells.values[role] = [one[0] for one in value]
             cells.values["score"] = [one[1] for one in value]
     beside = {role: _of_hits(role, cells) for role in ("score", "rank")}
@@ -330,7 +307,7 @@ def _of_hits(role: str, cells: Cells) -> list[float | None] | None:
 
     A single number is one of the query, which no list of hits can hold: a problem.
     """
-    value = nested(cells.take(role))
+    value = nested(cells.pop(role))
     if value is None:
         return None
     numbers = [as_number(one) for one in value] if isinstance(value, list) else []
@@ -344,15 +321,11 @@ def _of_hits(role: str, cells: Cells) -> list[float | None] | None:
     return numbers
 
 
-def _is_pair(value: Any) -> bool:
-    """Return True for an id with its score."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and isinstance(value[0], str)
-        and not isinstance(value[1], bool)
-        and isinstance(value[1], (int, float))
-    )
+def is_scored(value: Any) -> bool:
+    """Return True for a pair of an id and its score."""
+    if not (isinstance(value, list) and len(value) == 2):
+        return False
+    return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
 
 
 def _inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
@@ -388,7 +361,7 @@ def _scores(cells: Cells) -> list[Stored]:
     for name in metrics:
         reason, error = cells.text(f"reason.{name}"), cells.text(f"scorer_error.{name}")
         about: dict[str, Any] = {"reason": reason, "error": error, "is_judged": reason is not None}
-        score = stored(name, cells.take(f"score.{name}"), **about)
+        score = stored(name, cells.pop(f"score.{name}"), **about)
         if score.value is not None or score.error or score.verdict:
             scores.append(score)
     return scores

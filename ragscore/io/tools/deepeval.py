@@ -5,18 +5,17 @@ The file has a system's failure only if the system was traced, as the error of t
 
 from typing import Any
 
-from ragscore.io.detect import Sample
+from ragscore.io.records import Record
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.tools.cases import Case, Imported, imported
+from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     LABELS,
     Cells,
-    hits_of,
     json_text,
     labels_in,
+    mapped,
     stored,
-    with_roles,
 )
 
 SAME = {
@@ -25,11 +24,6 @@ SAME = {
     "contextual recall": "context_recall",
 }
 """Answer Relevancy isn't ours: a share of relevant statements there, a similarity of texts here."""
-
-
-def fits(seen: Sample) -> bool:
-    """Return True for a test run."""
-    return seen.has("testCases")
 
 
 def read(
@@ -56,24 +50,21 @@ def read(
     return imported(cases, described, problems)
 
 
-def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
-    cells = Cells(row, problems)
-    metadata = cells.part("metadata", "additionalMetadata")
-    case = Case(row.line, query=cells.text("input"), query_id=metadata.identifier("id"))
-    answer = cells.text("actualOutput")
-    case.error = _failure(cells.mapping("trace"))
-    case.answer = None if case.error else answer
-    case.reference_answer = cells.text("expectedOutput")
-    case.gold_texts = cells.texts("context") or []
-    case.hits = hits_of(cells.texts("retrievalContext"))
-    case.latency_ms = cells.milliseconds("completionTime")
-    case.cost_usd = cells.number("tokenCost")
-    case.tags = {"tag": tags} if (tags := cells.texts("tags")) else {}
-    case.labels = labels_in(metadata.values)
-    for name in LABELS:
-        metadata.take(name)
+PATHS = {
+    "query": "input", "query_id": "metadata.id|additionalMetadata.id", "answer": "actualOutput",
+    "reference_answer": "expectedOutput", "gold_text": "context", "text": "retrievalContext",
+    "latency_s": "completionTime", "cost_usd": "tokenCost", "tags": "tags",
+}  # fmt: skip
+
+
+def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
+    cells, case = Cells(row, problems), mapped(row, PATHS, columns, problems)
+    metadata = cells.mapping("metadata", "additionalMetadata")
+    if (error := _failure(cells.mapping("trace"))) is not None:
+        case.response |= {"error": error, "answer": None}
+    case.labels = labels_in(metadata) | case.labels
     for metric in map(cells.of, cells.records("metricsData")):
-        value, name = metric.take("score"), metric.text("name") or "metric"
+        value, name = metric.pop("score"), metric.text("name") or "metric"
         judge = metric.text("evaluationModel")
         score = stored(
             name, value, same=SAME, judge=judge, is_judged=judge is not None,
@@ -82,9 +73,9 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
         )  # fmt: skip
         case.stored.append(score)
     own = {name: cells.values.get(name) for name in ("name", "comments")}
-    own["metadata"] = metadata.values
+    own["metadata"] = {name: one for name, one in metadata.items() if name not in ("id", *LABELS)}
     case.extra = {name: value for name, value in own.items() if value}
-    return with_roles(case, row, columns, problems)
+    return case
 
 
 def _failure(trace: dict[str, Any]) -> str | None:

@@ -10,11 +10,20 @@ from typing import Any
 
 from ragscore.frames.errors import DataError, to_install
 from ragscore.io.detect import Sample
-from ragscore.io.rows import Source, nested, table_rows
+from ragscore.io.records import Record, Stored
+from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
-from ragscore.io.tools.cases import Case, Imported, Stored, imported
+from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import SAME as COMMON
-from ragscore.io.tools.cells import Cells, json_text, labels_in, stored, with_roles, without_missing
+from ragscore.io.tools.cells import (
+    Cells,
+    json_text,
+    labels_in,
+    query_of,
+    stored,
+    with_roles,
+    without_missing,
+)
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
@@ -68,49 +77,46 @@ def _eval_log(path: Path) -> dict[str, Any]:
         raise DataError(f"inspect_ai can't read it ({error})", file=path) from error
 
 
-def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
+def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     cells = Cells(row, problems)
     metadata, output = cells.mapping("metadata"), cells.part("output")
-    case = Case(
-        row.line,
-        query=_query(cells.take("input")),
-        query_id=cells.identifier("id"),
-        repeat=cells.whole("epoch"),
-    )
-    error = cells.take("error")
+    case = Record(row.line, cells.identifier("id"), repeat=cells.whole("epoch"))
+    case.response["query"] = query_of(cells.pop("input"))
+    error = cells.pop("error")
     if isinstance(error, dict):
-        case.error = str(error.get("message") or "error")
+        case.response["error"] = str(error.get("message") or "error")
     else:
-        case.error = cells.of({"error": error}).text("error") or None
-    case.answer = None if case.error else output.text("completion")
-    case.reference_answer = _target(cells.take("target"))
+        case.response["error"] = cells.of({"error": error}).text("error") or None
+    case.response["answer"] = None if case.response["error"] else output.text("completion")
+    target = cells.pop("target")
+    first = target[0] if isinstance(target, list) and target else target  # of several right ones
+    case.reference_answer = first if isinstance(first, str) and first else None
     # working time leaves out waiting for rate limits
-    case.latency_ms = cells.milliseconds("working_time", "total_time")
+    case.response["elapsed_ms"] = cells.milliseconds("working_time", "total_time")
     usage = output.part("usage")
-    case.prompt_tokens = usage.whole("input_tokens")
-    case.completion_tokens = usage.whole("output_tokens")
+    case.response["prompt_tokens"] = usage.whole("input_tokens")
+    case.response["completion_tokens"] = usage.whole("output_tokens")
     for name, score in cells.mapping("scores").items():
         case.stored += _scores(name, score if isinstance(score, dict) else {"value": score})
     case.labels = labels_in(metadata)
-    own = {name: value for name in ("limit", "retries") if (value := cells.take(name))}
+    own = {name: value for name in ("limit", "retries") if (value := cells.pop(name))}
     case.extra = {"metadata": metadata} | own
     return with_roles(case, row, columns, problems)
 
 
-def _frame_case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
+def _frame_case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     """Return a row of `samples_df` as a case; it has no answer, and its texts may be cut."""
     cells = Cells(row, problems)
-    case = Case(
-        row.line,
-        query=re.sub(r"^user:\s*", "", cells.text("input") or "").strip(),
-        query_id=cells.identifier("id"),
-        repeat=cells.whole("epoch"),
+    case = Record(row.line, cells.identifier("id"), repeat=cells.whole("epoch"))
+    case.response["query"] = re.sub(r"^user:\s*", "", cells.text("input") or "").strip()
+    case.response["error"], case.reference_answer = (
+        cells.text("error") or None,
+        cells.text("target"),
     )
-    case.error, case.reference_answer = cells.text("error") or None, cells.text("target")
-    case.latency_ms = cells.milliseconds("working_time", "total_time")
+    case.response["elapsed_ms"] = cells.milliseconds("working_time", "total_time")
     for name in [name for name in cells.values if name.startswith("score_")]:
-        value = cells.take(name)
-        if value is not None or case.error is None:
+        value = cells.pop(name)
+        if value is not None or case.response["error"] is None:
             case.stored += _scores(name.removeprefix("score_"), {"value": value})
     own = {name: one for name, one in cells.values.items() if name.startswith("metadata_")}
     case.extra = without_missing(own)
@@ -136,25 +142,3 @@ def _scores(name: str, score: dict[str, Any]) -> list[Stored]:
     if found.value is None and found.verdict is None:
         found.error = found.reason or "unscored"
     return [found]
-
-
-def _query(value: Any) -> str | None:
-    """Return the input, or the last user message of it."""
-    value = nested(value)
-    if isinstance(value, list):
-        messages = [
-            one.get("content")
-            for one in value
-            if isinstance(one, dict) and one.get("role", "user") == "user"
-        ]
-        value = messages[-1] if messages else None
-        if isinstance(value, list):
-            parts = [one.get("text") for one in value if isinstance(one, dict)]
-            value = " ".join(part for part in parts if isinstance(part, str))
-    return value if isinstance(value, str) else None
-
-
-def _target(value: Any) -> str | None:
-    """Return the target, or the first of several right ones."""
-    first = value[0] if isinstance(value, list) and value else value
-    return first if isinstance(first, str) and first else None

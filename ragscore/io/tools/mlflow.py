@@ -10,25 +10,26 @@ import re
 from typing import Any
 
 from ragscore.io.detect import Sample
+from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row, as_text
-from ragscore.io.tools.cases import Case, Imported, Stored, imported
+from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     Cells,
-    json_text,
     our_name,
+    query_of,
     score_of,
     stored,
     text_in,
     with_roles,
     without_missing,
 )
+from ragscore.io.traces import Dialect, attribute_span, ranking
 
 SCORE = re.compile(
     r"^(?P<name>.+?)(?:/v\d+)?/"
     r"(?P<part>value|rationale|error_message|error_code|score|justification)$"
 )
-QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
 ANSWER_KEYS = ("response", "answer", "output", "content")
 EXPECTED = ("expected_response", "expected_facts", "expected_retrieved_context", "guidelines")
 ID_KEYS = {"chunk": ("chunk_id", "id"), "doc": ("doc_uri", "doc_id", "source")}
@@ -52,33 +53,30 @@ def read(
     return imported(cases, described, problems)
 
 
-def _case(row: Row, columns: dict[str, str], problems: Problems) -> Case:
+def _case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
     cells = Cells(row, problems)
-    case = Case(row.line, query=_query(cells.take("inputs", "request")))
-    answer = _answer(cells.take("outputs", "response", "prediction"))
+    case = Record(row.line, response={"query": query_of(cells.pop("inputs", "request"))})
+    answer = _answer(cells.pop("outputs", "response", "prediction"))
     has_failed = cells.text("state") in ("ERROR", "TraceState.ERROR")
-    spans = _spans(cells.mapping("trace"), cells.take("spans"))
-    case.error = cells.text("error_message") or (_message(spans) if has_failed else None)
-    case.answer = None if case.error else answer
-    case.latency_ms = cells.number("execution_duration")
+    spans = _spans(cells.mapping("trace"), cells.pop("spans"))
+    case.response["error"] = cells.text("error_message") or (
+        _message(spans) if has_failed else None
+    )
+    case.response["answer"] = None if case.response["error"] else answer
+    case.response["elapsed_ms"] = cells.number("execution_duration")
     if (latency_ms := cells.milliseconds("latency")) is not None:  # the older table's
-        case.latency_ms = latency_ms
-    among_scores = without_missing({name: cells.take(f"{name}/value") for name in EXPECTED})
+        case.response["elapsed_ms"] = latency_ms
+    among_scores = without_missing({name: cells.pop(f"{name}/value") for name in EXPECTED})
     _expect(case, cells.of(cells.mapping("expectations") | _assessed(cells) | among_scores))
     case.reference_answer = case.reference_answer or cells.text("ground_truth", "targets", "target")
-    case.hits = _retrieved(spans)
+    own = (one.get("attributes") for one in spans)
+    case.hits, case.calls = ranking(
+        [attribute_span(one, MLFLOW) for one in own if isinstance(one, dict)], MLFLOW
+    )
     case.stored = _stored(cells)
     ids = ("trace_id", "request_id", "client_request_id")
     case.extra = without_missing({name: cells.text(name) for name in ids})
     return with_roles(case, row, columns, problems)
-
-
-def _query(value: Any) -> str | None:
-    value = nested(value)
-    if not isinstance(value, dict):
-        return as_text(value)
-    texts = [one for one in value.values() if isinstance(one, str) and one]
-    return text_in(value, QUERY_KEYS) or (texts[0] if texts else json_text(value))
 
 
 def _answer(value: Any) -> str | None:
@@ -103,7 +101,7 @@ def _assessed(cells: Cells) -> dict[str, Any]:
     return without_missing({name: value for name, value in labels.items() if name in EXPECTED})
 
 
-def _expect(case: Case, expected: Cells) -> None:
+def _expect(case: Record, expected: Cells) -> None:
     case.reference_answer = expected.text("expected_response")
     if facts := expected.texts("expected_facts"):
         case.checks["key_fact"] = facts
@@ -130,25 +128,17 @@ def _message(spans: list[dict[str, Any]]) -> str:
     return message or "the trace's state is ERROR"
 
 
-def _retrieved(spans: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return the passages of the last RETRIEVER span."""
-    hits = None
-    for span in spans:
-        attributes = span.get("attributes")
-        if not isinstance(attributes, dict):
-            continue
-        is_retriever = str(attributes.get("mlflow.spanType")).strip('"') == "RETRIEVER"
-        documents = nested(attributes.get("mlflow.spanOutputs"))
-        if is_retriever and isinstance(documents, list):
-            hits = [_hit(one) for one in documents if isinstance(one, dict)]
-    return hits
-
-
-def _hit(document: dict[str, Any]) -> dict[str, Any]:
-    metadata = document.get("metadata")
-    values = document | (metadata if isinstance(metadata, dict) else {})
-    ids = {f"{level}_id": text_in(values, names) for level, names in ID_KEYS.items()}
-    return without_missing({"text": as_text(document.get("page_content"))} | ids)
+MLFLOW = Dialect(
+    kind="mlflow.spanType",
+    kinds={'"RETRIEVER"': "RETRIEVER"},
+    query="mlflow.spanInputs",
+    answer="mlflow.spanOutputs",
+    documents={"RETRIEVER": "mlflow.spanOutputs"},
+    hit={"text": "page_content", "metadata": "metadata",
+         "chunk_id": "metadata.chunk_id chunk_id metadata.id id",
+         "doc_id": "metadata.doc_uri doc_uri metadata.doc_id doc_id metadata.source source"},
+    tokens={},
+)  # fmt: skip
 
 
 def _stored(cells: Cells) -> list[Stored]:
@@ -156,7 +146,7 @@ def _stored(cells: Cells) -> list[Stored]:
     parts: dict[str, dict[str, Any]] = {}
     for name in list(cells.values):
         if found := SCORE.match(name):
-            parts.setdefault(found["name"], {})[found["part"]] = cells.take(name)
+            parts.setdefault(found["name"], {})[found["part"]] = cells.pop(name)
     scores = []
     for name, part in parts.items():
         value = part.get("score") if part.get("value") is None else part["value"]

@@ -9,12 +9,13 @@ from typing import Any
 
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
+from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text, describe
-from ragscore.io.tools.cases import Case, Imported, Stored, hash_query, imported
+from ragscore.io.tools.cases import Imported, hash_query, imported
 from ragscore.io.tools.cells import (
+    QUERY_KEYS,
     Cells,
-    as_number,
     json_text,
     labels_in,
     our_name,
@@ -22,8 +23,8 @@ from ragscore.io.tools.cells import (
     text_in,
     with_roles,
 )
+from ragscore.io.values import as_number
 
-QUERY_KEYS = ("query", "question", "input", "user_input", "prompt")
 CHECKS = {
     "contains": "must_contain",
     "contains-all": "must_contain",
@@ -94,27 +95,32 @@ def _provider(cells: Cells) -> str:
     return as_text(provider) or "provider"
 
 
-def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bool) -> Case:
+def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bool) -> Record:
     cells = Cells(row, problems)
     variables, test, answer = cells.mapping("vars"), cells.part("testCase"), cells.part("response")
     query, prompt_index = _query(variables, cells.mapping("prompt")), cells.text("promptIdx")
     run = _provider(cells) + (f".prompt{prompt_index}" if has_prompts else "")
-    case = Case(row.line, query=query, run=run)
+    case = Record(row.line, run=run, response={"query": query})
     if variables:
         case.query_id = hash_query(json.dumps(variables, ensure_ascii=False, sort_keys=True))
-    case.answer = answer.text("output")
+    case.response["answer"] = answer.text("output")
     # `error` also holds the message of a failed assertion; only failureReason 2 says that the
     # system failed.
     if cells.whole("failureReason") == 2:
-        case.error = cells.text("error") or answer.text("error") or "error without a message"
+        case.response["error"] = (
+            cells.text("error") or answer.text("error") or "error without a message"
+        )
     else:
-        case.error = answer.text("error")
+        case.response["error"] = answer.text("error")
     is_cached = answer.values.get("cached") is True
     latency_ms = cells.number("latencyMs")
-    case.latency_ms = None if is_cached else latency_ms
-    case.cost_usd = cells.number("cost")
+    case.response["elapsed_ms"] = None if is_cached else latency_ms
+    case.response["cost_usd"] = cells.number("cost")
     tokens = cells.part("tokenUsage")
-    case.prompt_tokens, case.completion_tokens = tokens.whole("prompt"), tokens.whole("completion")
+    case.response["prompt_tokens"], case.response["completion_tokens"] = (
+        tokens.whole("prompt"),
+        tokens.whole("completion"),
+    )
     grading = cells.part("gradingResult")
     case.stored = _stored([cells.of(one) for one in grading.records("componentResults")])
     for assertion in test.records("assert"):
@@ -127,12 +133,11 @@ def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bo
 
 
 def _query(variables: dict[str, Any], prompt: dict[str, Any]) -> str | None:
-    texts = [value for value in variables.values() if isinstance(value, str) and value]
-    named = text_in(variables, QUERY_KEYS)
-    return named or (texts[0] if texts else as_text(prompt.get("raw")))
+    texts = {name: value for name, value in variables.items() if isinstance(value, str)}
+    return text_in(variables, QUERY_KEYS) or text_in(texts, texts) or as_text(prompt.get("raw"))
 
 
-def _expect(case: Case, assertion: dict[str, Any]) -> None:
+def _expect(case: Record, assertion: dict[str, Any]) -> None:
     """Add the expectation of an assertion that looks for texts.
 
     Case-insensitive assertions have no equivalent here.
@@ -159,7 +164,7 @@ def _stored(components: list[Cells]) -> list[Stored]:
         judge = assertion.get("provider")
         is_judged = kind.removeprefix("not-") in JUDGED
         score = stored(
-            as_text(assertion.get("metric")) or kind, cells.take("score"),
+            as_text(assertion.get("metric")) or kind, cells.pop("score"),
             reason=cells.text("reason") if is_judged else None,
             error=as_text(error) if has_failed else None,
             judge=judge if isinstance(judge, str) else None, is_judged=is_judged,

@@ -10,18 +10,20 @@ import pandas as pd
 from ragscore.frames.data import Golden, Results
 from ragscore.io.columns import is_query_id
 from ragscore.io.detect import Sample
-from ragscore.io.rows import Source, nested, table_rows
+from ragscore.io.records import Record, Stored
+from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
-from ragscore.io.tools.cases import Case, Imported, Stored, imported
+from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     Cells,
-    as_number,
     hits_of,
     our_name,
+    query_of,
     stored,
     with_roles,
     without_missing,
 )
+from ragscore.io.values import as_number
 
 STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
 COMPUTED = (
@@ -81,47 +83,32 @@ def _metric_columns(rows: list[Row]) -> list[str]:
     ]
 
 
-def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Problems) -> Case:
+def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Problems) -> Record:
     cells = Cells(row, problems)
-    query = _query(cells.take("user_input", "question"))
-    case = Case(row.line, query=query, error=cells.text("error"))
+    query = query_of(cells.pop("user_input", "question"))
+    case = Record(row.line, response={"query": query, "error": cells.text("error")})
     case.hits = hits_of(
         cells.texts("retrieved_contexts", "contexts"), cells.texts("retrieved_context_ids")
     )
     ids = cells.texts("reference_context_ids")
     case.gold_ids = {} if ids is None else {"chunk": ids}
     case.gold_texts = cells.texts("reference_contexts") or []
-    case.answer = cells.text("response", "answer")
+    case.response["answer"] = cells.text("response", "answer")
     if columns.get("reference_answer") is None:
         references = cells.texts("reference", "ground_truth", "ground_truths")
         case.reference_answer = references[0] if references else None
     case.tags = {name: [text] for name in STYLE if (text := cells.text(name)) is not None}
     for name in metrics:
-        value = cells.take(name)
+        value = cells.pop(name)
         if value is not None:
             case.stored.append(stored(name, value, is_judged=not name.startswith(COMPUTED)))
-        elif case.answer is not None:
+        elif case.response["answer"] is not None:
             case.stored.append(Stored(our_name(name), None, error="NaN in the file"))
     case.extra = without_missing(cells.values)
     return with_roles(case, row, columns, problems)
 
 
-def _query(value: Any) -> str | None:
-    """Return the query, or the last user message of a list."""
-    value = nested(value)
-    if isinstance(value, list):
-        messages = [
-            one
-            for one in value
-            if isinstance(one, dict)
-            and one.get("type", "human") == "human"
-            and isinstance(one.get("content"), str)
-        ]
-        return messages[-1]["content"] if messages else None
-    return str(value) if isinstance(value, (str, int, float)) else None
-
-
-def _name_by_depth(cases: list[Case]) -> None:
+def _name_by_depth(cases: list[Record]) -> None:
     """Give RAGAS's id-based metrics our names, with the number of hits as cut-off.
 
     Recall is the same at any cut-off that cuts nothing; precision only if all rows have as many

@@ -7,6 +7,7 @@ computed by column operations; outcomes are those of the comparisons. Infinite s
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +29,6 @@ SAME = ("draw", "both_miss", "no_target", "")  # outcomes by which nothing chang
 SLICED = ("difficulty", "category", "lang")  # columns of the golden set that are filters by default
 MOST_VALUES = 100  # of a default filter
 DIGITS = 6  # significant ones of scores and metrics
-EXACT = 22  # powers of ten up to here are floats
 
 
 class Columns:
@@ -47,13 +47,13 @@ class Columns:
         self.n_unasked = len(runs.golden.queries) - int(
             is_among(self.ids, runs.golden.queries["query_id"]).sum()
         )
-        self.per_query = [self._by_query(one.per_query) for one in runs.compared]
-        self.words = list(dict.fromkeys([*OUTCOMES, *self._found_words()]))
-
-    def _by_query(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return one row per query, in their order."""
-        place = lookup(self.ids, pd.Index(rows["query_id"]))
-        return rows.reset_index(drop=True).reindex(place)
+        # one row per query, in their order
+        self.per_query = [
+            one.per_query.set_index("query_id").reindex(self.ids).reset_index()
+            for one in runs.compared
+        ]
+        found = [one["outcome"].dropna().unique().tolist() for one in self.per_query]
+        self.words = list(dict.fromkeys([*OUTCOMES, *(str(word) for one in found for word in one)]))
 
     @cached_property
     def results(self) -> Results:
@@ -68,21 +68,9 @@ class Columns:
     @cached_property
     def lacks_texts(self) -> bool:
         """Tell if there are hits, and nothing holds a text of them."""
-        results, policies = self.asked.results, self.runs.policies
-        hits, chunks = results.hits, results.chunks
-        is_here = self.asked.query_of_hit >= 0
-        own = "text" in hits and bool((hits["text"].notna().to_numpy() & is_here).any())
-        if own and policies.collapse != "doc":
-            return False
-        if own or self.texts is not None or (chunks is not None and "text" in chunks):
-            return bool(len(self.whole.hits) and self.whole.items["text"].isna().all())
-        return bool(is_here.any())
+        return bool(len(self.whole.hits) and self.whole.items["text"].isna().all())
 
     # By query and run
-
-    def _found_words(self) -> list[str]:
-        found = [one["outcome"].dropna() for one in self.per_query]
-        return [str(word) for words in found for word in words.unique()]
 
     @cached_property
     def outcome(self) -> Codes:
@@ -264,6 +252,7 @@ class Content:
     def made(self, with_text: Flags | None, told: bool) -> dict[str, Any]:
         """Return it all; `told`: with a flag for each query that is kept."""
         columns, shown, keep = self.columns, self.shown, self.lists.keep
+        targets = self.lists.targets
         items, hit_items, cited_items = self._items(keep if with_text is None else with_text)
         queries = {
             "id": columns.ids[shown].tolist(),
@@ -272,22 +261,38 @@ class Content:
             "outcome": columns.outcome[:, shown].tolist(),
             "change": [numbers(row[shown]) for row in columns.change],
             "note": [columns.notes(run, shown) for run in range(self.n_runs)],
-            "first": [_whole(row[shown]) for row in columns.first],
+            "first": [_plain(pd.Series(row[shown]).astype("Int64")) for row in columns.first],
             "metric": [[numbers(row[shown]) for row in of_metric] for of_metric in columns.metric],
-            "slice": [_at(codes, shown) for _, _, codes in columns.slices],
+            "slice": [[codes[row] for row in shown.tolist()] for _, _, codes in columns.slices],
         }
         if told:
             queries["kept"] = keep[shown].astype(int).tolist()
         content: dict[str, Any] = {
             "runs": self._runs_content(),
-            "metrics": [self._metric_content(name) for name in columns.metrics],
+            "metrics": [
+                {
+                    "name": name,
+                    "better": metric.better,
+                    "primary": name in self.runs.primary,
+                    "decimals": {"binary": 0, "time": 1, "cost": 4}.get(metric.kind, 2),
+                    "kind": metric.kind,
+                }
+                for name in columns.metrics
+                for metric in [self.runs.declared.describe(name)]
+            ],
             "outcomes": columns.words,
             "slices": [{"name": name, "values": values} for name, values, _ in columns.slices],
             "n_queries": columns.n,
             "queries": queries,
             "items": items,
             "hits": self._hits_content(hit_items),
-            "targets": self._targets_content(),
+            "targets": {
+                "start": self._starts(targets),
+                "name": targets["name"].tolist(),
+                "grade": targets["grade"].tolist(),
+                "others": targets["others"].tolist(),
+                "rank": [_plain(targets[f"rank{run}"]) for run in range(self.n_runs)],
+            },
             "answers": self._answers_content(),
             "citations": self._citations_content(cited_items),
             "checks": self._checks_content(),
@@ -333,16 +338,6 @@ class Content:
             for run_id, role in zip(self.runs.run_ids, roles, strict=True)
         ]
 
-    def _metric_content(self, name: str) -> dict[str, Any]:
-        metric = self.runs.declared.describe(name)
-        return {
-            "name": name,
-            "better": metric.better,
-            "primary": name in self.runs.primary,
-            "decimals": {"binary": 0, "time": 1, "cost": 4}.get(metric.kind, 2),
-            "kind": metric.kind,
-        }
-
     def _hits_content(self, items: Codes) -> dict[str, Any]:
         hits, met = self.lists.hits.assign(item=items), self.lists.met
         place = starts(met["hit"].to_numpy(), len(hits))
@@ -369,16 +364,6 @@ class Content:
             for name, values in listed.items():
                 columns.setdefault(name, []).append(values)
         return columns
-
-    def _targets_content(self) -> dict[str, Any]:
-        rows = self.lists.targets
-        return {
-            "start": self._starts(rows),
-            "name": rows["name"].tolist(),
-            "grade": rows["grade"].tolist(),
-            "others": rows["others"].tolist(),
-            "rank": [_plain(rows[f"rank{run}"]) for run in range(self.n_runs)],
-        }
 
     @cached_property
     def _responses(self) -> list[Codes]:
@@ -469,10 +454,6 @@ def _is_met(kind: str, text: str, answer: object) -> bool | None:
     return (text in answer) == (kind == "must_contain")
 
 
-def _at(values: list[Any], rows: Codes) -> list[Any]:
-    return [values[row] for row in rows.tolist()]
-
-
 def _plain(values: pd.Series) -> list[Any]:
     return values.astype(object).where(values.notna().to_numpy(), None).tolist()
 
@@ -485,31 +466,6 @@ def _taken(values: pd.Series, rows: Codes) -> list[Any]:
 
 
 def numbers(values: Any) -> list[float | None]:
-    """Return numbers as JSON has them: rounded, null where unknown or infinite.
-
-    They are those of `float(f"{one:.6g}")`: the leading digits are a whole number, and dividing it
-    by a power of ten that a float holds rounds once, as reading the text does.
-    """
-    given = pd.Series(values).to_numpy("float64", na_value=np.nan)
-    known = np.isfinite(given)
-    some = given[known]
-    size = np.abs(some)
-    with np.errstate(divide="ignore"):
-        places = DIGITS - 1 - np.floor(np.log10(size))
-    is_small = (places >= 0) & (places <= EXACT)
-    power = 10.0 ** np.where(is_small, places, 0)
-    digits = size * power
-    whole = np.rint(digits)
-    # what the product may have rounded to the other side, and what has other digits than assumed
-    is_plain = is_small & (digits >= 10.0 ** (DIGITS - 1)) & (whole < 10.0**DIGITS)
-    is_plain &= np.abs(np.abs(digits - whole) - 0.5) > 1e-6
-    rounded = np.copysign(whole / power, some)
-    others = np.flatnonzero(~is_plain & (some != 0))
-    rounded[others] = [float(f"{one:.{DIGITS}g}") for one in some[others].tolist()]
-    found = np.full(len(given), None, dtype=object)
-    found[known] = rounded
-    return found.tolist()
-
-
-def _whole(values: Values) -> list[int | None]:
-    return [None if np.isnan(one) else int(one) for one in values.tolist()]
+    """Return numbers as JSON has them: six digits, null where unknown or infinite."""
+    given = pd.Series(values).to_numpy("float64", na_value=np.nan).tolist()
+    return [float(f"{one:.{DIGITS}g}") if math.isfinite(one) else None for one in given]

@@ -33,12 +33,6 @@ class Mounted:
     script: str
     name: str
 
-    @property
-    def policy(self) -> str:
-        """The hash of the script, quoted as a policy has it."""
-        digest = hashlib.sha256(self.script.encode()).digest()
-        return f"'sha256-{base64.b64encode(digest).decode()}'"
-
 
 def pack(content: dict[str, Any]) -> str:
     """Return the content as JSON in gzip in base64: equal content, equal bytes."""
@@ -91,7 +85,7 @@ def page(title: str, mounted: Mounted) -> str:
     """Return a page of its own with the explorer in it; it may load nothing."""
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline';"
-        f" script-src {mounted.policy};"
+        f" script-src {digest(mounted.script)};"
         " base-uri 'none'; form-action 'none'"
     )
     return (
@@ -114,6 +108,11 @@ def frame(title: str, mounted: Mounted, plain: str) -> str:
         f'height:{HEIGHT}px;resize:vertical" srcdoc="{html_source(page(title, mounted))}"></iframe>'
         f'<div class="rs-plain">{plain}</div><script>{_file("frame.js")}</script></div>'
     )
+
+
+def digest(script: str) -> str:
+    """Return the hash of a script, quoted as a policy has it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def token(text: str) -> str:

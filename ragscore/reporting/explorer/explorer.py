@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import describe_matching
+from ragscore.analysis.comparison.text import describe_matching, shown_decision
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import (
@@ -302,7 +302,11 @@ def explore_comparison(
     head = {
         "kind": "comparison",
         "title": f"{cmp.candidate} against {cmp.baseline}",
-        "verdict": [_headline(cmp), *_aspects(cmp), describe_matching(cmp.level, cmp.k)],
+        "verdict": [
+            _headline(cmp),
+            *([] if cmp.profile else shown_decision(cmp.overall, cmp.aspects)[1:]),
+            describe_matching(cmp.level, cmp.k),
+        ],
     }
     return _explorer(runs, head, "cmp", query, outcome, search, by, texts, max_mb)
 
@@ -352,16 +356,6 @@ def _headline(cmp: Comparison) -> str:
     counts = ", ".join(f"{n} {outcome}" for outcome, n in cmp.counts.items())
     word = "" if cmp.profile else f" {cmp.overall}."
     return f"{cmp.candidate} against {cmp.baseline}:{word} {counts}."
-
-
-def _aspects(cmp: Comparison) -> list[str]:
-    if cmp.profile:
-        return []
-    rows = cmp.aspects[["aspect", "metrics", "sentence"]].itertuples(index=False)
-    return [
-        f"{aspect}{f' ({metrics})' if metrics != aspect else ''}: {sentence}"
-        for aspect, metrics, sentence in rows
-    ]
 
 
 def _means(ev: Any, run_id: str) -> str:
@@ -432,12 +426,14 @@ def _fitted(
     """
     general = _not_there(columns, code)
     sizes = _sizes(columns) if columns.n > TRIED else None
-    whole = sizes.whole if sizes else 0.0
+    whole = columns.n * sizes[0] if sizes else 0.0
     packed, left_out = "", list[str]()
     plans = list(_plans(columns, query))
     for place, (kept, with_text, listed, told) in enumerate(plans, start=1):
-        if sizes and sizes.of(kept, listed) > limit and place < len(plans):
-            continue
+        if sizes and place < len(plans):
+            n_listed, n_kept = (columns.n if one is None else one.sum() for one in (listed, kept))
+            if sizes[1] * n_listed + sizes[2] * n_kept > limit:
+                continue
         left_out = [*general]
         if told:
             left_out.append(
@@ -452,36 +448,20 @@ def _fitted(
     return packed, tuple(left_out)
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How many characters a query takes, by a sample of `n` of all queries."""
+def _sizes(columns: Columns) -> tuple[float, float, float]:
+    """Return the characters that a query takes: all of it, its row in the list, and its lists.
 
-    n_queries: int
-    n: int
-    listed: float  # without its lists
-    kept: float  # its lists, without documents: these stand once
-    documents: float  # of the whole sample
-
-    @property
-    def whole(self) -> float:
-        """No less than all queries take, as documents of a sample are shared less."""
-        of_documents = self.documents / self.n
-        return 1.1 * self.n_queries * (self.listed + self.kept + of_documents)
-
-    def of(self, kept: Flags | None, listed: Flags | None) -> float:
-        """About what these queries take at least."""
-        n_kept, n_listed = (self.n_queries if one is None else one.sum() for one in (kept, listed))
-        return 1.1 * (self.listed * n_listed + self.kept * n_kept)
-
-
-def _sizes(columns: Columns) -> Sizes:
+    By a sample, whose documents are shared less than those of all queries: the first is no less
+    than it takes. The last is without documents, which stand once.
+    """
     sample = np.zeros(columns.n, dtype=bool)
     sample[:: math.ceil(columns.n / SAMPLE)] = True
     n = int(sample.sum())
     whole = columns.content(sample, None, sample)
     part_of = {name: whole[name] for name in ("queries", "slices")}
-    sizes = [len(pack(one)) for one in (whole, {**whole, "items": {}}, part_of)]
-    return Sizes(columns.n, n, sizes[2] / n, (sizes[1] - sizes[2]) / n, float(sizes[0] - sizes[1]))
+    parts = (whole, {**whole, "items": {}}, part_of)
+    every, bare, listed = (1.1 * len(pack(one)) / n for one in parts)
+    return every, listed, bare - listed
 
 
 def _plans(

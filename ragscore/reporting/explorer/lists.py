@@ -6,7 +6,6 @@ by run and query, in which each document or passage stands once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.comparison.compare import asked_queries
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
 from ragscore.frames.data import Golden, Results, narrowed
 from ragscore.frames.ranking import collapsed
@@ -25,7 +26,7 @@ from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies, in_order
-from ragscore.scoring.rules import LEVELS, Rule, apply_rule, targets_at
+from ragscore.scoring.rules import Rule, apply_rule, targets_at
 
 ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 IDS = ("chunk_id", "doc_id", "path", "source_key")
@@ -59,8 +60,12 @@ class Asked:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.results = runs.results.select(runs.run_ids)
-        self.queries = _queries(runs.golden, self.results.responses)
-        self.ids = pd.Index(self.queries["query_id"])
+        rows = asked_queries(runs.golden, self.results.responses)
+        self.queries = rows.assign(
+            query=rows["query"].fillna(rows["query_id"]),
+            refuse=is_among(rows["query_id"], runs.golden.refusals),
+        )
+        self.ids = pd.Index(rows["query_id"])
         self.n, self.n_runs = len(self.ids), len(runs.run_ids)
 
     def run_of(self, frame: pd.DataFrame) -> Codes:
@@ -128,7 +133,7 @@ class Lists:
         rows = rows.iloc[order].reset_index(drop=True)
         self._of_hit = hits.iloc[order].reset_index(drop=True)
         hits = self._of_hit
-        shown = pd.DataFrame({"id": _first_known(hits, IDS), "doc": column(hits, "doc_id")})
+        shown = pd.DataFrame({"id": first_known(hits, IDS), "doc": column(hits, "doc_id")})
         for name in ("path", "heading"):
             shown[name] = column(hits, name)
         shown["text"] = self._texts(hits)
@@ -165,12 +170,9 @@ class Lists:
         Adds the columns `grade`, `target` and `span` to the hits.
         """
         golden, hits, level = self.runs.golden, self._of_hit, self.runs.level
-        names = [level.name]
-        if level.name == "per_query":  # finest first; each query is matched at one level only
-            names = [name for name in LEVELS if name in level.joinable]
         taken, pairs = pd.Index([]), []
         listed: list[pd.DataFrame] = []
-        for name in names:
+        for name in level.used:  # finest first; each query is matched at one level only
             targets = targets_at(golden, name, self.runs.scores_refusals).targets
             targets = targets[self.is_kept(self.asked.query_of(targets))]
             targets = targets[~is_among(targets["query_id"], taken)].reset_index(drop=True)
@@ -299,7 +301,7 @@ class Lists:
             self.items = pd.concat([self.items, made], ignore_index=True)
         item[lacks] = known.reindex(more["chunk_id"]).to_numpy()
         span = rows["start"].notna() & rows["end"].notna()
-        labels = _first_known(rows, ("chunk_id", "path", "doc_id", "marker"))
+        labels = first_known(rows, ("chunk_id", "path", "doc_id", "marker"))
         # spans are half-open; people count lines and pages up to the last
         last = rows["end"].astype("Int64") - rows["span_unit"].isin(["line", "page"]).astype(
             "Int64"
@@ -308,16 +310,6 @@ class Lists:
         return rows[["run", "query", "marker"]].assign(
             item=item, label=labels.where(~span, places).where(item < 0)
         )
-
-
-def _queries(golden: Golden, responses: pd.DataFrame) -> pd.DataFrame:
-    """Return the queries that any run was asked: those of the golden set, then others."""
-    known = golden.queries[["query_id", "query"]]
-    extra = responses.loc[~is_among(responses["query_id"], known["query_id"])]
-    rows = pd.concat([known, extra[["query_id", "query"]].drop_duplicates("query_id")])
-    rows = rows[is_among(rows["query_id"], responses["query_id"])].reset_index(drop=True)
-    query = rows["query"].fillna(rows["query_id"])
-    return rows.assign(query=query, refuse=is_among(rows["query_id"], golden.refusals))
 
 
 def _others(targets: pd.DataFrame, number: Codes) -> list[str]:
@@ -377,14 +369,6 @@ def _in_utf16(text: str, place: tuple[int, int]) -> list[int]:
 def column(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return a column of texts, NA where the frame doesn't have it."""
     return frame[name] if name in frame else pd.Series(pd.NA, index=frame.index, dtype="str")
-
-
-def _first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    """Return the first of these columns that has a value, row by row; "—" where none has."""
-    values = pd.Series(pd.NA, index=frame.index, dtype="str")
-    for name in names:
-        values = values.fillna(column(frame, name))
-    return values.fillna("—")
 
 
 def starts(query: Codes, n: int) -> Codes:

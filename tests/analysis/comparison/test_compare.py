@@ -10,6 +10,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
+from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from tests.messages import names, refused, says, warned
 
@@ -269,6 +270,8 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
     # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second
     # ones.
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
+    moved = shown_largest_changes(cmp.deltas, cmp.largest_changes).set_index("metric")
+    assert float(moved.loc["latency_ms (p50)", "delta"]) == 1  # the median, not the mean
     line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
     assert line.startswith(
         "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | [-980.0, +1.0] | .352 | ○ can't tell |  | 1"

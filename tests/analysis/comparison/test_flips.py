@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from ragscore.analysis.comparison.score_diff import diff_scores
-from ragscore.scoring.judgments import CRITERIA, OF_CLAIMS
 from ragscore.scoring.limits import limits_of
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics.judged import PARTS
 from tests.messages import refused
 
 
@@ -102,7 +102,7 @@ def test_whatever_a_judge_measures_flips_by_its_scale_and_nothing_else_does():
     assert {name: limits_of(name) for name in CRITERIA} == {
         "judge_groundedness": (3, 4), "judge_correctness": (3, 4), "judge_refused": (1, 1),
         "answer_relevance": (0.2, 0.6),
-        **dict.fromkeys((*OF_CLAIMS, "context_precision", "key_facts"), (0.6, 0.8)),
+        **dict.fromkeys([name for name in PARTS if name != "answer_relevance"], (0.6, 0.8)),
     }  # fmt: skip
     assert [limits_of(name) for name in ("mrr", "token_f1", "latency_ms", "unheard_of")] == [
         None

@@ -373,6 +373,7 @@ def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, writ
     assert found._repr_html_().count("<script>") == 1, "the table's own"
 
 
+@pytest.mark.long
 def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys):
     golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
     a, b = (write_run(name, [record("q0", FOUND)], config={"k": k}) for k, name in enumerate("ab"))

@@ -138,7 +138,7 @@ def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits)
             assert ends[0] * ends[1] > 0 and float(row["delta"]) != 0, row
             assert row["corrected p"] == "< .001" or float(row["corrected p"]) < 0.05
     slices = cmp.slices("category", list(ASKED[:7]), min_n=2)
-    check_sums(slices.shown())
+    check_sums(slices._shown())
     text = " ".join(slices.reversals["sentence"])
     assert not re.search(r"\b(better|worse)\b", text)
     check_sums(ev.score_diff("a", "b")._shown())

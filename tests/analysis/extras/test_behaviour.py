@@ -151,19 +151,6 @@ def test_scores_become_metrics(run, write_golden):
     ]
 
 
-def test_telemetry_may_stand_in_a_column_of_your_own(run):
-    results = run(answer("a", trace={"steps": 2, "calls": 3}))
-    expected = {"*": {"max_turns": 2, "max_tool_calls": 2}}
-    checks = rs.extras.behaviour(
-        results,
-        expected,
-        telemetry={"turns": "x_answer.trace.steps", "tool_calls": "x_answer.trace.calls"},
-    ).checks
-    assert checks["passed"].tolist() == [True, False] and checks["found"].tolist() == ["2", "3"]
-    with refused("x_nothing", field="telemetry"):
-        rs.extras.behaviour(results, expected, telemetry={"turns": "x_nothing"})
-
-
 @pytest.mark.parametrize(
     ("expected", "field", "named"),
     [

@@ -18,8 +18,8 @@ import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
 from ragscore.analysis.trend.noise import first_outside, noise_components, noise_floor
 from ragscore.analysis.trend.trend import trend
-from ragscore.demo.history import earlier_golden
 from ragscore.scoring.summary import summarize
+from tests.demo.variations import earlier_golden
 from tests.messages import refused, says, warned
 
 matplotlib.use("Agg")
@@ -259,6 +259,7 @@ def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     )
 
 
+@pytest.mark.long
 def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     store, new = changing
     scores = stored_table(store, "c", "scores")
@@ -446,10 +447,11 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
     assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
+@pytest.mark.long
 def test_slices_are_trends_of_their_own(store, golden):
     table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
     means = summarize(
-        store.measured("mrr@10")[0].assign(created_at=pd.NaT),
+        store._measured("mrr@10")[0].assign(created_at=pd.NaT),
         golden,
         by="difficulty",
         metrics=["mrr@10"],
@@ -594,7 +596,7 @@ def test_slices_by_several_names_are_their_combinations(store, golden):
     found = trend(store, "mrr@10", ["difficulty", "category"], golden=golden, order=["07-dense"])
     assert found.by == ("difficulty", "category")
     rows = found.table.set_index(["difficulty", "category"])
-    scores = store.measured("mrr@10", ["07-dense"])[0]["mrr@10"]
+    scores = store._measured("mrr@10", ["07-dense"])[0]["mrr@10"]
     queries = golden.queries.set_index("query_id")
     expected = scores.groupby([queries["difficulty"], queries["category"]]).mean()
     assert len(rows) == len(expected)
@@ -605,7 +607,7 @@ def test_slices_by_several_names_are_their_combinations(store, golden):
 
 def test_a_trend_prints_its_metric_and_says_where_the_band_does_not_reach(store, golden):
     found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30")
-    printed = found.shown().set_index("run_id")
+    printed = found._shown().set_index("run_id")
     assert printed["mrr@10"].tolist() == [f"{mean:.3f}" for mean in found.table["mean"]]
     without = found.table.loc[found.table["band_low"].isna(), "run_id"].tolist()
     assert without == printed.index[printed[""] == "no band"].tolist() != []

@@ -378,7 +378,7 @@ def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
         (
             {"retrieved_chunks": [{"rank": 1}, {"rank": 1}]},
             "retrieved_chunks.rank",
-            ["[1, 1]"],
+            ["rank 1"],
         ),
         ({"retrieved_chunks": ["c1"]}, "retrieved_chunks", ["c1"]),
         ({"latency": 5}, "latency", [5]),

@@ -128,6 +128,7 @@ def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs,
     assert {GROUNDEDNESS, CORRECTNESS} <= set(deltas["metric"])
 
 
+@pytest.mark.long
 def test_a_report_shows_the_points_of_judges(ev):
     report = ev.report()
     assert {GROUNDEDNESS, CORRECTNESS} <= set(report.summary["metric"])
@@ -155,6 +156,7 @@ def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.evaluate(golden).summary(GROUNDEDNESS)["n"].tolist() == [3, 3]
 
 
+@pytest.mark.long
 def test_a_compacted_store_keeps_the_points_of_judges(store):
     before = store.scores()
     store.compact()
@@ -170,6 +172,7 @@ def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, gol
     assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1]
 
 
+@pytest.mark.long
 def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
     assert ev.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
     assert store.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
@@ -302,6 +305,7 @@ def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(
     assert "0.750" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_runs_that_hold_a_label_and_runs_that_lack_it_make_one_trend(tmp_path, two_runs, golden):
     store = rs.RunStore(tmp_path / "mixed")
     judged, unjudged = two_runs.select([A]), two_runs.select([B])

@@ -171,7 +171,9 @@ def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_ran
         ["d1", 2.0],
         ["d7", 1.0],
     ]
-    assert rs.io.to_ranx(golden).sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
+    grades = rs.io.to_ranx(golden)
+    assert grades.dtypes.astype("str").tolist() == ["object", "object", "int64"]
+    assert grades.sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
         ["q1", "d1", 2],
         ["q1", "d2", 0],
         ["q2", "d3", 1],

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
+from ragscore.io.detect import function_at
+from ragscore.io.registry import GOLDEN_FORMATS, RESULT_FORMATS
 from tests.messages import refused, says, warned
 
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
@@ -457,7 +458,7 @@ JSON_RUNS = (
 
 def read_whole(read, formats, name, *arguments):
     """Frames, or one DataError, strict or not; what a lenient load leaves out is in `problems`."""
-    reader = next(one for one in formats if one.name == name).read
+    reader = function_at(next(one for one in formats if one.name == name).read)
     for strict in (True, False):
         try:
             loaded = reader(read, strict, *arguments)

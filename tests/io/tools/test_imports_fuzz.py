@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.io.registry import TOOLS
 from ragscore.io.rows import table_rows
 from ragscore.io.source import Problems
-from ragscore.io.tools.registry import TOOLS
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 READ = {
@@ -69,10 +69,12 @@ KEYS = {
     "state", "a/value", "a/error_message", "expected_facts/value"],
     "phoenix": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time",
     "attributes.retrieval.documents", "attributes.input.value", "annotations"],
+    "otlp": ["traceId", "parentSpanId", "attributes", "status", "startTimeUnixNano"],
     "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids", "doc_id", "rank",
     "score", "gold_ids", "grade", "answerable", "latency_ms", "score.x", "tags"],
 }  # fmt: skip
 WRAPPED = {
+    "otlp": lambda rows: {"resourceSpans": [{"scopeSpans": [{"spans": rows}]}]},
     "inspect": lambda rows: {"eval": {}, "status": "success", "samples": rows},
     "deepeval": lambda rows: {"testCases": rows},
     "promptfoo": lambda rows: {"evalId": "e", "results": {"results": rows}},
@@ -126,7 +128,7 @@ ROWS_AT = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.long
 @pytest.mark.parametrize("tool", list(READ))
 def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
     rows = [
@@ -209,6 +211,7 @@ def test_files_of_nothing_nonsense_and_depth(tool, content, tmp_path):
         ends_well(tmp_path / name, tool)
 
 
+@pytest.mark.long
 def test_the_fuzz_would_see_what_it_reads():
     # The same harness on files that are whole gives frames: a reader that refused everything would
     # pass the tests above.

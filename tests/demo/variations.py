@@ -1,28 +1,67 @@
-"""`ragscore demo --history`: the demo's systems varied step by step, as a store of runs.
+"""The history in data/demo/history: the demo's systems varied step by step, as a store of runs.
 
 In: the corpus, the golden queries, and earlier labels of some of them (`golden_before.yaml`). Out:
 one stored run per entry of `VARIATIONS`, without texts of the manuals.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from ragscore.demo.answerer import Familiarity
+from ragscore.demo import retrievers
+from ragscore.demo.answerer import Familiarity, answer
+from ragscore.demo.ask import REFUSE_BELOW, K, answerer_config, progress, ranked_hits
 from ragscore.demo.corpus import build_corpus, chunker_version
-from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
-from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
-from ragscore.frames.data import Golden, Results
+from ragscore.demo.retrievers import MiniLM, Ranking, Vectors, system_config
+from ragscore.demo.run import SUITE
+from ragscore.frames.data import Golden, Results, from_records
+from ragscore.frames.typing import Values
 from ragscore.io.load import load_golden
 from ragscore.store.store import RunStore
 
-# The refusal threshold as tuned on the four systems (data/README.md), the same for every run.
-REFUSE_BELOW = -0.0488
+
+@dataclass(frozen=True)
+class Settings(retrievers.Settings):
+    """The demo's settings, and those of an approximate vector search.
+
+    `cells` passages drawn with `seed` are centres of cells, and only the `probes` cells nearest to
+    the query are searched. With 0 cells all passages are compared.
+    """
+
+    cells: int = 0
+    probes: int = 8
+    seed: int = 0
+
+
+@dataclass
+class Index(retrievers.Index):
+    """The demo's index, searched in the cells nearest to the query where the settings have some."""
+
+    @cached_property
+    def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
+        """The centres of the cells, and each passage's cell: that of the nearest centre."""
+        drawn = np.random.default_rng(self.settings.seed).choice(
+            len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False
+        )
+        centres = self.vectors[np.sort(drawn)]
+        return centres, (self.vectors @ centres.T).argmax(axis=1)
+
+    def _similar(self, question: Vectors) -> Vectors:
+        similar = super()._similar(question)
+        if self.settings.cells:
+            centres, cell = self._cells
+            near = np.argsort(-(centres @ question), kind="stable")[: self.settings.probes]
+            similar[~np.isin(cell, near)] = -np.inf
+        return similar
 
 
 @dataclass(frozen=True)
@@ -169,7 +208,7 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
     chunks = {size: build_corpus(size)[1] for size in sizes}
     # The answerer always uses stemmed words, so that refusals don't depend on the retriever's
     # stemmer.
-    read = {size: Familiarity(Index(chunks[size], out / "cache")) for size in sizes}
+    read = {size: Familiarity(Index(chunks[size], out / "cache", Settings())) for size in sizes}
     store, model = RunStore(out / "history"), MiniLM()
     for position, one in enumerate(VARIATIONS, 1):
         start, (_, settings) = perf_counter(), settings_of(one.run_id)
@@ -229,6 +268,14 @@ def config_of(run_id: str) -> dict[str, Any]:
     """Return the config snapshot of a run of the history."""
     system, settings = settings_of(run_id)
     config = system_config(system, K, chunker_version(settings.max_chars), settings)
+    if settings.cells:
+        # Repeats of one system differ in the seed, so it is the run's `repeat` and no part of the
+        # config.
+        config["vector_search"] = {
+            "method": "cells around random passages",
+            "cells": settings.cells,
+            "probes": settings.probes,
+        }
     return config | {
         "passages": {"max_chars": settings.max_chars},
         "answerer": answerer_config(REFUSE_BELOW),
@@ -252,3 +299,77 @@ def described(one: Variation) -> str:
     ]
     alone = "the labels alone" if one.repeat is None else "the seed alone"
     return f"since {one.since}: {', '.join(changed) or alone}; {one.note}"
+
+
+def ask(
+    index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter
+) -> list[tuple[Ranking, float]]:
+    """Return one system's ranking of each query, and the milliseconds it took by the clock."""
+    asked = []
+    for question in queries["query"]:
+        start = clock()
+        ranking = index.search(system, question, K)
+        asked.append((ranking, 1000 * (clock() - start)))
+    return asked
+
+
+def familiarity(
+    read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame
+) -> Values:
+    """Return the familiarity of each query, given the passages found for it."""
+    return np.array(
+        [
+            read.of(question, ranking)
+            for question, (ranking, _) in zip(queries["query"], asked, strict=True)
+        ]
+    )
+
+
+def answered(
+    run: dict[str, Any],
+    queries: pd.DataFrame,
+    asked: list[tuple[Ranking, float]],
+    familiar: Values,
+    threshold: float,
+    chunks: pd.DataFrame,
+    timed: str = "elapsed_ms",
+) -> Results:
+    """Return one run as frames: hits, answer and citations of each query.
+
+    `timed` names the column of its milliseconds.
+    """
+    tables: dict[str, list[dict[str, Any]]] = {"responses": [], "hits": [], "citations": []}
+    for (query_id, question), (ranking, elapsed), known in zip(
+        queries[["query_id", "query"]].itertuples(index=False), asked, familiar, strict=True
+    ):
+        given, citations = answer(ranking, chunks, known < threshold)
+        cell = {"run_id": run["run_id"], "query_id": query_id}
+        about = {
+            "query": question,
+            "mode": run["system"],
+            "error": None,
+            timed: round(elapsed, 3),
+            "x_familiarity": round(float(known), 4),
+        }
+        tables["responses"].append(cell | about | given)
+        kind = {"x_citation.kind": "line"}
+        tables["hits"] += [cell | hit | kind for hit in ranked_hits(ranking, chunks)]
+        tables["citations"] += [
+            cell | citation | kind | {"position": n} for n, citation in enumerate(citations, 1)
+        ]
+    runs = from_records([run | {"k": K, "n_queries": len(queries), "n_failed": 0}], "runs")
+    return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})
+
+
+def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
+    """Return the threshold below which to refuse.
+
+    It has the best mean of the shares of right refusals and right answers; the lowest among equals.
+    """
+    candidates = np.unique(familiarity)
+    refuses = familiarity[None, :] < candidates[:, None]
+    balanced = (
+        (refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1)
+        + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)
+    ) / 2
+    return float(candidates[np.argmax(balanced)])

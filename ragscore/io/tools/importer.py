@@ -1,34 +1,24 @@
-"""The importers of other tools' files: one line per tool, as formats of results and of labels."""
+"""Formats whose files have labels and results side by side -> a format of each.
+
+The reader of such a format takes `(source, problems, described, columns)` and returns `Imported`.
+"""
 
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.columns import Columns, is_role, unknown_role
-from ragscore.io.detect import Format
+from ragscore.io.detect import Format, function_at
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.rows import Source
 from ragscore.io.source import Problems
-from ragscore.io.tools import deepeval, inspect_log, mlflow, phoenix, promptfoo, ragas
 from ragscore.io.tools.cases import Imported
 from ragscore.io.tools.cells import EXPECTED
-
-Read = Callable[[Source, Problems, dict[str, Any], dict[str, str]], Imported]
-
-TOOLS = [
-    Format("ragas", ragas.fits, ragas.read),
-    Format("promptfoo", promptfoo.fits, promptfoo.read),
-    Format("inspect", inspect_log.fits, inspect_log.read),
-    Format("deepeval", deepeval.fits, deepeval.read),
-    Format("mlflow", mlflow.fits, mlflow.read),
-    Format("phoenix", phoenix.fits, phoenix.read),
-]
 
 
 def run_name_of(source: Source) -> str:
@@ -38,19 +28,24 @@ def run_name_of(source: Source) -> str:
     return source.name.removesuffix(".gz").rsplit(".", 1)[0] or source.name
 
 
-def result_formats() -> list[Format]:
-    """Return the tools as formats of results; they read files and the tools' own DataFrames."""
-    options = ("columns", "run_id")
-    return [Format(tool.name, tool.fits, _results_part(tool), options) for tool in TOOLS]
+def result_part(tool: Format, *options: str) -> Format:
+    """Return a tool as a format of results; with the option `columns`, also of its DataFrames."""
+    return replace(tool, read=_results_part(tool), options=(*options, "run_id"))
 
 
-def golden_formats() -> list[Format]:
-    """Return the tools as formats of golden files."""
-    return [Format(tool.name, tool.fits, _golden_part(tool), ("columns",)) for tool in TOOLS]
+def golden_part(tool: Format, *options: str) -> Format:
+    """Return a tool as a format of golden files."""
+    about = (*tool.about[2:], "as for results")
+    return replace(tool, read=_golden_part(tool), options=options, about=about, write=None)
 
 
 def _read(
-    read: Read, source: Source, run_id: str | None, columns: Columns | None, side: str, strict: bool
+    tool: Format,
+    source: Source,
+    run_id: str | None,
+    columns: Columns | None,
+    side: str,
+    strict: bool,
 ) -> Imported:
     name = "frame" if isinstance(source, pd.DataFrame) else str(source)
     for role in columns or {}:
@@ -61,16 +56,17 @@ def _read(
     roles = {expected.get(role, role): column for role, column in given.items()}
     described = {"run_id": run_id or run_name_of(source)}
     try:
-        return read(source, Problems(name, strict), described, roles)
+        found: Imported = function_at(tool.read)(source, Problems(name, strict), described, roles)
     except RecursionError as error:
         raise DataError("nested too deeply", file=name) from error
+    return found
 
 
 def _results_part(tool: Format) -> Callable[..., Results]:
     def read(
         source: Source, strict: bool, columns: Columns | None = None, run_id: str | None = None
     ) -> Results:
-        found = _read(tool.read, source, run_id, columns, "results", strict).results
+        found = _read(tool, source, run_id, columns, "results", strict).results
         if found is None:
             raise DataError(
                 "labels only: nothing that a system answered",
@@ -93,7 +89,7 @@ def _golden_part(tool: Format) -> Callable[..., Golden]:
         with warnings.catch_warnings():
             # Repeats concern the results only.
             warnings.filterwarnings("ignore", ".*more than once.*", UserWarning)
-            found = _read(tool.read, source, None, columns, "golden", strict).golden
+            found = _read(tool, source, None, columns, "golden", strict).golden
         file: Path | str = "frame" if isinstance(source, pd.DataFrame) else source
         if found is None:
             raise DataError(

@@ -1,0 +1,188 @@
+"""The fields of results, declared once: column, type, place in our file, names elsewhere.
+
+From these tables follow the kinds of frames (kinds.py), the reader, the writer and the fast reader
+of our run file (io.layout), the roles of foreign columns (io.columns) and what looks misspelt.
+"""
+
+from dataclasses import dataclass
+
+DTYPES = {
+    "text": "str", "id": "str", "flag": "boolean", "number": "float64", "whole": "Int64",
+    "score": "float64", "json": "str", "texts": "str", "failure": "str", "refusal": "boolean",
+    "run": "category", "rank": "int32", "place": "int32",
+}  # fmt: skip
+"""Type of a field -> dtype of its column."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field.
+
+    Attributes
+    ----------
+    column, type
+        Its column, and what its values are (see `DTYPES`).
+    at
+        Where it stands in its object of our file, such as `answer.usage.prompt_tokens`; None: not
+        there, or taken by a rule of its own.
+    names
+        What foreign columns with it are called, the surest first.
+    role
+        Its name in `columns=`, if that isn't the column's.
+    also
+        Places where it is read, too, if it isn't at `at`.
+    null
+        It is written as null where it is unknown.
+    """
+
+    column: str
+    type: str = "text"
+    at: str | None = None
+    required: bool = False
+    names: str = ""
+    role: str = ""
+    also: tuple[str, ...] = ()
+    null: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of its column."""
+        return DTYPES[self.type]
+
+
+def _same(*columns: str, type: str = "text", under: str = "") -> list[Field]:
+    """Fields that are called in the file as their columns are."""
+    return [Field(name, type, under + name) for name in columns]
+
+
+_RUN = Field(
+    "run_id",
+    "run",
+    required=True,
+    names="run_id run run_name runid system system_name tag run_tag retriever model method",
+)
+QUERY_ID_NAMES = (
+    "query_id qid q_id queryid question_id topic_id topic test_case_id example_id _id id"
+)
+QUERY_NAMES = "query question query_text question_text user_input user_query prompt"
+_CELL = [_RUN, Field("query_id", "id", required=True)]
+_SPAN = [Field("start", "whole"), Field("end", "whole"), Field("span_unit")]  # citations.py
+DOC_ID_NAMES = (
+    "docno doc_id docid doc document_id document documents corpus_id did pid article_id item_id"
+    " page_id product_id url"
+)
+CHUNK_ID_NAMES = "chunk_id chunkid chunk passage_id segment_id node_id context_id"
+
+FIELDS: dict[str, list[Field]] = {
+    "responses": [
+        _RUN,
+        Field("query_id", "id", "query_id", required=True, names=QUERY_ID_NAMES),
+        Field("query", "text", "query", required=True, null=True, names=QUERY_NAMES),
+        Field("error", "failure", "error", required=True, null=True,
+              names="error error_message exception"),
+        Field("mode", "text", "mode", null=True),
+        Field("answer", "text", "answer.answer",
+              names="answer response generated_answer prediction output completion generation"),
+        Field("grounded", "flag", "answer.grounded"),
+        Field("refused", "refusal", "answer.refused", names="refused abstained is_refusal"),
+        Field("refusal_reason", "text", "answer.refusal_reason"),
+        Field("elapsed_ms", "number", "elapsed_ms", null=True, role="latency_ms",
+              names="latency_ms elapsed_ms duration_ms"),
+        Field("prompt_tokens", "whole", "answer.usage.prompt_tokens",
+              names="prompt_tokens input_tokens"),
+        Field("completion_tokens", "whole", "answer.usage.completion_tokens",
+              names="completion_tokens output_tokens"),
+        Field("cost_usd", "number", "answer.cost_usd", names="cost_usd"),
+        Field("scope", "json", "scope"),
+    ],
+    "hits": [
+        *_CELL,
+        Field("rank", "rank", "rank", required=True, names="rank position pos"),
+        Field("chunk_id", "id", "chunk_id", names="retrieved_chunk_ids retrieved_chunks"
+              " retrieved_context_ids retrieved_passage_ids chunk_ids passage_ids context_ids"
+              f" node_ids {CHUNK_ID_NAMES}"),
+        Field("doc_id", "id", "doc_id", names="retrieved_doc_ids retrieved_docs"
+              " retrieved_documents retrieved_ids retrieved ranked_doc_ids ranked_ids ranked"
+              " ranking doc_ids docids docnos document_ids result_ids results hits top_k hits_top_k"
+              f" predicted_ids predictions {DOC_ID_NAMES} ids id _id"),
+        Field("path"), Field("heading"), *_SPAN,
+        Field("text", "text", "snippet", names="retrieved_texts retrieved_contexts"
+              " retrieved_passages contexts passages texts text passage passage_text chunk_text"
+              " document_text content contents page_content context"),
+        Field("text_cut", "flag", "text_cut"),
+        Field("score", "score", "retrieval.fusion_score", also=("score",), names="score scores"
+              " retrieved_scores retrieval_score similarity similarities sim similarity_score"
+              " relevance_score"),
+        Field("score_kind", "text", "score_kind"),
+        Field("score_lexical", "score", "retrieval.lexical_score", also=("score_lexical",)),
+        Field("score_vector", "score", "retrieval.vector_score", also=("score_vector",)),
+        *_same("source_key", "chunker_version"),
+        Field("stale", "flag", "stale"),
+    ],
+    "citations": [
+        *_CELL,
+        Field("position", "place", required=True),
+        Field("marker", "text", "marker"),
+        *_same("chunk_id", "doc_id", type="id"),
+        Field("path"), Field("heading"), *_SPAN,
+    ],
+    "hops": [
+        *_CELL,
+        Field("hop", "place", "iter", required=True),
+        Field("kind", "text", "kind"),
+        Field("sub_queries", "texts", "sub_queries"),
+        Field("chunks_added", "whole", "context_chunks_added"),
+        Field("forced_stop", "flag", "forced_stop"),
+        Field("llm_call_ms", "number", "llm_call_ms"),
+    ],
+}  # fmt: skip
+
+LAYOUT: dict[str, tuple[str, ...]] = {
+    "responses": ("query_id", "query", "mode", "hits_top_k", "answer", "elapsed_ms", "error",
+                  "latency_*", "scope"),
+    "responses.answer": ("answer", "grounded", "refused", "refusal_reason", "cost_usd",
+                         "citations"),
+    "hits": ("rank", "chunk_id", "doc_id", "source_key", "chunker_version", "stale", "text_cut",
+             "score_kind", "doc_path", "snippet", "heading_path", "citation", "retrieval"),
+}  # fmt: skip
+"""Object of our file -> its first fields, in the order in which they are written; others follow."""
+
+# Objects inside ours that have rules of their own, and fields that tools write beside ours, of
+# which none is a typo.
+BESIDE: dict[str, str] = {
+    "responses": "hits_top_k answer",
+    "responses.answer": "citations usage model embedding prompt_template_version retrieval"
+    " created_at hops verification",
+    "citations": "path span_unit citation heading_path start end indexed_at stale",
+    "hits": "doc_path span_unit metadata citation heading_path retrieval start end section_label"
+    " index_version embedding_model indexed_at repo code_lang source_id trust_level",
+}
+
+
+def required(kind: str) -> dict[str, str]:
+    """Return the columns that a kind of frame must have, with their dtypes."""
+    return {field.column: field.dtype for field in FIELDS[kind] if field.required}
+
+
+def optional(kind: str) -> dict[str, str]:
+    """Return the columns that a kind of frame may have, with their dtypes."""
+    return {field.column: field.dtype for field in FIELDS[kind] if not field.required}
+
+
+def role_names() -> dict[str, str]:
+    """Return role -> the names of foreign columns with it, of all fields that have such names."""
+    found: dict[str, str] = {}
+    for kind in ("hits", "responses"):  # a bare `id` is a document's, so documents come first
+        for field in sorted(FIELDS[kind], key=lambda one: one.column not in ("run_id", "doc_id")):
+            if field.names:
+                found.setdefault(field.role or field.column, field.names)
+    return found
+
+
+def columns(kind: str, under: str = "") -> tuple[str, ...]:
+    """Return the columns of a kind without its run, query and place, those that lie `under`."""
+    return tuple(
+        field.column for field in FIELDS[kind]
+        if field.type not in ("run", "place") and field.column != "query_id"
+        and (field.at or "").startswith(under)
+    )  # fmt: skip

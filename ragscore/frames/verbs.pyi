@@ -1,0 +1,87 @@
+# Methods of the objects that a lower layer defines: each a function of a higher one, whose first
+# argument is the object. Editors and type checkers read this file, and `verbs.py` makes the classes
+# from it, so that each method is named here alone.
+from typing import TYPE_CHECKING, overload
+
+# not at once: mypy reads the layers in their order
+if TYPE_CHECKING:
+    from ragscore.analysis.comparison.gate import gate
+    from ragscore.analysis.comparison.invariants import config_diff
+    from ragscore.analysis.comparison.label_first import label_first
+    from ragscore.analysis.comparison.score_diff import diff_reported
+    from ragscore.analysis.operations import errors, hops_summary, indexing, latency, verification
+    from ragscore.analysis.rankings import rank_overlap, retriever_scores
+    from ragscore.analysis.reported import reported_scores, reported_summary
+    from ragscore.analysis.trend.noise import noise_components, noise_floor
+    from ragscore.analysis.trend.trend import reported_trend, trend
+    from ragscore.evaluation import evaluate_stored
+    from ragscore.frames.golden_versions import golden_changes, unchanged_queries
+    from ragscore.golden.duplicates import near_duplicates
+    from ragscore.golden.validate import validate
+    from ragscore.io.save import save_golden, save_results
+    from ragscore.judging.audit import audit, sample_for_annotation
+    from ragscore.judging.corrected import (
+        corrected_comparison,
+        corrected_differences,
+        corrected_means,
+    )
+    from ragscore.judging.reliability import spot_check
+    from ragscore.plot.accessor import Gallery, Plots
+    from ragscore.reporting.build import report_comparison
+    from ragscore.reporting.explorer.explorer import explore_comparison
+    from ragscore.scoring.judgments import judgment_counts, with_judged_refusals
+    from ragscore.scoring.level import resolve_spans
+    from ragscore.scoring.summary import slices
+
+class GoldenVerbs:
+    validate = validate
+    near_duplicates = near_duplicates
+    slices = slices
+    with_spans_from = resolve_spans
+    diff = golden_changes
+    unchanged_since = unchanged_queries
+    save = save_golden
+
+class ResultsVerbs:
+    save = save_results
+    config_diff = config_diff
+    latency = latency
+    errors = errors
+    indexing = indexing
+    hops_summary = hops_summary
+    verification = verification
+    retriever_scores = retriever_scores
+    rank_overlap = rank_overlap
+    reported_scores = reported_scores
+    score_diff = diff_reported
+    reported_summary = reported_summary
+    trend = reported_trend
+    judgment_counts = judgment_counts
+    with_judged_refusals = with_judged_refusals
+
+class RunStoreVerbs:
+    evaluate = evaluate_stored
+    trend = trend
+    noise = noise_floor
+    variance_components = noise_components
+
+class ComparisonVerbs:
+    label_first = label_first
+    gate = gate
+    corrected = corrected_comparison
+    report = report_comparison
+    explore = explore_comparison
+
+class JudgedVerbs:
+    audit = audit
+    sample_for_annotation = sample_for_annotation
+    corrected_means = corrected_means
+    corrected_differences = corrected_differences
+    spot_check = spot_check
+
+class Accessor:
+    def __init__(self, path: str) -> None: ...
+    @overload
+    def __get__(self, holder: None, owner: type | None = None) -> Gallery: ...
+    @overload
+    def __get__(self, holder: object, owner: type | None = None) -> Plots: ...

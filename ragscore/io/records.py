@@ -1,0 +1,164 @@
+"""The neutral record, which every reader makes, and the step from records to rows of frames."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragscore.io.values import as_json, metadata_rows
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Call:
+    """One retrieval on the way to an answer: what was asked of whom, and what it returned."""
+
+    hits: Rows
+    query: str | None = None
+    kind: str | None = None
+    elapsed_ms: float | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Stored:
+    """A score that another tool stored; without a value but with an error, a judge that failed."""
+
+    metric: str
+    value: float | None
+    verdict: str | None = None
+    reason: str | None = None
+    judge: str | None = None
+    error: str | None = None
+    cost_usd: float | None = None
+    is_judged: bool = True
+
+
+@dataclass(slots=True)
+class Record:
+    """One query as one system answered it, with the labels that its file has for it.
+
+    Attributes
+    ----------
+    line
+        Where it stands in its file, for messages.
+    query_id, run, repeat
+        The query (without an id, one is made of its text), the system, and the number of the trial.
+    response
+        Columns of the responses frame: query, answer, error, elapsed_ms and so on, or `x_<name>`.
+    hits
+        A dict of columns of the hits frame per hit, by rank, also with `metadata`, a mapping. None:
+        nothing is known about retrieval.
+    calls
+        Each retrieval on the way; two or more become hops.
+    citations, hops
+        Columns of these frames.
+    stored
+        Scores that another tool computed.
+    extra
+        Other fields of the response, which become `x_<name>`.
+    gold_ids, gold_texts
+        What is expected: level ("doc", "chunk") -> ids, and passages.
+    reference_answer, answerable, labels, tags, checks
+        Further labels of the query.
+    session, turn
+        The conversation and the place in it.
+    """
+
+    line: int
+    query_id: str | None = None
+    run: str | None = None
+    repeat: int | None = None
+    session: str | None = None
+    turn: int | None = None
+    response: dict[str, Any] = field(default_factory=dict)
+    hits: Rows | None = None
+    calls: list[Call] = field(default_factory=list)
+    citations: Rows = field(default_factory=list)
+    hops: Rows = field(default_factory=list)
+    stored: list[Stored] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+    gold_ids: dict[str, list[str]] = field(default_factory=dict)
+    gold_texts: list[str] = field(default_factory=list)
+    reference_answer: str | None = None
+    answerable: bool | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, list[str]] = field(default_factory=dict)
+    checks: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_answered(self) -> bool:
+        """True if the record holds something that only a run can have."""
+        of_run = (self.hits, self.run, *map(self.response.get, ("answer", "error", "elapsed_ms")))
+        return bool(self.stored) or any(value is not None for value in of_run)
+
+    @property
+    def is_labelled(self) -> bool:
+        """True if the record has a label, such as a reference answer."""
+        labels = (*self.gold_ids.values(), self.reference_answer, self.answerable)
+        has_lists = bool(self.gold_texts or self.checks)
+        return has_lists or any(label is not None for label in labels)
+
+
+@dataclass
+class Tables:
+    """Rows of each frame while a file is read, the line of each query, and the run's names."""
+
+    responses: Rows = field(default_factory=list)
+    hits: Rows = field(default_factory=list)
+    hit_meta: Rows = field(default_factory=list)
+    citations: Rows = field(default_factory=list)
+    hops: Rows = field(default_factory=list)
+    judgments: Rows = field(default_factory=list)
+    reported: Rows = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, record: Record, cell: dict[str, Any]) -> None:
+        """Add the rows of a record; `cell` is its query, and its run where there are several."""
+        self.responses.append(cell | record.response)
+        for rank, hit in enumerate(record.hits or (), 1):
+            row = {**cell, "rank": rank, **hit}
+            if "metadata" in row and (meta := row.pop("metadata")):
+                place = cell | {"rank": row["rank"]}
+                self.hit_meta += [place | pair for pair in metadata_rows(meta)]
+            self.hits.append(row)
+        for number, one in enumerate(record.citations, 1):
+            self.citations.append({**cell, "position": number, **one})
+        if record.hops:
+            self.hops += [cell | one for one in record.hops]
+        elif len(record.calls) > 1:
+            self.hops += [cell | one for one in _hops(record.calls)]
+        for score in {score.metric: score for score in record.stored}.values():
+            if score.is_judged or score.value is None:
+                self.judgments.append(cell | _judgment(score))
+            if score.value is not None:
+                self.reported.append(cell | {"metric": score.metric, "value": score.value})
+
+
+def _hops(calls: list[Call]) -> Rows:
+    """Return one row per retrieval call; what a call adds are the chunks that none had before."""
+    seen: set[Any] = set()
+    rows = []
+    for number, call in enumerate(calls):
+        ids = {one.get("chunk_id") or one.get("doc_id") for one in call.hits} - {None}
+        rows.append(
+            {"hop": number, "kind": call.kind, "chunks_added": len(ids - seen),
+             "sub_queries": None if call.query is None else as_json([call.query]),
+             "x_elapsed_ms": call.elapsed_ms, "x_error": call.error}
+        )  # fmt: skip
+        seen |= ids
+    return rows
+
+
+def _judgment(score: Stored) -> dict[str, Any]:
+    is_scored = score.error is None and (score.value is not None or score.verdict is not None)
+    return {
+        "criterion": score.metric,
+        "item": "",
+        "value": score.value,
+        "verdict": score.verdict,
+        "reason": score.reason if is_scored else score.error or score.reason,
+        "judge": score.judge,
+        "cost_usd": score.cost_usd,
+        "state": "scored" if is_scored else "judge_failed",
+    }

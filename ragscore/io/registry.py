@@ -1,0 +1,362 @@
+"""All formats, each declared once: its mark, its reader, its writer, its line in the manual.
+
+`load_results`, `load_golden`, `save`, the command line and the manual's tables follow from these
+declarations. Users add theirs with `register`, packages with entry points of "ragscore.formats".
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import warn
+from ragscore.io.columns import has_labels, may_be, names_ids
+from ragscore.io.detect import Format, Mark, Sample, function_at
+from ragscore.io.formats.chatbot import fits_folder
+from ragscore.io.formats.json_run import is_json_run
+from ragscore.io.formats.kebab import COMPARED
+from ragscore.io.formats.metric_report import is_report
+from ragscore.io.formats.predicates import fits_golden
+from ragscore.io.formats.ragchecker import fits as fits_ragchecker
+from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
+from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.record import RECORD_FIELDS
+from ragscore.io.records import Record
+from ragscore.io.rows import RULES, is_header
+from ragscore.io.source import Problems
+from ragscore.io.tools import inspect_log, mlflow, phoenix, promptfoo, ragas
+from ragscore.io.tools.cases import Imported, imported
+from ragscore.io.tools.importer import golden_part, result_part
+
+ENTRY_POINTS = "ragscore.formats"
+_IO, _FORMATS, _TOOLS = "ragscore.io.", "ragscore.io.formats.", "ragscore.io.tools."
+_JSON = ("jsonl", "json")
+
+TOOLS = [
+    Format("ragas", ragas.fits, _TOOLS + "ragas:read",
+           about=("RAGAS's dataset or result", "its columns", "labels of RAGAS's dataset")),
+    Format("promptfoo", promptfoo.fits, _TOOLS + "promptfoo:read",
+           about=("promptfoo's results", "its keys", "promptfoo's assertions")),
+    Format("inspect", inspect_log.fits, _TOOLS + "inspect_log:read",
+           about=("Inspect AI's log", "its keys, or the ending `.eval`",
+                  "targets of Inspect AI's log")),
+    Format("deepeval", Mark("testCases"), _TOOLS + "deepeval:read",
+           about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
+    Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
+           about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
+    Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
+           about=("Phoenix's spans, or an experiment", "its columns",
+                  "references of Phoenix's experiment")),
+    Format("otlp", Mark("resourceSpans"), _IO + "traces:read_otlp",
+           about=("spans of OpenTelemetry, with attributes of OpenInference or GenAI",
+                  "`resourceSpans`", "labels among the spans' attributes, by `columns=`")),
+]  # fmt: skip
+"""Files with labels and results side by side; `read` takes (source, problems, run, columns)."""
+
+# Our own format comes first: choose_format falls back to it.
+RESULT_FORMATS = [
+    Format(
+        "per_query",
+        lambda seen: max(
+            Mark("query_id hits_top_k", kinds=_JSON)(seen),
+            Mark("query_id", kinds=_JSON, test=lambda one: not names_ids(one.keys, "results"))(
+                seen
+            ),
+        ),
+        _IO + "per_query:read_per_query",
+        _IO + "per_query_write:write_per_query",
+        ("[run file](run-file.md)", "JSON lines with `query_id` and `hits_top_k`"),
+        suffixes=(".jsonl",),
+        fields=RECORD_FIELDS,
+    ),
+    Format(
+        "chatbot",
+        lambda seen: max(
+            Mark("test_case_id retrieved_chunks", kinds=("jsonl",))(seen),
+            Mark(kinds=("folder",), test=lambda one: fits_folder(one.keys))(seen),
+        ),
+        _FORMATS + "chatbot:read_chatbot",
+        _FORMATS + "chatbot:write_chatbot",
+        ("a chatbot's run folder: `results.jsonl`, `config.json`, `metrics.json`",
+         "those files; `test_case_id` and `retrieved_chunks`"),
+    ),
+    Format(
+        "retrievers",
+        Mark("query retriever", "hits error n_hits rank_first_match passed", _JSON,
+             without="hits_top_k"),
+        _FORMATS + "retrievers:read_retrievers",
+        _FORMATS + "retrievers:write_retrievers",
+        ("results of several retrievers, one record per retriever and query",
+         "JSON lines with `query`, `retriever`, and `hits` or an outcome"),
+    ),
+    Format(
+        "trec_rag",
+        Mark("topic_id references answer", kinds=("jsonl",)),
+        _FORMATS + "trec_rag:read_trec_rag",
+        _FORMATS + "trec_rag:write_trec_rag",
+        ("cited answers of the TREC RAG track",
+         "JSON lines with `topic_id`, `references`, `answer`"),
+    ),
+    Format(
+        "ragchecker",
+        fits_ragchecker,
+        _FORMATS + "ragchecker:read_ragchecker",
+        _FORMATS + "ragchecker:write_ragchecker",
+        ("RAGChecker's inputs and outputs", "JSON with `results` that have `gt_answer`"),
+    ),
+    Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
+           about=("kebab's database", "a SQLite file")),
+    Format("kebab_run", Mark("run_id per_query", kinds=_JSON), _FORMATS + "kebab:read_run",
+           about=("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`")),
+    Format("kebab_comparison", Mark(" ".join(COMPARED), kinds=_JSON),
+           _FORMATS + "kebab:read_comparison",
+           about=("kebab's stored comparison, `compare-*.json`: two runs with what it reports of"
+                  " them", "`run_a`, `aggregate_a`, ...")),
+    Format(
+        "trec",
+        is_run,
+        _FORMATS + "trec:read_run",
+        _FORMATS + "trec:write_trec_run",
+        ("TREC run, `qid Q0 docid rank score tag`; one run per tag",
+         "six columns, the fourth a rank, the fifth a score"),
+        options=("ties",),
+        suffixes=(".trec", ".run"),
+        rename_runs=named_by_file,
+    ),
+    Format(
+        "metric_report",
+        is_report,
+        _FORMATS + "metric_report:read_report",
+        _FORMATS + "metric_report:write_report",
+        ("metrics with their values per query, and the summary",
+         "JSON with a list `metrics` of objects with `metric`"),
+    ),
+    Format(
+        "json_run",
+        is_json_run,
+        _FORMATS + "json_run:read_json_run",
+        _FORMATS + "json_run:write_json_run",
+        ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
+        options=("ties",),
+    ),
+    *(result_part(tool, "columns") for tool in TOOLS),
+]  # fmt: skip
+GOLDEN_FORMATS = [
+    Format(
+        "golden",
+        lambda seen: max(
+            Mark(kinds=("yaml",))(seen),
+            Mark(kinds=("jsonl",), test=lambda one: is_header(one.keys))(seen),
+            Mark(
+                "id query",
+                kinds=_JSON,
+                test=lambda one: has_labels(one.keys) or not names_ids(one.keys, "golden"),
+            )(seen),
+        ),
+        _IO + "golden_file:read_golden",
+        _IO + "golden_write:write_golden",
+        ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
+        suffixes=(".yaml", ".yml", ".jsonl"),
+        fields=KNOWN_FIELDS | {RULES},
+    ),
+    Format(
+        "qrels_jsonl",
+        Mark("relevant_docs", kinds=_JSON),
+        _FORMATS + "beir:read_qrels_jsonl",
+        _FORMATS + "beir:write_qrels_jsonl",
+        ("graded judgements", "JSON lines with `relevant_docs` {document: grade}"),
+    ),
+    Format(
+        "trec_qrels",
+        is_qrels,
+        _FORMATS + "trec:read_qrels",
+        _FORMATS + "trec:write_trec_qrels",
+        ("TREC qrels, `qid iter docid rel`", "four columns, the last a grade; BEIR's three"),
+        options=("topics",),
+        suffixes=(".qrels",),
+    ),
+    Format(
+        "beir",
+        Mark("queries.jsonl qrels", kinds=("folder",)),
+        _FORMATS + "beir:read_beir",
+        _FORMATS + "beir:write_beir",
+        ("a BEIR folder", "`queries.jsonl` and the folder `qrels`"),
+        options=("split",),
+    ),
+    Format(
+        "json_qrels",
+        is_json_run,
+        _FORMATS + "json_run:read_json_qrels",
+        _FORMATS + "json_run:write_json_qrels",
+        ("`{query: {document: grade}}`", "JSON, two levels of objects with numbers"),
+    ),
+    Format(
+        "predicates",
+        fits_golden,
+        _FORMATS + "predicates:read_predicates",
+        _FORMATS + "predicates:write_predicates",
+        ("queries judged by predicates, without ids", "JSON lines with `query` and a predicate"),
+    ),
+    Format("ragchecker", fits_ragchecker, _FORMATS + "ragchecker:read_ragchecker_golden",
+           about=("the queries and reference answers of RAGChecker's files", "as for results")),
+    Format(
+        "chatbot",
+        Mark("id question", "gold_supports expected_key_facts", ("jsonl",)),
+        _FORMATS + "chatbot_golden:read_chatbot_golden",
+        _FORMATS + "chatbot_golden:write_chatbot_golden",
+        ("a chatbot's cases, `eval_set.jsonl`",
+         "JSON lines with `id`, `question`, and anchors or key facts"),
+    ),
+    *(golden_part(tool, "columns") for tool in TOOLS),
+]  # fmt: skip
+# Tables of any shape, for what fits none of these.
+_ABOUT_TABLES = (
+    "a table of any shape, in a file or a frame",
+    "[names of columns](#names-of-columns)",
+)
+RESULT_TABLE = Format(
+    "table",
+    lambda seen: may_be(seen.keys, "results"),
+    _IO + "tables:read_results_table",
+    about=_ABOUT_TABLES,
+    options=("columns", "run_id", "ties"),
+)
+GOLDEN_TABLE = Format(
+    "table",
+    lambda seen: may_be(seen.keys, "golden"),
+    _IO + "tables:read_golden_table",
+    about=_ABOUT_TABLES,
+    options=("columns",),
+)
+FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
+TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}
+
+
+# Formats of others
+
+_registered: dict[str, Format] = {}
+
+
+def register(format: Format) -> None:
+    """Add a format of your own, which load_results and load_golden then recognise.
+
+    Its reader takes a path and yields a `Record` for each query and system. Registering a format of
+    the same name again replaces it. A package declares its format as an entry point of the group
+    "ragscore.formats" instead.
+
+    Raises
+    ------
+    DataError
+        One of ragscore's own formats has this name.
+    """
+    check_type(format, (Format,), "format", "a Format")
+    if format.name in _our_names():
+        raise DataError(
+            f"ragscore has a format {format.name!r}", field="name", allowed="another name"
+        )
+    _registered[format.name] = format
+
+
+def format_names(side: str) -> list[str]:
+    """Return the names of the formats of one side, those of packages too, without loading these."""
+    others = [*_registered, *(one.name for one in _entry_points(tuple(sys.path)))]
+    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *others]))
+
+
+def formats_of(side: str, name: str | None = None) -> list[Format]:
+    """Return the formats of results or golden sets; others' are left out if `name` is ours.
+
+    Raises
+    ------
+    DataError
+        `name` is the format of a package, which can't be loaded.
+
+    Warns
+    -----
+    UserWarning
+        A package's format can't be loaded; the other formats work without it.
+    """
+    own = FORMATS[side]
+    if name == "" or name == TABLES[side].name or any(name == one.name for one in own):
+        return own
+    part = result_part if side == "results" else golden_part
+    return [*own, *(part(one) for one in _others(name))]
+
+
+def _our_names() -> set[str]:
+    return {one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])}
+
+
+@cache
+def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return what the packages on a path declare."""
+    return tuple(entry_points(group=ENTRY_POINTS))
+
+
+def _others(name: str | None) -> Iterator[Format]:
+    taken = dict.fromkeys(_our_names(), "ragscore")
+    for format in _registered.values():
+        taken[format.name] = "this session"
+        yield _importer(format, "")
+    for entry in _entry_points(tuple(sys.path)):
+        package = entry.dist.name if entry.dist else entry.value.partition(":")[0]
+        if entry.name in taken:
+            fault = f"the name is taken by {taken[entry.name]}"
+        else:
+            taken[entry.name] = f"the package {package}"
+            found = _loaded(entry)
+            if isinstance(found, Format):
+                yield _importer(replace(found, name=entry.name), f" of the package {package}")
+                continue
+            fault = found
+        told = f"format {entry.name} of the package {package} can't be used: {fault}"
+        if name == entry.name:
+            raise DataError(told, field="format", allowed="a Format that can be imported")
+        warn(told)
+
+
+@cache
+def _loaded(entry: EntryPoint) -> Format | str:
+    """Return the format of an entry point, or why there is none."""
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever a stranger's module raises when it is imported
+        return f"{type(error).__name__}: {error}"
+    return found if isinstance(found, Format) else f"{entry.value} is no Format"
+
+
+def _importer(format: Format, whose: str) -> Format:
+    """Return the format with a reader as those of `TOOLS` are; its faults name it."""
+
+    def fits(seen: Sample) -> int:
+        try:
+            return int(format.fits(seen))
+        except Exception as error:  # one broken mark must not break the loading of other files
+            warn(f"format {format.name}{whose} can't test {seen.path}: {_told(error)}")
+            return 0
+
+    def read(source: Path, problems: Problems, described: dict[str, Any], _: Any) -> Imported:
+        records: list[Record] = []
+        try:
+            for one in function_at(format.read)(source):
+                check_type(one, (Record,), "read", "records, as rs.io.Record")
+                records.append(one)
+        except DataError:
+            raise
+        except Exception as error:
+            after = f" after the record of line {records[-1].line}" if records else ""
+            raise DataError(
+                f"the reader of format {format.name}{whose} fails{after}: {_told(error)}",
+                file=source,
+            ) from error
+        return imported(records, described, problems)
+
+    return replace(format, fits=fits, read=read)
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

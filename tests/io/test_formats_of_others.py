@@ -1,0 +1,258 @@
+"""Formats that aren't ragscore's: registered in a session, or declared by an installed package."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragscore as rs
+from ragscore.io import registry
+from tests.messages import refused, warned
+
+LINE = {"ask": "q1", "text": "Why?", "found": ["d2", "d1"], "said": "So."}
+MODULE = """
+import importlib
+import json
+from ragscore.io import Format, Mark, Record
+
+def read(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        row = json.loads(line)
+        hits = [{"doc_id": one} for one in row["found"]]
+        yield Record(number, row["ask"], response={"query": row["text"], "answer": row["said"]},
+                     hits=hits, gold_ids={"doc": row.get("right", [])})
+
+FORMAT = Format("acme", Mark("ask found said"), read)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_registered(monkeypatch):
+    monkeypatch.setattr(registry, "_registered", {})
+
+
+def put(folder, *rows, name="run.jsonl"):
+    file = folder / name
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def installed(folder, package, *formats, **modules):
+    """Make what pip leaves of a package: its modules, and metadata that declare its formats."""
+    site = folder / package
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[ragscore.formats]", *formats]))
+    for name, text in modules.items():
+        (site / f"{name}.py").write_text(text)
+    return str(site)
+
+
+def read_acme(path):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        row = json.loads(line)
+        yield rs.io.Record(number, row["ask"], hits=[{"doc_id": one} for one in row["found"]])
+
+
+ACME = rs.io.Format("acme", rs.io.Mark("ask found"), read_acme)
+
+
+def test_a_registered_format_is_recognised_by_its_mark(tmp_path):
+    file = put(tmp_path, LINE, LINE | {"ask": "q2", "found": []})
+    rs.io.register(ACME)
+    found = rs.load_results(file)
+    assert found.responses["query_id"].tolist() == ["q1", "q2"]
+    assert found.hits[["query_id", "rank", "doc_id"]].to_numpy().tolist() == [
+        ["q1", 1, "d2"],
+        ["q1", 2, "d1"],
+    ]
+    assert found.runs["run_id"].tolist() == ["run"]
+    assert rs.load_results(file, run_id="mine").runs["run_id"].tolist() == ["mine"]
+
+
+def test_registering_a_name_again_replaces_it(tmp_path):
+    rs.io.register(ACME)
+    rs.io.register(rs.io.Format("acme", lambda seen: 0, read_acme))
+    assert [one.name for one in registry.formats_of("results")].count("acme") == 1
+    with refused(field="format"):
+        rs.load_results(put(tmp_path, {"ask": "q", "found": []}))
+
+
+def test_a_format_with_a_writer_can_be_saved(tmp_path):
+    def write(results, path, head="ids"):
+        text = "\n".join([head, *results.responses["query_id"]])
+        (tmp_path / path).write_text(text)
+        return tmp_path / path
+
+    rs.io.register(rs.io.Format("acme", ACME.fits, read_acme, write=write))
+    found = rs.load_results(put(tmp_path, LINE))
+    assert found.save(tmp_path / "out", format="acme", head="q").read_text() == "q\nq1"
+    with refused("tail", "head", field="tail"):
+        found.save(tmp_path / "out", format="acme", tail=1)
+    with refused("acne", "acme", field="format"):
+        found.save(tmp_path / "out", format="acne")
+
+
+def test_a_name_of_ours_cannot_be_registered():
+    for name in ("trec", "beir", "table"):
+        with refused(name, field="name"):
+            rs.io.register(rs.io.Format(name, ACME.fits, ACME.read))
+
+
+def test_the_highest_mark_wins_and_a_tie_names_both(tmp_path):
+    file = put(tmp_path, LINE)
+    rs.io.register(ACME)
+    rs.io.register(rs.io.Format("other", rs.io.Mark("ask said"), read_acme))
+    with refused("acme", "other", file="run.jsonl", field="format"):
+        rs.load_results(file)
+    assert len(rs.load_results(file, format="other").hits) == 2
+    rs.io.register(rs.io.Format("acme", rs.io.Mark("ask found said"), read_acme))
+    assert len(rs.load_results(file).hits) == 2
+
+
+def test_a_misspelt_name_gets_the_nearest_of_others_too(tmp_path):
+    rs.io.register(ACME)
+    with refused("acne", "acme", field="format"):
+        rs.load_results(put(tmp_path, LINE), format="acne")
+
+
+def test_a_reader_that_fails_is_one_error_with_its_format_and_file(tmp_path):
+    rs.io.register(ACME)
+    with refused("acme", "line 1", "'ask'", file="run.jsonl"):
+        rs.load_results(put(tmp_path, LINE, {"found": []}), format="acme")
+    rs.io.register(rs.io.Format("acme", ACME.fits, lambda path: [{"ask": 1}]))
+    with refused("dict", field="read"):
+        rs.load_results(put(tmp_path, LINE))
+
+
+def test_a_column_that_no_frame_has_is_refused(tmp_path):
+    def read(path):
+        yield rs.io.Record(1, "q", response={"anser": "x"}, hits=[])
+
+    rs.io.register(rs.io.Format("acme", ACME.fits, read))
+    with refused("anser"):
+        rs.load_results(put(tmp_path, LINE))
+
+
+def test_an_installed_package_adds_a_format(tmp_path):
+    site = installed(tmp_path, "acme_eval", "acme = acme_module:FORMAT", acme_module=MODULE)
+    put(tmp_path, LINE | {"right": ["d1"]})
+    code = (
+        f"import sys; sys.path.insert(0, {site!r}); import ragscore as rs\n"
+        "ev = rs.evaluate('run.jsonl', 'run.jsonl')\n"
+        "print(ev.scores['mrr'].tolist(), ev.results.responses['answer'].tolist())\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["[0.5]", "['So.']"]
+
+
+def test_a_package_is_only_imported_when_a_format_is_looked_for(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(
+        installed(tmp_path, "lazy_pack", "lazy = lazy_module:FORMAT", lazy_module=MODULE)
+    )
+    assert "lazy" in registry.format_names("results")
+    rs.load_results({"q": ["d"]})
+    rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []}), format="per_query")
+    assert "lazy_module" not in sys.modules
+    assert len(rs.load_results(put(tmp_path, LINE), format="lazy").hits) == 2
+    assert "lazy_module" in sys.modules
+
+
+def test_a_package_that_cannot_be_imported_breaks_no_other_file(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(
+        installed(tmp_path, "bad_pack", "bad = bad_module:FORMAT", bad_module="1 / 0")
+    )
+    monkeypatch.syspath_prepend(
+        installed(tmp_path, "good_pack", "good = good_module:FORMAT", good_module=MODULE)
+    )
+    file = put(tmp_path, LINE)
+    with warned("bad_pack", "ZeroDivisionError"):
+        assert len(rs.load_results(file).hits) == 2
+    with refused("bad_pack", "ZeroDivisionError", field="format"):
+        rs.load_results(file, format="bad")
+
+
+def test_what_is_no_format_or_has_a_name_of_ours_is_left_out(monkeypatch, tmp_path):
+    entries = ("thing = odd_module:THING", "trec = odd_module:THING")
+    monkeypatch.syspath_prepend(installed(tmp_path, "odd_pack", *entries, odd_module="THING = 3"))
+    with warned("odd_pack", "odd_module:THING"), warned("odd_pack", "trec"):
+        assert rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []})).hits.empty
+
+
+def test_a_mark_that_fails_leaves_the_file_to_the_others(monkeypatch, tmp_path):
+    rs.io.register(rs.io.Format("acme", lambda seen: 1 / 0, read_acme))
+    with warned("acme", "ZeroDivisionError"):
+        assert rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []})).hits.empty
+
+
+def test_a_mark_counts_what_it_asks_for(tmp_path):
+    detect = importlib.import_module("ragscore.io.detect")
+    seen = detect.sample(put(tmp_path, LINE))
+    assert rs.io.Mark("ask found")(seen) == 2
+    assert rs.io.Mark("ask", some="said other")(seen) == 2
+    assert rs.io.Mark("ask nothing")(seen) == rs.io.Mark("ask", without="said")(seen) == 0
+    assert rs.io.Mark(kinds=("jsonl",))(seen) == 1 and rs.io.Mark(kinds=("yaml",))(seen) == 0
+
+
+METRIC = """
+import ragscore as rs
+
+@rs.metric("short_hits@k", "hits of fewer than 3 letters / hits", reads="hits.x_letters", needs=(),
+           range=(0, 1), better="higher")
+def short_hits(lists):
+    return lists.total(lists.column("x_letters") < 3) / lists.total()
+"""
+
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "acme-eval"
+version = "1.0"
+
+[project.entry-points."ragscore.formats"]
+acme = "acme_eval.files:FORMAT"
+"""
+USE = """
+import ragscore as rs
+from acme_eval.metrics import short_hits
+
+# "d2" has fewer than 3 letters, "long" has not
+ev = rs.evaluate("run.jsonl", {"q1": ["d2"]}, [short_hits.label(2), "mrr"])
+assert ev.scores[["short_hits@2", "mrr"]].to_numpy().tolist() == [[0.5, 1.0]]
+rs.RunStore("store").save(ev)
+stored = rs.RunStore("store").evaluate(ev.golden, [short_hits.label(1)])
+assert stored.scores["short_hits@1"].tolist() == [1.0]
+"""
+
+
+@pytest.mark.long
+def test_a_package_from_an_empty_folder_adds_a_metric_and_a_format(tmp_path):
+    project, site, desk = (tmp_path / name for name in ("acme", "site", "desk"))
+    package = project / "acme_eval"
+    package.mkdir(parents=True)
+    (project / "pyproject.toml").write_text(PROJECT)
+    (package / "__init__.py").write_text("")
+    (package / "files.py").write_text(
+        MODULE.replace('{"doc_id": one}', '{"doc_id": one, "x_letters": len(one)}')
+    )
+    (package / "metrics.py").write_text(METRIC)
+    offline = ["--no-index", "--no-build-isolation", "--no-deps", "--target", str(site)]
+    pip = [sys.executable, "-m", "pip", "install", "-q", *offline, str(project)]
+    subprocess.run(pip, check=True, env=os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    desk.mkdir()
+    put(desk, LINE | {"found": ["d2", "long"]})
+    paths = os.pathsep.join([str(site), str(Path(rs.__file__).parents[1])])
+    subprocess.run(
+        [sys.executable, "-c", USE], cwd=desk, check=True, env=os.environ | {"PYTHONPATH": paths}
+    )
