@@ -5,19 +5,16 @@ Each record is read once as `rs.load_results` will read it, so a run that was wr
 
 import json
 import math
-from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import PurePath
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.layout import ANSWER, USAGE
 from ragscore.io.record import HIT_COLUMNS, read_record
 from ragscore.io.records import Tables
+from ragscore.io.rows import plain
 from ragscore.io.secrets import Redactor
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, describe
@@ -43,7 +40,6 @@ _HIT_NAMES = {"heading": "heading_path"} | {
 }
 _CITATION_NAMES = {"heading": "heading_path"}
 
-MAX_DEPTH = 100  # lists and objects inside each other; what writes and reads them recurses
 MAX_DIGITS = 1000  # of a whole number; Python itself writes no more than 4300
 _TOO_LONG = 10**MAX_DIGITS
 NO_SECRETS = Redactor((), {})
@@ -71,11 +67,11 @@ def record_of(
         The reply holds something that no record can. The error's `reply` is the usable part.
     """
     try:
-        values = _reply_fields(redactor.values(plain(reply)))
+        values = _reply_fields(redactor.values(as_json(reply)))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
     if error is not None:
-        error = plain(error)
+        error = as_json(error)
     elif values.get("error"):
         error = _text(values["error"])
     error = None if error is None else redactor.message(error)
@@ -208,40 +204,30 @@ def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
     return found | (config if isinstance(config, dict) else {})
 
 
-def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+def as_json(value: Any) -> Any:
     """Return a value of Python, numpy or pandas as JSON values.
 
-    NaN becomes null, and half a surrogate pair a question mark.
+    What is no finite number becomes null, and half a surrogate pair a question mark.
 
     Raises
     ------
     TypeError
         The value is not data.
-    ValueError
+    RecursionError, ValueError
         It is nested too deeply, or a number has too many digits.
     """
-    if not depth:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
-    if isinstance(value, pd.DataFrame):
-        return plain(value.to_dict("records"), depth)
-    if isinstance(value, Mapping):
-        return {_text(key): plain(inner, depth - 1) for key, inner in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return [plain(item, depth - 1) for item in sorted(value, key=repr)]
-    if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
-        return [plain(item, depth - 1) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item(), depth)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, int) and abs(value) >= _TOO_LONG:
-        raise ValueError(f"a whole number has more than {MAX_DIGITS} digits")
-    if isinstance(value, (bool, int, type(None))):
-        return value
+    return plain(value, _json_scalar)
+
+
+def _json_scalar(value: Any) -> Any:
     if isinstance(value, str):
         return str(value).encode("utf-8", "replace").decode()
-    if value is pd.NA or value is pd.NaT:
-        return None
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, int):  # booleans, too
+        if abs(value) >= _TOO_LONG:
+            raise ValueError(f"a whole number has more than {MAX_DIGITS} digits")
+        return value
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, PurePath):
@@ -253,4 +239,5 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
 
 
 def _text(value: Any) -> str:
-    return plain(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
+    found = as_json(value)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

@@ -11,7 +11,7 @@ from time import perf_counter, sleep
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ragscore.collecting.replies import plain, record_of
+from ragscore.collecting.replies import as_json, record_of
 from ragscore.collecting.systems import ASK, AskError, Given, Request, System, as_system
 from ragscore.demo.ask import demo_index, systems_over
 from ragscore.demo.corpus import chunker_version
@@ -62,7 +62,7 @@ class DemoServer(LocalServer):
         if not systems:
             raise DataError("none given", field="systems", allowed="at least one")
         self.systems = {mode: as_system(system, mode) for mode, system in systems.items()}
-        self.coverage: Object = plain(dict(coverage or {}))
+        self.coverage: Object = as_json(dict(coverage or {}))
         super().__init__(port)
 
     def close(self) -> None:

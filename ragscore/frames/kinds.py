@@ -69,6 +69,8 @@ _LOCATORS = {
     "start": "Int64", "end": "Int64", "span_unit": "str",
 }  # fmt: skip
 _CELL = {"run_id": "category", "query_id": "str"}
+LABELS = ("lang", "difficulty", "category", "group", "variant")
+"""Texts that a golden query is sliced by."""
 
 KINDS: dict[str, Kind] = {
     # -- Golden: what is right --
@@ -77,8 +79,7 @@ KINDS: dict[str, Kind] = {
     "queries": Kind(
         ("query_id",),
         {"query_id": "str", "query": "str", "answerable": "boolean", "position": "int64"},
-        {"lang": "str", "difficulty": "str", "category": "str", "group": "str", "variant": "str",
-         "reference_answer": "str"},
+        dict.fromkeys((*LABELS, "reference_answer"), "str"),
         ("x_",),
         made={"query": lambda rows: rows["query_id"], "answerable": lambda rows: pd.NA,
               "position": lambda rows: np.arange(len(rows))},

@@ -12,15 +12,14 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type, from_records
-from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
+from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS, LABELS
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.targets import ID_FIELDS, pop_support_extras, support_groups, targets_of
 from ragscore.io.values import flag, is_int, text
 
 SATISFIED_BY = "satisfied_by"
-TEXT_FIELDS = ("lang", "difficulty", "category", "group", "variant", "reference_answer")
-SLICES = TEXT_FIELDS[:-1]
+TEXT_FIELDS = (*LABELS, "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK_FIELDS = {
     "must_contain": "must_contain", "forbidden": "forbidden", "expected_key_facts": "key_fact",
@@ -66,10 +65,10 @@ def golden_of(
     queries = frames["queries"]
     # A column without any value is one, too: what is asked `by` it is all in one slice.
     empty = dict.fromkeys(
-        name if name in SLICES else f"x_{name}"
+        name if name in LABELS else f"x_{name}"
         for row in rows
         for name, value in row.values.items()
-        if value is None and (name in SLICES or name not in KNOWN_FIELDS)
+        if value is None and (name in LABELS or name not in KNOWN_FIELDS)
     )
     for name in [name for name in empty if name not in queries]:
         queries[name] = pd.Series(pd.NA, queries.index, dtype="str")

@@ -12,6 +12,7 @@ import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import warn
+from ragscore.frames.kinds import LABELS
 from ragscore.io.golden_file import header_of, rules_of
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -19,7 +20,6 @@ from ragscore.io.golden_read import (
     FRAMES,
     KNOWN_FIELDS,
     SATISFIED_BY,
-    SLICES,
     TAG_FIELDS,
     TEXT_FIELDS,
     golden_of,
@@ -214,7 +214,7 @@ def _rows(golden: Golden) -> Rows:
     ]
     empty = golden.queries.columns[golden.queries.isna().all()]
     for name in empty if rows else []:  # a column without any value is one, too
-        if name in SLICES or (name.startswith("x_") and name != SUPPORT_EXTRAS):
+        if name in LABELS or (name.startswith("x_") and name != SUPPORT_EXTRAS):
             rows[0].setdefault(name.removeprefix("x_"), None)
     return [
         dict(sorted(row.items(), key=lambda field: _PLACES.get(field[0], len(_PLACES))))

@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pandas as pd
 from ragscore.frames.data import DataError
 from ragscore.io.file_content import open_bytes, read_text
 from ragscore.io.source import (
+    DEEPEST,
     InfiniteNumber,
     Problems,
     Row,
@@ -169,31 +170,37 @@ def delimiter_of(text: str) -> str:
 NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
 
 
-def plain(cell: Any) -> Any:
-    """Return a cell as plain Python values; NaN, NaT and NA as None.
+def _of_file(value: Any) -> Any:
+    if isinstance(value, float) and math.isinf(value):
+        raise InfiniteNumber(str(value))
+    if isinstance(value, str):
+        value.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
+    return YamlDate(value) if isinstance(value, (datetime, date)) else value
 
-    Half a surrogate pair, an infinite number and endless nesting are errors, all in `NOT_PLAIN`.
+
+def plain(value: Any, scalar: Callable[[Any], Any] = _of_file, depth: int = DEEPEST) -> Any:
+    """Return a value of Python, numpy or pandas as lists and dicts of what `scalar` gives.
+
+    NaN, NaT and NA are None. Half a surrogate pair and an infinite number are errors unless
+    `scalar` takes them, endless nesting always; all three are in `NOT_PLAIN`.
     """
-    if isinstance(cell, np.ndarray):
-        cell = cell.tolist()
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    if isinstance(cell, (list, tuple, set)):
-        return [plain(one) for one in cell]
-    if isinstance(cell, dict):
-        return {plain(str(name)): plain(one) for name, one in cell.items()}
-    if (
-        cell is None
-        or cell is pd.NaT
-        or cell is pd.NA
-        or (isinstance(cell, float) and math.isnan(cell))
-    ):
+    if isinstance(value, str):
+        return scalar(value)
+    if not depth:
+        raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
+    if isinstance(value, pd.DataFrame):
+        value = value.to_dict("records")
+    elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
+        value = value.tolist()
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=repr)
+    if isinstance(value, (list, tuple)):
+        return [plain(one, scalar, depth - 1) for one in value]
+    if isinstance(value, Mapping):
+        return {scalar(str(name)): plain(one, scalar, depth - 1) for name, one in value.items()}
+    if value is None or value is pd.NaT or value is pd.NA:
         return None
-    if isinstance(cell, float) and math.isinf(cell):
-        raise InfiniteNumber(str(cell))
-    if isinstance(cell, str):
-        cell.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
-    return YamlDate(cell) if isinstance(cell, (datetime, date)) else cell
+    return None if isinstance(value, float) and math.isnan(value) else scalar(value)
 
 
 _ADJACENT = re.compile(r"""^\[\s*(?P<quote>['"])[^'",]*(?P=quote)\s+['"]""")

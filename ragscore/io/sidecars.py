@@ -7,7 +7,6 @@ lines) tells what there is to find, and which document replaces which.
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from ragscore.io.source import (
 from ragscore.io.values import (
     ID_ALLOWED,
     FieldReader,
+    as_time,
     extra_fields,
     flatten,
     is_int,
@@ -103,7 +103,11 @@ def run_record(
     if described.get("k") is None:
         ks = (settings.get(name) for name in ("eval_k", "k"))
         run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
-    run["created_at"] = _time(described.get("created_at"), line_of.get("created_at"), faults)
+    created_at = described.get("created_at")
+    run["created_at"] = as_time(created_at)
+    if run["created_at"] is None and created_at is not None:
+        allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
+        faults.reject(created_at, line_of.get("created_at"), "created_at", allowed)
     run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
     return {name: value for name, value in run.items() if value is not None} | flatten(rest)
 
@@ -116,23 +120,6 @@ def snapshot_of(stored: Any) -> Any:
         return parse_json(stored or "{}")
     except (ValueError, RecursionError):
         return stored
-
-
-def _time(value: Any, line: int | None, problems: Problems) -> pd.Timestamp | None:
-    if value is None:
-        return None
-    try:
-        if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
-            raise ValueError
-        time = pd.Timestamp(value)
-        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
-        if not 1 <= time.year <= 9999:  # pandas has other years, ISO 8601 hasn't
-            raise ValueError
-        return time
-    except (ValueError, OverflowError):
-        allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
-        problems.reject(value, line, "created_at", allowed)
-        return None
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, warn
-from ragscore.frames.kinds import cast, categorical
+from ragscore.frames.kinds import LABELS, cast, categorical
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
@@ -53,7 +53,7 @@ from ragscore.io.rows import (
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.tools.cases import hash_query, imported, text_id
-from ragscore.io.tools.cells import LABEL, Cells, is_scored, score_of, with_roles
+from ragscore.io.tools.cells import Cells, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
 
@@ -963,7 +963,7 @@ class _Merged:
         self._state(record, "query", query, row)
         answerable, refuse = cells.flag("answerable"), cells.flag("should_refuse")
         self._state(record, "answerable", answerable if refuse is None else not refuse, row)
-        for name in (one for one in ("reference_answer", *LABEL) if one in roles):
+        for name in (one for one in ("reference_answer", *LABELS) if one in roles):
             value = nested(cells.pop(name))
             is_several = isinstance(value, list) and (name == "reference_answer" or len(value) == 1)
             first = value[0] if is_several and value else value
@@ -987,7 +987,7 @@ class _Merged:
 
     def _state(self, record: dict[str, Any], name: str, value: Any, row: Row) -> None:
         """Set a value of a query; the first stays, and another one is a problem."""
-        if value is None and name not in LABEL:
+        if value is None and name not in LABELS:
             return
         if record.get(name) is None:
             record[name] = value

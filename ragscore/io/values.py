@@ -11,6 +11,7 @@ are the same.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from functools import partialmethod
 from typing import Any, TypeGuard
@@ -178,6 +179,18 @@ def as_number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def as_time(value: Any) -> pd.Timestamp | None:
+    """Return an ISO 8601 text as a time, of UTC where it has no zone; None for anything else."""
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
+        return None
+    try:
+        time = pd.Timestamp(value)
+        time = time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
+    except (ValueError, OverflowError):
+        return None
+    return time if 1 <= time.year <= 9999 else None  # pandas has other years, ISO 8601 hasn't
 
 
 def is_int(value: Any) -> TypeGuard[int]:

@@ -23,7 +23,7 @@ from conftest import answer, fuzzed, hit
 import ragscore as rs
 from ragscore.analysis.trend.noise import noise_floor
 from ragscore.collecting import journal
-from ragscore.collecting.replies import plain
+from ragscore.collecting.replies import as_json
 from ragscore.io.retry_after import retry_after
 from tests.messages import refused, says
 
@@ -171,8 +171,8 @@ def test_values_of_numpy_and_pandas_become_json():
         "f": [1.0, None],
         "g": True,
     }
-    assert plain(values) == expected and json.loads(json.dumps(plain(values))) == expected
-    assert plain(pd.DataFrame({"chunk_id": ["c1", "c2"]})) == [
+    assert as_json(values) == expected and json.loads(json.dumps(as_json(values))) == expected
+    assert as_json(pd.DataFrame({"chunk_id": ["c1", "c2"]})) == [
         {"chunk_id": "c1"},
         {"chunk_id": "c2"},
     ]

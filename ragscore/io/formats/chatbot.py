@@ -30,6 +30,7 @@ from ragscore.io.formats.fields import (
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
+    as_time,
     extra_fields,
     flag,
     flatten,
@@ -231,18 +232,13 @@ def _numbers_and_others(values: Record, prefix: str = "") -> tuple[Record, Recor
 
 
 def _time(stated: Any, run_id: str) -> pd.Timestamp | None:
-    """Return the time of a run (UTC): the stated one, else the one in its id."""
-    if stated is None and not re.fullmatch(r"\d{8}_\d{6}", run_id):
-        return None
-    try:
-        time = (
-            pd.to_datetime(run_id, format="%Y%m%d_%H%M%S")
-            if stated is None
-            else pd.Timestamp(stated)
-        )
-    except (ValueError, TypeError):
-        return None  # the text itself stays in x_timestamp
-    return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
+    """Return the time of a run (UTC): the stated one, else the one in its id.
+
+    A text that is none stays in `x_timestamp`.
+    """
+    if stated is None and re.fullmatch(r"\d{8}_\d{6}", run_id):
+        stated = re.sub(r"(....)(..)(..)_(..)(..)(..)", r"\1-\2-\3T\4:\5:\6", run_id)
+    return as_time(stated)
 
 
 def _read_row(

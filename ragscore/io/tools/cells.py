@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ragscore.frames.kinds import LABELS
 from ragscore.frames.schema import FIELDS
 from ragscore.io.columns import METRIC_ROLES, inner_roles
 from ragscore.io.records import Record, Stored
@@ -24,7 +25,6 @@ SAME = {
     "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
 }  # fmt: skip
 """Other tools' names (lower case) of judged metrics with our formula -> our name."""
-LABELS = ("difficulty", "category", "lang")
 QUERY_KEYS = ("question", "query", "input", "user_input", "prompt", "request")
 
 
@@ -207,7 +207,6 @@ VALUE = {
     "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
 }  # fmt: skip
 """Other roles of single values, called as the attribute of `Record`, and how a cell is read."""
-LABEL = ("lang", "difficulty", "category", "group", "variant")
 TAG = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
 EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_text"}
@@ -245,7 +244,7 @@ def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Proble
         case.answerable = not should_refuse
     case.query_id = cells.identifier("query_id") or case.query_id
     case.run = cells.identifier("run_id") or case.run
-    case.labels |= {name: text for name in LABEL if (text := cells.text(name)) is not None}
+    case.labels |= {name: text for name in LABELS if (text := cells.text(name)) is not None}
     case.tags |= {kind: texts for role, kind in TAG.items() if (texts := cells.texts(role))}
     case.checks |= {kind: texts for role, kind in CHECK.items() if (texts := cells.texts(role))}
     case.gold_ids |= {

@@ -5,12 +5,12 @@ The file has a system's failure only if the system was traced, as the error of t
 
 from typing import Any
 
+from ragscore.frames.kinds import LABELS
 from ragscore.io.records import Record
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
-    LABELS,
     Cells,
     json_text,
     labels_in,
