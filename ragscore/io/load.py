@@ -21,7 +21,7 @@ from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, warn
+from ragscore.frames.errors import check_choice, excerpt, name_list, plural, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
@@ -160,7 +160,13 @@ def load_golden(
             catalogue,
             **given,
         )
-    checks, queries = golden.checks, golden.queries
+    _warn_of_expectations(golden, name)
+    return golden
+
+
+def _warn_of_expectations(golden: Golden, name: str | Path) -> None:
+    """Warn of queries that expect nothing, and of those whose labels contradict each other."""
+    checks, queries, targets = golden.checks, golden.queries, golden.targets
     is_retrieval_check = is_among(checks["kind"], ["expected_empty", "forbidden_source_key"])
     has_check = is_among(queries["query_id"], checks.loc[is_retrieval_check, "query_id"])
     n_unlabelled = int((queries["answerable"].isna() & ~has_check).sum())
@@ -169,7 +175,14 @@ def load_golden(
             f"{name}: {n_unlabelled} of {len(queries)} queries carry no expectation; they are"
             " unlabelled and only absent_docs='refuse' reads them as should-refuse"
         )
-    return golden
+    relevant = targets.loc[targets["grade"] > 0, "query_id"]
+    should_refuse = queries["answerable"].eq(False).fillna(False)
+    both = queries.loc[should_refuse & is_among(queries["query_id"], relevant), "query_id"]
+    if len(both):
+        warn(
+            f"{name}: {plural(len(both), 'query')} to be refused with expected ids or supports"
+            f" ({name_list(both)}), which count for nothing: the refusal alone is judged"
+        )
 
 
 def load_results(

@@ -45,7 +45,10 @@ def main() -> int:
     status = 0
     if not args.table:
         told = {"RAGSCORE_FAULTS": str(args.size), "RAGSCORE_FAULTS_REPORT": str(args.report)}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-o", "addopts=", HERE]
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-o", "addopts=",
+            "-o", "timeout=0", HERE,
+        ]  # fmt: skip
         command += ["-k", args.chosen] if args.chosen else []
         status = subprocess.run(command, env=os.environ | told, check=False).returncode
     found = table(args.report)

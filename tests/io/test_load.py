@@ -122,6 +122,16 @@ def test_what_should_be_refused(write_golden, row, answerable):
     assert golden.queries["answerable"].tolist() == [answerable]
 
 
+def test_a_query_to_be_refused_that_expects_documents_is_named(write_golden):
+    rows = [
+        {"id": "both", "query": "?", "answerable": False, "expected_doc_ids": ["d"]},
+        {"id": "refused", "query": "?", "answerable": False},
+        {"id": "answered", "query": "?", "expected_doc_ids": ["d"]},
+    ]
+    with warned("1 query to be refused", "both"):
+        rs.load_golden(write_golden(rows))
+
+
 def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
     rows = [
         {"id": "a", "query": "?", "must_contain": ["x"]},

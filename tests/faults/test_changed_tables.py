@@ -1,0 +1,170 @@
+"""Attack: tables of labels and of results, changed as exports and spreadsheets change them.
+
+Whatever happens to a table, an evaluation of it gives the same numbers, refuses it, or says what
+it noticed. Only what no reader could know is left out; `MEANT` says why.
+"""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from faults.size import tally, times
+
+pytestmark = pytest.mark.long
+
+METRICS = ["hit@3", "recall@5", "mrr", "ndcg@5", "refusal_correct", "passed", "latency_ms"]
+N = 24  # queries of a set
+
+
+def urls(rng):
+    """A search log: documents are addresses; ranks and scores, answers and refusals."""
+    golden = pd.DataFrame({
+        "query_id": [f"q{n}" for n in range(N)],
+        "query": [f"what is thing {n}?" for n in range(N)],
+        "doc_id": [f"https://example.org/pages/{n}" if n % 6 else None for n in range(N)],
+        "answerable": [bool(n % 6) for n in range(N)],
+        "difficulty": rng.choice(["easy", "hard"], N),
+    })  # fmt: skip
+    rows = [
+        {"query_id": f"q{n}", "query": f"what is thing {n}?", "rank": rank,
+         "doc_id": f"https://example.org/pages/{document}", "score": 1 / rank,
+         "answer": f"Thing {n} is {n}.", "refused": n % 5 == 0, "latency_ms": 10.0 + n}
+        for n in range(N)
+        for rank, document in enumerate(rng.choice(N, 5, replace=False), 1)
+    ]  # fmt: skip
+    return golden, pd.DataFrame(rows)
+
+
+def grades(rng):
+    """Judgements with grades, a row each; results of scores alone."""
+    judged = [(n, d) for n in range(N) for d in rng.choice(N, 4, replace=False)]
+    golden = pd.DataFrame({
+        "query_id": [f"{100 + n}" for n, _ in judged],
+        "doc_id": [f"MED-{1000 + d}" for _, d in judged],
+        "grade": rng.integers(0, 4, len(judged)),
+    })  # fmt: skip
+    rows = [
+        {"query_id": f"{100 + n}", "doc_id": f"MED-{1000 + d}", "score": float(20 - at)}
+        for n in range(N)
+        for at, d in enumerate(rng.choice(N, 8, replace=False))
+    ]
+    return golden, pd.DataFrame(rows)
+
+
+def lists(rng):
+    """A row per query, with lists in its cells; chunks of documents."""
+    golden = pd.DataFrame({
+        "query_id": np.arange(N) + 1,
+        "query": [f"question number {n}" for n in range(N)],
+        "chunk_id": [[f"guide.md#{n}"] for n in range(N)],
+        "category": rng.choice(["a", "b"], N),
+    })  # fmt: skip
+    results = pd.DataFrame({
+        "query_id": np.arange(N) + 1,
+        "chunk_id": [[f"guide.md#{d}" for d in rng.choice(N, 5, replace=False)] for _ in range(N)],
+        "answer": [f"It is {n}." for n in range(N)],
+        "latency_ms": rng.integers(5, 500, N),
+    })  # fmt: skip
+    return golden, results
+
+
+SETS = {"urls": urls, "grades": grades, "lists": lists}
+
+
+def renamed(frame, rng):
+    name = rng.choice(frame.columns)
+    new = rng.choice([name.upper(), name.title(), f" {name}", f"my_{name}", name.replace("_", " "),
+                      name[:-1], f"{name}s", "value", "id", "col1", "expected", "text"])  # fmt: skip
+    return frame.rename(columns={name: new}), (name, new)
+
+
+def swapped(frame, rng):
+    one, other = rng.choice(frame.columns, 2, replace=False)
+    return frame.rename(columns={one: other, other: one}), (one, other)
+
+
+def dropped(frame, rng):
+    name = rng.choice(frame.columns)
+    return frame.drop(columns=name), (name,)
+
+
+def shifted(frame, rng):
+    name = rng.choice(frame.columns)
+    moved = frame[name].shift(int(rng.choice([-1, 1])))
+    return frame.assign(**{name: moved}), (name,)
+
+
+def ids_written_anew(frame, rng):
+    names = [name for name in frame.columns if name.endswith("_id")]
+    name = rng.choice(names)
+    way = rng.choice(["upper", "lower", "prefix", "suffix", "space", "zeros", "scheme", "slash"])
+    ways = {
+        "upper": str.upper, "lower": str.lower, "prefix": lambda one: f"corpus/{one}",
+        "suffix": lambda one: f"{one}.txt", "space": lambda one: f"{one} ",
+        "zeros": lambda one: one.zfill(8), "slash": lambda one: f"{one}/",
+        "scheme": lambda one: one.replace("https:", "http:"),
+    }  # fmt: skip
+
+    def anew(cell):
+        if isinstance(cell, list):
+            return [anew(one) for one in cell]
+        return cell if cell is None or cell != cell else ways[way](str(cell))
+
+    return frame.assign(**{name: frame[name].map(anew)}), (name, way)
+
+
+def retyped(frame, rng):
+    name = rng.choice(frame.columns)
+    way = rng.choice(["text", "category", "object", "float", "json"])
+    column = frame[name]
+    if way == "float" and not pd.api.types.is_integer_dtype(column):
+        way = "object"
+    made = {
+        "text": lambda: column.map(lambda one: one if one is None else str(one)),
+        "category": lambda: column if column.map(type).eq(list).any() else column.astype("category"),
+        "object": lambda: column.astype(object),
+        "float": lambda: column.astype(float),
+        "json": lambda: column.map(
+            lambda one: "[" + ", ".join(f'"{part}"' for part in one) + "]"
+            if isinstance(one, list)
+            else one
+        ),
+    }[way]()  # fmt: skip
+    return frame.assign(**{name: made}), (name, way)
+
+
+CHANGES = {
+    "renamed": renamed, "swapped": swapped, "dropped": dropped, "shifted": shifted,
+    "ids written anew": ids_written_anew, "retyped": retyped,
+}  # fmt: skip
+
+
+def measured(golden, results):
+    """Return the means and counts of an evaluation, what was warned of, or the refusal."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            ev = rs.evaluate(results, golden, METRICS)
+            summary = ev.summary(METRICS).set_index("metric")
+        except rs.DataError as error:
+            return None, str(error)
+    texts = "\n".join(str(one.message) for one in told)
+    return summary[["mean", "n"]], texts
+
+
+def outcome(before, after):
+    (was, told_before), (now, told) = before, after
+    if now is None:
+        return "refused"
+    shared = was.index.intersection(now.index)
+    both = was.loc[shared].join(now.loc[shared], rsuffix="_now")
+    both = both[(both["n"] > 0) & (both["n_now"] > 0)]
+    same = np.allclose(both["mean"], both["mean_now"]) and (both["n"] == both["n_now"]).all()
+    if same:
+        return "same" if len(both) == (was["n"] > 0).sum() else "fewer metrics"
+    if told != told_before:
+        return "told"
+    return "SILENT"
