@@ -129,6 +129,7 @@ def load_golden(
         return joined(parts, paths)
     options = {"columns": columns, "topics": topics, "split": split}
     name: str | Path
+    found: Format | None = None
     if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
         given = options | {"format": format}
         if stated := [option for option, value in given.items() if value is not None]:
@@ -160,11 +161,11 @@ def load_golden(
             catalogue,
             **given,
         )
-    _warn_of_expectations(golden, name)
+    _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
     return golden
 
 
-def _warn_of_expectations(golden: Golden, name: str | Path) -> None:
+def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
     """Warn of queries that expect nothing, and of those whose labels contradict each other."""
     checks, queries, targets = golden.checks, golden.queries, golden.targets
     is_retrieval_check = is_among(checks["kind"], ["expected_empty", "forbidden_source_key"])
@@ -174,6 +175,19 @@ def _warn_of_expectations(golden: Golden, name: str | Path) -> None:
         warn(
             f"{name}: {n_unlabelled} of {len(queries)} queries carry no expectation; they are"
             " unlabelled and only absent_docs='refuse' reads them as should-refuse"
+        )
+    n_answerable = int(queries["answerable"].eq(True).sum())
+    answers = queries.get("reference_answer", pd.Series(dtype="str"))
+    own = [one.removeprefix("x_") for one in map(str, queries) if one.startswith("x_")]
+    if (
+        n_answerable
+        and is_table
+        and own
+        and not (len(targets) or len(checks) or answers.notna().any())
+    ):
+        warn(
+            f"{name}: {plural(n_answerable, 'query')} to be answered, and nothing says what answers"
+            f" them: only refusals are judged (columns without a role: {name_list(own)})"
         )
     relevant = targets.loc[targets["grade"] > 0, "query_id"]
     should_refuse = queries["answerable"].eq(False).fillna(False)

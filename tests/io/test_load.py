@@ -122,6 +122,13 @@ def test_what_should_be_refused(write_golden, row, answerable):
     assert golden.queries["answerable"].tolist() == [answerable]
 
 
+def test_a_set_that_says_nothing_but_what_to_refuse_is_told_of_its_other_columns():
+    rows = [{"query_id": "a", "answerable": True, "right": "d"}]
+    with warned("1 query to be answered", "columns without a role: right"):
+        golden = rs.load_golden([*rows, {"query_id": "b", "answerable": False}])
+    assert not len(golden.targets)
+
+
 def test_a_query_to_be_refused_that_expects_documents_is_named(write_golden):
     rows = [
         {"id": "both", "query": "?", "answerable": False, "expected_doc_ids": ["d"]},
