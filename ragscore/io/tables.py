@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import excerpt, warn
+from ragscore.frames.errors import excerpt, name_list, warn
 from ragscore.frames.kinds import LABELS, cast, categorical
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
@@ -903,9 +903,28 @@ def read_golden_table(
     problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
     problems.typos.warn()
     merged = _Merged(problems)
-    for row in table.rows(problems):
+    rows = list(table.rows(problems))
+    if "grade" not in roles.keys() | (columns or {}).keys():
+        _warn_of_grades(rows, roles, table.name)
+    for row in rows:
         merged.add(row, roles)
     return merged.golden(absent_docs, catalogue, _mapping(roles))
+
+
+def _warn_of_grades(rows: list[Row], roles: Columns, name: str) -> None:
+    """Warn of columns that may grade the judgements of a table, where none is taken for grades."""
+    query = roles.get("query_id", roles.get("query", ""))
+    n_queries = len({str(value_at(row.values, query)) for row in rows})
+    if not roles.keys() & {"doc_id", "chunk_id"} or n_queries == len(rows):
+        return
+    for column in sorted(rows[0].values.keys() - set(roles.values())):
+        found = {str(row.values.get(column)) for row in rows}
+        if "0" in found and len(found) > 1 and found <= set("012345"):
+            warn(
+                f"{name}: no column is taken for grades, so every id is relevant; {column!r} holds"
+                f" {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
+                " grades, None as the column if not"
+            )
 
 
 def golden_of_dict(

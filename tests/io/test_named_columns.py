@@ -223,3 +223,31 @@ def test_a_number_in_a_path_is_a_position_and_a_name_is_that_of_each_in_a_list()
     for path, ids in (("steps.1.hits.key", ["b"]), ("steps.0.hits.0.key", ["a"])):
         loaded = rs.load_results(rows, columns={"query_id": "query_id", "doc_id": path})
         assert loaded.hits["doc_id"].tolist() == ids
+
+
+def test_a_column_of_small_numbers_beside_judged_ids_is_named_as_possible_grades():
+    rows = [
+        {"query_id": "q", "doc_id": one, "stars": n}
+        for one, n in zip("abc", (0, 2, 1), strict=True)
+    ]
+    with warned("no column is taken for grades", "stars", "0, 1, 2"):
+        golden = rs.load_golden(rows)
+    assert golden.targets["grade"].tolist() == [1, 1, 1]
+    graded = rs.load_golden(rows, columns={"grade": "stars"})
+    assert sorted(graded.targets["grade"]) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        ([{"query_id": one, "doc_id": "d", "hops": n} for n, one in enumerate("abc")], None),
+        ([{"query_id": "q", "doc_id": one, "year": 2000} for one in "abc"], None),
+        (
+            [{"query_id": "q", "doc_id": one, "n": int(one > "a")} for one in "abc"],
+            {"grade": None},
+        ),
+    ],
+    ids=["a row per query", "large numbers", "said to be none"],
+)
+def test_other_numbers_beside_judged_ids_are_silent(rows, columns):
+    assert len(rs.load_golden(rows, columns=columns).targets) == 3
