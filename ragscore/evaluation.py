@@ -20,6 +20,7 @@ from ragscore.frames.data import (
     DataError,
     Golden,
     Results,
+    check_inputs,
     check_type,
     run_names,
     runs_without_hits,
@@ -29,6 +30,7 @@ from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
+from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
@@ -128,6 +130,8 @@ def evaluate(
     given = policies_of(policies, fields)
     labels, declared = asked_for(metrics)
     results, reported = split_reported(results)
+    check_inputs(results, golden)
+    results, golden, given = with_ids_read(results, golden, given)
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )

@@ -134,6 +134,7 @@ class Golden(GoldenVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     queries: pd.DataFrame
     targets: pd.DataFrame = field(default_factory=lambda: empty("targets"))
@@ -215,7 +216,7 @@ class Golden(GoldenVerbs):
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -318,6 +319,7 @@ class Results(ResultsVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     runs: pd.DataFrame
     responses: pd.DataFrame
@@ -399,7 +401,9 @@ class Results(ResultsVerbs):
                 frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
-        return replace(self, **frames)
+        selected = replace(self, **frames)
+        selected.__dict__["_ids"] = self._ids
+        return selected
 
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
@@ -446,13 +450,13 @@ class Results(ResultsVerbs):
 Frames = TypeVar("Frames", Golden, Results)
 
 
-def narrowed(original: Frames, **frames: pd.DataFrame | None) -> Frames:
+def narrowed(original: Frames, **frames: Any) -> Frames:
     """Return the original with some frames replaced by rows of their own, without a second check.
 
     `dataclasses.replace` would check and cast every frame again.
     """
     copy = object.__new__(type(original))
-    names = [item.name for item in fields(original)]
+    names = [*(item.name for item in fields(original)), "_ids"]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
 
