@@ -24,6 +24,7 @@ from ragscore.frames.data import (
     check_type,
     run_names,
     runs_without_hits,
+    unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
@@ -137,9 +138,10 @@ def evaluate(
     )
     deciding = primary_of(scores, primary, declared)
     settings = settings_of_runs().assign(primary=", ".join(deciding))
+    # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
-        golden, scores, settings, deciding, given, find_profile(profile), rule, results, reported,
-        declared,
+        unshared(golden), scores, settings, deciding, given, find_profile(profile), rule,
+        unshared(results), reported, declared,
     )  # fmt: skip
 
 
@@ -208,7 +210,7 @@ def evaluate_stored(
     scores = scores if own is None else with_saved(scores, own)
     deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
+        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
 
