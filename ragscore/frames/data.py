@@ -181,9 +181,9 @@ class Golden(GoldenVerbs):
         was_labelled, old = held["is_labelled"], held["frames"]["targets"]
         if "targets" in changed:
             object.__setattr__(self, "targets", _renamed(self.targets, old))
-        labels = self.queries.get("answerable")
-        if not was_labelled and labels is not None:
-            if labels.equals(held["frames"]["queries"]["answerable"]):
+        if not was_labelled and "answerable" in self.queries:
+            derived = held["frames"]["queries"]["answerable"]
+            if self.queries["answerable"].equals(derived):
                 object.__setattr__(self, "queries", self.queries.drop(columns="answerable"))
         _forget(self)
         self.__post_init__()

@@ -7,6 +7,7 @@ words and as code to paste. Only ids are read, never hits.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import combinations
 from urllib.parse import unquote
 
 import numpy as np
@@ -159,24 +160,41 @@ def near_keys(ids: pd.Series) -> tuple[pd.Series, pd.Series]:
     return read_as(whole, names[at + 1 :]), read_as(whole, names[at:])
 
 
-def readings_that_join(expected: pd.Series, hits: pd.Series) -> tuple[tuple[str, ...], pd.Series]:
+def readings_that_join(
+    expected: pd.Series, hits: pd.Series
+) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
     """Return the fewest readings that make most of these pairs equal, and flags of those pairs."""
-    names = tuple(READINGS)
-    is_equal = _are_read_equal(expected, hits, names)
-    expected, hits = expected[is_equal], hits[is_equal]
-    for name in reversed(READINGS):
+    kept = tuple(name for name in READINGS if name not in CUTTING)
+    names, found = kept, _are_read_equal(expected, hits, kept)
+    for subset in (*combinations(CUTTING, 1), *combinations(CUTTING, 2)):
+        more = _are_read_equal(expected, hits, (*kept, *subset))
+        if ENOUGH * more.sum() > found.sum():
+            names, found = (*kept, *subset), more
+    for name in kept[::-1]:
         fewer = tuple(one for one in names if one != name)
-        if _are_read_equal(expected, hits, fewer).sum() >= ENOUGH * len(hits):
-            names = fewer
-    found = pd.Series(False, is_equal.index)
-    found[expected.index] = _are_read_equal(expected, hits, names)
-    return names, found
+        less = _are_read_equal(expected, hits, fewer)
+        if less.sum() >= ENOUGH * found.sum():
+            names, found = fewer, less
+    return tuple(name for name in READINGS if name in names), found
 
 
-def _are_read_equal(one: pd.Series, other: pd.Series, names: Iterable[str]) -> pd.Series:
-    kept = [name for name in names if name not in CUTTING]
-    left, right = read_as(one, kept), read_as(other, kept)
-    return (left == right) | (read_as(one, names) == right) | (left == read_as(other, names))
+def _are_read_equal(
+    one: pd.Series, other: pd.Series, names: Iterable[str]
+) -> npt.NDArray[np.bool_]:
+    used = [name for name in READINGS if name in names and name != "path"]
+    bare = [name for name in used if name not in CUTTING]
+    left, right = read_as(one, bare), read_as(other, bare)
+    is_equal = (left == right).to_numpy(dtype=bool)
+    for longer, shorter in ((read_as(one, used), right), (read_as(other, used), left)):
+        is_equal = is_equal | (longer == shorter).to_numpy(dtype=bool)
+        if "path" in names:
+            pairs = zip(longer.tolist(), shorter.tolist(), strict=True)
+            is_equal = is_equal | [_is_path_of(whole, part) for whole, part in pairs]
+    return is_equal
+
+
+def _is_path_of(whole: str, part: str) -> bool:
+    return whole.endswith(part) and whole.removesuffix(part).endswith(("/", "\\", ":"))
 
 
 def find_join(hits: pd.Index, expected: pd.Index) -> Join | None:

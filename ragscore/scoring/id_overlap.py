@@ -268,10 +268,10 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
     is_same = (near["expected"] == near["hit"]).to_numpy(dtype=bool)
     place = run[hit] * n_targets + target
     near = near[~is_same & ~np.isin(place, place[is_same])].drop_duplicates()
+    if not len(near):
+        return near
     # What is returned as it is expected, if for another query, is no matter of how ids are written.
-    return near[~is_among(near["expected"], pd.Index(near["expected"].unique())[
-        is_among(pd.Index(near["expected"].unique()), hits[column])
-    ])] if len(near) else near
+    return near[~is_among(near["expected"], hits[column])]
 
 
 def gather(
@@ -434,9 +434,9 @@ def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
                 " different documents, write a function, ids=..., that keeps them apart"
             )
         notes.append(
-            f"{plural(n, f'expected {column}')} of {plural(n_queries, 'query')} would join"
-            f" {words}, and {'do' if n > 1 else 'does'} not as written, in"
-            f" {name_list(pairs['run_id'])} (level {level}; golden ↔ run: {shown}): {line}{cost}"
+            f"ids of {name_list(pairs['run_id'])} join in part (level {level}): {n} expected"
+            f" {column} of {plural(n_queries, 'query')} are among the hits of their own query once"
+            f" ids are compared {words} (golden ↔ run: {shown}): {line}{cost}"
         )
     return notes
 
@@ -461,7 +461,8 @@ def _made_equal(pairs: pd.DataFrame, expected: pd.Index, names: tuple[str, ...])
         is_repeat = keys.duplicated().to_numpy()
         if is_repeat.any():
             of_first = ids[(keys == keys[is_repeat].iloc[0]).to_numpy()].unique()[:2]
-            found.append(f"{int(is_repeat.sum())} in the {side}: {' = '.join(map(excerpt, of_first))}")
+            alike = " = ".join(map(excerpt, of_first))
+            found.append(f"{int(is_repeat.sum())} in the {side}: {alike}")
     return found
 
 

@@ -43,7 +43,7 @@ def with_ids_read(
     ids = policies.ids
     if not ids:
         return results, golden, policies
-    name = rule_name(ids) if callable(ids) else ids
+    name = rule_name(ids) if callable(ids) else str(ids)  # type: ignore[arg-type]
     if not callable(ids) and "#" in name and {results._ids, golden._ids} != {name}:
         raise DataError(
             f"the function {name!r} is only named here",
@@ -80,8 +80,8 @@ def _changed(column: pd.Series, ids: Any) -> pd.Series:
     else:
         new = read_as(old, tuple(ids.split("+")))
     new = new.astype("str").where(new != "", old)  # "/" alone has no other name
-    texts = np.append(new.to_numpy(dtype=object), None)[codes_of(held)]
-    return pd.Series(texts, index=column.index, name=column.name, dtype="str")
+    read = new.reindex(codes_of(held))  # code -1, no id, is at no place
+    return read.set_axis(column.index).rename(column.name)
 
 
 def _golden_read(golden: Golden, ids: Any, name: str) -> Golden:
@@ -120,15 +120,11 @@ def _results_read(results: Results, ids: Any, name: str) -> Results:
             continue
         of_frame = [one for one in ID_COLUMNS if one in frame and one != "target_id"]
         if len(frame) and of_frame:
-            frames[item.name] = frame.assign(
-                **{one: _changed(frame[one], ids) for one in of_frame}
-            )
+            frames[item.name] = frame.assign(**{one: _changed(frame[one], ids) for one in of_frame})
     if "hits" in frames:
         for column in ("doc_id", "chunk_id"):
             if column in frames["hits"]:
-                before, after = (
-                    _repeats(one, column) for one in (results.hits, frames["hits"])
-                )
+                before, after = (_repeats(one, column) for one in (results.hits, frames["hits"]))
                 if n := int((after & ~before).sum()):
                     warn(
                         f"ids={name!r} gives {plural(n, 'hit')} the {column} of an earlier hit of"

@@ -36,8 +36,8 @@ from ragscore.scoring.id_overlap import (
     expected_ids,
     gather,
     join_notes,
-    near_joins,
     n_targets_with_id,
+    near_joins,
 )
 from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.judgments import judged_metrics
