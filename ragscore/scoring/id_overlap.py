@@ -1,7 +1,9 @@
 """The ids of hits beside the expected ones: how many join, and what keeps the others from joining.
 
 In: hits, a golden set, and how many hits of each run were judged. Out: counts by run and level, and
-what is to be said of runs whose ids can't be joined. As long as hits meet targets, no id is read.
+what is to be said of runs whose ids can't be joined.
+Ids that join in part are looked for in lists of hits: an expected id that no hit has, and a hit of
+its query that a reading of `id_changes` makes equal.
 
 A run is looked at if fewer than one in twenty of the targets it could meet is among its hits. It is
 spoken of

@@ -81,7 +81,7 @@ def _changed(column: pd.Series, ids: Any) -> pd.Series:
         new = read_as(old, tuple(ids.split("+")))
     new = new.astype("str").where(new != "", old)  # "/" alone has no other name
     read = new.reindex(codes_of(held))  # code -1, no id, is at no place
-    return read.set_axis(column.index).rename(column.name)
+    return read.set_axis(column.index)
 
 
 def _golden_read(golden: Golden, ids: Any, name: str) -> Golden:
