@@ -20,15 +20,18 @@ from ragscore.frames.data import (
     DataError,
     Golden,
     Results,
+    check_inputs,
     check_type,
     run_names,
     runs_without_hits,
+    unshared,
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
+from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
@@ -128,14 +131,17 @@ def evaluate(
     given = policies_of(policies, fields)
     labels, declared = asked_for(metrics)
     results, reported = split_reported(results)
+    check_inputs(results, golden)
+    results, golden, given = with_ids_read(results, golden, given)
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )
     deciding = primary_of(scores, primary, declared)
     settings = settings_of_runs().assign(primary=", ".join(deciding))
+    # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
-        golden, scores, settings, deciding, given, find_profile(profile), rule, results, reported,
-        declared,
+        unshared(golden), scores, settings, deciding, given, find_profile(profile), rule,
+        unshared(results), reported, declared,
     )  # fmt: skip
 
 
@@ -204,7 +210,7 @@ def evaluate_stored(
     scores = scores if own is None else with_saved(scores, own)
     deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
     return Evaluation(
-        golden, scores, settings.assign(primary=", ".join(deciding)), deciding, given,
+        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from ragscore.frames.codes import (
     all_differ,
     coded,
     codes_of,
+    has_same_memory,
     is_among,
     is_present,
     lookup,
@@ -37,6 +38,9 @@ from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 T = TypeVar("T")
 # Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
+
+
+ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
@@ -76,7 +80,7 @@ def _frames_as_html(holder: object) -> str:
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
-    for level, column in (("doc", "doc_id"), ("chunk", "chunk_id"), ("source_key", "source_key")):
+    for level, column in ID_OF_LEVEL.items():
         lacks = is_among(targets["level"], [level])
         if column in targets:
             lacks = lacks & ~is_present(targets[column])
@@ -134,6 +138,7 @@ class Golden(GoldenVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     queries: pd.DataFrame
     targets: pd.DataFrame = field(default_factory=lambda: empty("targets"))
@@ -166,6 +171,22 @@ class Golden(GoldenVerbs):
                 )  # fmt: skip
         object.__setattr__(self, "targets", _with_ids(self.targets))
         _refuse_ambiguous(self.targets, self.queries["query_id"])
+        _remember(self, is_labelled=is_labelled)
+
+    def _renew(self) -> None:
+        """Check the frames again, and derive all anew, if one was changed since."""
+        held = self.__dict__.get("_checked")
+        if held is None or not (changed := _changed_frames(self, held["frames"])):
+            return
+        was_labelled, old = held["is_labelled"], held["frames"]["targets"]
+        if "targets" in changed:
+            object.__setattr__(self, "targets", _renamed(self.targets, old))
+        if not was_labelled and "answerable" in self.queries:
+            derived = held["frames"]["queries"]["answerable"]
+            if self.queries["answerable"].equals(derived):
+                object.__setattr__(self, "queries", self.queries.drop(columns="answerable"))
+        _forget(self)
+        self.__post_init__()
 
     def select(self, queries: Any) -> "Golden":
         """Return the part of the golden set about some queries.
@@ -181,6 +202,7 @@ class Golden(GoldenVerbs):
             An unknown query; a mask of another length; a query string that pandas refuses; no query
             left.
         """
+        self._renew()
         frame, known = self.queries, self.queries["query_id"]
         if isinstance(queries, str) and not known.eq(queries).any():
             try:
@@ -211,11 +233,13 @@ class Golden(GoldenVerbs):
             kept = frame[known.isin(ids).to_numpy()]
         if not len(kept):
             raise DataError("no query left", field="queries", allowed="at least one query")
-        return golden_part(self, kept)
+        part = golden_part(self, kept)
+        _remember(part, is_labelled=True)
+        return part
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -270,12 +294,16 @@ class Golden(GoldenVerbs):
         parts |= {name: getattr(self, name) for name in names}
         return hashes_by_query(self.queries["query_id"], parts)
 
-    @cached_property
+    @property
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
         Neither the order of queries matters, nor spans that `with_spans_from` added.
         """
+        self._renew()
+        return self._once("golden_hash", self._hash)
+
+    def _hash(self) -> str:
         digests = self._query_hashes
         pairs = zip(digests.index.tolist(), digests.tolist(), strict=True)
         lines = sorted(f"{query_id} {digest}" for query_id, digest in pairs)
@@ -318,6 +346,7 @@ class Results(ResultsVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     runs: pd.DataFrame
     responses: pd.DataFrame
@@ -366,6 +395,16 @@ class Results(ResultsVerbs):
                     )
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
+        _remember(self)
+
+    def _renew(self) -> None:
+        """Check the frames again if one was changed since."""
+        held = self.__dict__.get("_checked")
+        if held is not None and _changed_frames(self, held["frames"]):
+            self.__post_init__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
@@ -399,7 +438,9 @@ class Results(ResultsVerbs):
                 frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
-        return replace(self, **frames)
+        selected = replace(self, **frames)
+        selected.__dict__["_ids"] = self._ids
+        return selected
 
     @classmethod
     def concat(cls, parts: "Sequence[Results]") -> "Results":
@@ -446,13 +487,90 @@ class Results(ResultsVerbs):
 Frames = TypeVar("Frames", Golden, Results)
 
 
-def narrowed(original: Frames, **frames: pd.DataFrame | None) -> Frames:
+def _refuse_setting(holder: Golden | Results, name: str, value: object) -> None:
+    kind = type(holder).__name__.lower()
+    raise DataError(
+        f"{kind}.{name} can't be set",
+        field=name,
+        allowed=f"{kind} = dataclasses.replace({kind}, {name}=...), which checks it; columns of a"
+        f' frame can be set: {kind}.{name}["column"] = ...',
+    )
+
+
+Golden.__setattr__ = Results.__setattr__ = _refuse_setting  # type: ignore[method-assign,assignment]
+
+
+def _remember(holder: Golden | Results, **more: Any) -> None:
+    """Keep views of the frames as they were checked.
+
+    pandas copies on write: a frame that is changed later shares no memory with its view.
+    """
+    frames = {
+        item.name: frame.copy(deep=False)
+        for item in fields(holder)
+        if (frame := getattr(holder, item.name)) is not None
+    }
+    holder.__dict__["_checked"] = {"frames": frames, **more}
+
+
+def _forget(holder: Golden) -> None:
+    """Drop all that was derived from the frames."""
+    kept = {"_ids", "_checked", *(item.name for item in fields(holder))}
+    for name in holder.__dict__.keys() - kept:
+        del holder.__dict__[name]
+
+
+def _changed_frames(holder: Golden | Results, frames: dict[str, pd.DataFrame]) -> list[str]:
+    """Return the names of the frames that differ from these."""
+    return [name for name, frame in frames.items() if _differs(getattr(holder, name), frame)]
+
+
+def _differs(frame: pd.DataFrame, before: pd.DataFrame) -> bool:
+    if len(frame) != len(before) or frame.columns.tolist() != before.columns.tolist():
+        return True
+    if not (frame.index is before.index or frame.index.equals(before.index)):
+        return True
+    return any(
+        not has_same_memory(now, old) and not now.equals(old)
+        for (_, now), (_, old) in zip(frame.items(), before.items(), strict=True)
+    )
+
+
+def _renamed(targets: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
+    """Return changed targets, of which those that were named by their id are named by the new one.
+
+    Rows are told by their index.
+    """
+    if not (targets.index.is_unique and before.index.is_unique and "target_id" in targets):
+        return targets
+    old = before.reindex(targets.index)
+    names = targets["target_id"]
+    for level, column in ID_OF_LEVEL.items():
+        if column in targets and column in old:
+            follows = (old["level"] == level) & (old[column] == old["target_id"])
+            follows &= (names == old["target_id"]) & targets[column].notna()
+            names = names.mask(follows.fillna(False).astype(bool), targets[column])
+    return targets.assign(target_id=names)
+
+
+def unshared(holder: Frames) -> Frames:
+    """Return the same with frames of its own, which later changes of the other's don't reach."""
+    copy = object.__new__(type(holder))
+    views = {
+        item.name: None if (frame := getattr(holder, item.name)) is None else frame.copy(deep=False)
+        for item in fields(holder)
+    }
+    copy.__dict__.update(holder.__dict__ | views)
+    return copy
+
+
+def narrowed(original: Frames, **frames: Any) -> Frames:
     """Return the original with some frames replaced by rows of their own, without a second check.
 
     `dataclasses.replace` would check and cast every frame again.
     """
     copy = object.__new__(type(original))
-    names = [item.name for item in fields(original)]
+    names = [*(item.name for item in fields(original)), "_ids"]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
 
@@ -469,7 +587,10 @@ def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:
 
 
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
-    """Refuse an argument of another type, such as a file's name where a frame belongs."""
+    """Refuse an argument of another type, such as a file's name where a frame belongs.
+
+    A golden set or results whose frames were changed since they were checked are checked again.
+    """
     if not isinstance(value, kind):
         made_by = {
             "Results": "Results, as rs.load_results gives them",
@@ -481,6 +602,8 @@ def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed
             field=field,
             allowed=allowed or made_by.get(name, f"a {name}"),
         )
+    if isinstance(value, (Golden, Results)):
+        value._renew()
 
 
 def check_inputs(results: object, golden: object) -> None:

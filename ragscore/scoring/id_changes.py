@@ -4,11 +4,14 @@ In: the distinct ids of both sides. Out: the smallest change that joins most of 
 words and as code to paste. Only ids are read, never hits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import combinations
+from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import is_among
@@ -87,6 +90,111 @@ _CHANGES = (
     _substitution("without file extension", r"\.[A-Za-z0-9]{1,5}$", ""),
     _substitution("without zero padding", r"(^|\D)0+(\d)", r"\1\2"),
 )
+
+
+def _as_urls(ids: pd.Series) -> pd.Series:
+    """Write URLs as what they name: without scheme, www. and trailing slash, host in lower case.
+
+    A text without a scheme is one if it begins with www., or with a host and a slash.
+    """
+    is_url = _matches(ids, _URL)
+    if is_url.any():
+        bare = ids[is_url].str.replace(r"(?i)^(?:https?://)?(?:www\.)?", "", regex=True)
+        host = bare.str.replace(r"(?s)[/?#].*$", "", regex=True).str.lower()
+        rest = bare.str.replace(r"^[^/?#]*", "", regex=True)
+        rest = rest.str.replace(r"^([^?#]*?)/+($|[?#])", r"\1\2", regex=True)
+        ids = ids.mask(is_url, host.str.replace(r":(?:80|443)$", "", regex=True) + rest)
+    is_encoded = _matches(ids, r"%[0-9A-Fa-f]{2}")
+    if is_encoded.any():
+        decoded = [unquote(one) for one in ids[is_encoded].tolist()]
+        ids = ids.mask(is_encoded, pd.Series(decoded, ids.index[is_encoded], dtype="str"))
+    return ids
+
+
+def _matches(ids: pd.Series, pattern: str) -> npt.NDArray[np.bool_]:
+    return ids.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
+
+
+_URL = r"(?i)^(?:https?://|www\.|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?/)"
+# Readings of ids by name, in the order they are made.
+READINGS = {
+    "strip": _CHANGES[0],
+    "url": Change("as URLs (scheme, host case, www., slash, percent encoding)", "", _as_urls),
+    "lower": _CHANGES[1],
+    "fragment": _substitution("without the fragment", r"#.*$", ""),
+    "query": _substitution("without the query string", r"\?[^#]*", ""),
+    "chunk": _CHUNK,
+    "path": _CHANGES[3],
+    "extension": _CHANGES[4],
+    "zeros": _CHANGES[5],
+}
+# These leave out a part that may tell two documents apart. An id that has the part is held to be
+# the same as one that lacks it, never as one that has another.
+CUTTING = ("fragment", "query", "chunk", "path", "extension")
+
+
+# Where no id has any of these, the reading changes none; looking is cheaper than reading.
+_MARKS = {
+    "url": "/%wW", "fragment": "#", "query": "?", "path": "/\\:",
+    "extension": ".", "zeros": "0",
+}  # fmt: skip
+
+
+def read_as(ids: pd.Series, names: Iterable[str]) -> pd.Series:
+    """Return ids as these readings give them."""
+    for name in names:
+        marks = _MARKS.get(name, ())
+        if not marks or any(ids.str.contains(one, regex=False).any() for one in marks):
+            ids = READINGS[name].apply(ids)
+    return ids
+
+
+def near_keys(ids: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return what ids have in common if any readings would join them.
+
+    The second is without the chunk suffix too, which is cut from one side alone.
+    """
+    names = list(READINGS)
+    at = names.index("chunk")
+    whole = read_as(ids, names[:at])
+    return read_as(whole, names[at + 1 :]), read_as(whole, names[at:])
+
+
+def readings_that_join(
+    expected: pd.Series, hits: pd.Series
+) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
+    """Return the fewest readings that make most of these pairs equal, and flags of those pairs."""
+    kept = tuple(name for name in READINGS if name not in CUTTING)
+    names, found = kept, _are_read_equal(expected, hits, kept)
+    for subset in (*combinations(CUTTING, 1), *combinations(CUTTING, 2)):
+        more = _are_read_equal(expected, hits, (*kept, *subset))
+        if ENOUGH * more.sum() > found.sum():
+            names, found = (*kept, *subset), more
+    for name in kept[::-1]:
+        fewer = tuple(one for one in names if one != name)
+        less = _are_read_equal(expected, hits, fewer)
+        if less.sum() >= ENOUGH * found.sum():
+            names, found = fewer, less
+    return tuple(name for name in READINGS if name in names), found
+
+
+def _are_read_equal(
+    one: pd.Series, other: pd.Series, names: Iterable[str]
+) -> npt.NDArray[np.bool_]:
+    used = [name for name in READINGS if name in names and name != "path"]
+    bare = [name for name in used if name not in CUTTING]
+    left, right = read_as(one, bare), read_as(other, bare)
+    is_equal = (left == right).to_numpy(dtype=bool)
+    for longer, shorter in ((read_as(one, used), right), (read_as(other, used), left)):
+        is_equal = is_equal | (longer == shorter).to_numpy(dtype=bool)
+        if "path" in names:
+            pairs = zip(longer.tolist(), shorter.tolist(), strict=True)
+            is_equal = is_equal | [_is_path_of(whole, part) for whole, part in pairs]
+    return is_equal
+
+
+def _is_path_of(whole: str, part: str) -> bool:
+    return whole.endswith(part) and whole.removesuffix(part).endswith(("/", "\\", ":"))
 
 
 def find_join(hits: pd.Index, expected: pd.Index) -> Join | None:

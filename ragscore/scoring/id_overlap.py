@@ -1,7 +1,9 @@
 """The ids of hits beside the expected ones: how many join, and what keeps the others from joining.
 
 In: hits, a golden set, and how many hits of each run were judged. Out: counts by run and level, and
-what is to be said of runs whose ids can't be joined. As long as hits meet targets, no id is read.
+what is to be said of runs whose ids can't be joined.
+Ids that join in part are looked for in lists of hits: an expected id that no hit has, and a hit of
+its query that a reading of `id_changes` makes equal.
 
 A run is looked at if fewer than one in twenty of the targets it could meet is among its hits. It is
 spoken of
@@ -13,7 +15,7 @@ spoken of
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
 
@@ -22,10 +24,27 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow.compute as pc
 
-from ragscore.frames.codes import arrow_texts, coded, codes_of, is_among, is_present, texts_at
+from ragscore.frames.codes import (
+    arrow_texts,
+    coded,
+    codes_of,
+    equal_pairs,
+    is_among,
+    is_present,
+    lookup,
+    texts_at,
+)
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import excerpt, name_list
-from ragscore.scoring.id_changes import Changes, Join, find_join
+from ragscore.frames.errors import excerpt, name_list, plural
+from ragscore.scoring.id_changes import (
+    READINGS,
+    Changes,
+    Join,
+    find_join,
+    near_keys,
+    read_as,
+    readings_that_join,
+)
 from ragscore.scoring.rules import LEVELS, level_rows, pairs_with_equal
 
 ExpectedIds = Callable[[str], dict[str, pd.Index]]
@@ -37,6 +56,10 @@ LEVEL_COLUMNS = {
 }  # fmt: skip
 # The columns of counts in `count_ids`.
 COUNTS = ("n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_joined_hits")
+NEAR = ("level", "column", "run_id", "query_id", "expected", "hit")
+# Up to so many hits are searched for ids that nearly join; of more, those of evenly spaced queries,
+# and of all queries once a pair is found there.
+MOST_HITS = 20_000
 ID_COLUMNS = ("chunk_id", "doc_id", "path", "source_key")
 # Below this share of the targets that a run could meet, its ids are looked at.
 FEW = 0.05
@@ -63,11 +86,14 @@ class JoinEvidence:
         For runs with few graded hits: column -> distinct ids.
     columns
         The columns of the hits.
+    near
+        Of `near_joins`.
     """
 
     counts: pd.DataFrame
     ids: dict[str, dict[str, pd.Index]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    near: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(NEAR)))
 
 
 def expected_ids(golden: Golden, keep_refusals: bool, level: str) -> dict[str, pd.Index]:
@@ -177,7 +203,85 @@ def _n_joined(ids: dict[str, pd.Index], expected: dict[str, pd.Index]) -> int:
     )
 
 
-def gather(results: Results, joins: pd.DataFrame, expected: ExpectedIds) -> JoinEvidence:
+def near_joins(
+    results: Results, golden: Golden, levels: Iterable[str], keep_refusals: bool
+) -> pd.DataFrame:
+    """Find expected ids that no hit has, and hits of their query that some readings make equal.
+
+    Parameters
+    ----------
+    results
+        With coded queries, as `with_coded_queries` gives them.
+
+    Returns
+    -------
+    One row per run, expected id and id of a hit (columns `NEAR`): level, column, run_id, query_id,
+    expected, hit. Source keys are left out: they join whatever their case.
+    """
+    found = []
+    for level in levels:
+        targets = golden._coded.targets[level_rows(golden, level, keep_refusals)]
+        for column in LEVEL_COLUMNS[level]:
+            if column == "source_key" or column not in targets or column not in results.hits:
+                continue
+            step = max(1, -(-len(results.hits) // MOST_HITS))
+            near = _near(results.hits, targets, column, step)
+            if step > 1 and len(near):
+                near = _near(results.hits, targets, column, 1)
+            found.append(near.assign(level=level, column=column))
+    found = [one for one in found if len(one)]
+    return pd.concat(found, ignore_index=True)[[*NEAR]] if found else pd.DataFrame(columns=[*NEAR])
+
+
+def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> pd.DataFrame:
+    """Return the rows of `near_joins` for one column, of every `step`-th query."""
+    queries = hits["query_id"].cat.categories
+    query = lookup(targets["query_id"], queries)
+    is_asked = (query >= 0) & (query % step == 0) & is_present(targets[column])
+    targets, query = targets[is_asked], query[is_asked]
+    is_wanted = np.zeros(len(queries) + 1, dtype=bool)  # the last place is of code -1
+    is_wanted[query] = True
+    rows = np.flatnonzero(is_wanted[codes_of(hits["query_id"])])
+    wanted = coded(targets[column])
+    returned = coded(pd.Series(texts_at(hits[column], rows).to_pandas(), dtype="str"))
+    sides = [pd.Series(one.cat.categories.astype("str")) for one in (wanted, returned)]
+    (own, own_bare), (their, their_bare) = map(near_keys, sides)
+    keys = pd.Index(pd.concat([own, own_bare, their, their_bare]).unique())
+    width, n_targets = np.int64(len(keys)), np.int64(len(targets))
+    run = codes_of(hits["run_id"])[rows].astype(np.int64)
+    hit_query = codes_of(hits["query_id"])[rows].astype(np.int64)
+
+    def of(side: pd.Series, texts: pd.Series, queries: np.ndarray) -> np.ndarray:
+        code = codes_of(side)
+        place = np.append(lookup(texts, keys), -1)[code]
+        return np.where(code < 0, -1, queries * width + place)
+
+    pairs = [
+        equal_pairs(of(returned, theirs, hit_query), of(wanted, ours, query))
+        for theirs, ours in ((their, own), (their_bare, own), (their, own_bare))
+    ]
+    hit, target = (np.concatenate(one) for one in zip(*pairs, strict=True))
+    ids = {"expected": wanted.iloc[target].astype("str"), "hit": returned.iloc[hit].astype("str")}
+    near = pd.DataFrame({
+        "run_id": hits["run_id"].cat.categories.astype("str").to_numpy()[run[hit]],
+        "query_id": queries.astype("str").to_numpy()[query[target]],
+        **{name: texts.to_numpy() for name, texts in ids.items()},
+    })  # fmt: skip
+    is_same = (near["expected"] == near["hit"]).to_numpy(dtype=bool)
+    place = run[hit] * n_targets + target
+    near = near[~is_same & ~np.isin(place, place[is_same])].drop_duplicates()
+    if not len(near):
+        return near
+    # What is returned as it is expected, if for another query, is no matter of how ids are written.
+    return near[~is_among(near["expected"], hits[column])]
+
+
+def gather(
+    results: Results,
+    joins: pd.DataFrame,
+    expected: ExpectedIds,
+    near: pd.DataFrame | None = None,
+) -> JoinEvidence:
     """Collect what there is to say of the joins of some runs or parts of runs.
 
     Parameters
@@ -186,6 +290,8 @@ def gather(results: Results, joins: pd.DataFrame, expected: ExpectedIds) -> Join
         One row per run and level (index run_id, level): `n_hits`, `n_targets`, `n_graded`.
     expected
         Gives the ids that the whole golden set expects at a level.
+    near
+        Of `near_joins`.
     """
     hits, looked_at = results.hits, _has_few(joins)
     ids: dict[str, dict[str, pd.Index]] = {}
@@ -215,7 +321,8 @@ def gather(results: Results, joins: pd.DataFrame, expected: ExpectedIds) -> Join
                 for column, own in found.items():
                     if len(own) > len(of_run.get(column, ())):
                         of_run[column] = _first(own, wanted.get(column))
-    return JoinEvidence(joins.assign(n_with_id=n_with_id), ids, tuple(map(str, hits.columns)))
+    evidence = JoinEvidence(joins.assign(n_with_id=n_with_id), ids, tuple(map(str, hits.columns)))
+    return evidence if near is None else replace(evidence, near=near)
 
 
 def _has_few(counts: pd.DataFrame) -> pd.Series:
@@ -250,7 +357,9 @@ def add_up(parts: Iterable[JoinEvidence], expected: ExpectedIds) -> JoinEvidence
                 both = own.union(mine[column], sort=False) if column in mine else own
                 mine[column] = _first(both, wanted.get(column))
     names = dict.fromkeys(name for part in found for name in part.columns)
-    return JoinEvidence(counts, ids, tuple(names))
+    near = [part.near for part in found if len(part.near)]
+    evidence = JoinEvidence(counts, ids, tuple(names))
+    return replace(evidence, near=pd.concat(near, ignore_index=True)) if near else evidence
 
 
 @dataclass(frozen=True)
@@ -275,7 +384,7 @@ def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     """
     counts = evidence.counts[_has_few(evidence.counts)]
     if not len(counts):
-        return []
+        return _near_notes(evidence.near, expected)
     with_hits = evidence.counts.index[evidence.counts["n_hits"] > 0].get_level_values("run_id")
     has_id = [
         run_id not in evidence.ids or any(map(len, evidence.ids[run_id].values()))
@@ -294,7 +403,69 @@ def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     ):
         trouble = _trouble(level, n_graded, n_with_id, evidence.ids[run_id], expected(level))
         of_runs.setdefault((trouble.kind, level), []).append((run_id, trouble))
-    return [note for runs in of_runs.values() for note in _notes(runs)]
+    noted = [note for runs in of_runs.values() for note in _notes(runs)]
+    if noted:
+        few = set(counts.index.get_level_values("run_id"))
+        return [*noted, *_near_notes(evidence.near[~evidence.near["run_id"].isin(few)], expected)]
+    return _near_notes(evidence.near, expected)
+
+
+def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
+    """Say, by level and column, which readings would join more ids, and at what cost."""
+    notes = []
+    for (level, column), pairs in near.groupby(["level", "column"], sort=False):
+        names, is_joined = readings_that_join(pairs["expected"], pairs["hit"])
+        pairs = pairs[is_joined]
+        if not len(pairs):
+            continue
+        first = pairs.drop_duplicates("expected").head(3)
+        shown = ", ".join(
+            f"{excerpt(one)} ↔ {excerpt(hit)}"
+            for one, hit in zip(first["expected"], first["hit"], strict=True)
+        )
+        n, n_queries = pairs["expected"].nunique(), pairs["query_id"].nunique()
+        ids = "+".join(names)
+        words = " and ".join(READINGS[name].words for name in names)
+        line, cost = f"rs.evaluate(results, golden, ids={ids!r})", ""
+        prefix = _prefix(pairs)
+        if names == ("path",) and prefix:
+            line = f"rs.evaluate(results, golden, ids=lambda one: one.removeprefix({prefix!r}))"
+        elif alike := _made_equal(pairs, expected(str(level))[str(column)], names):
+            cost = (
+                f". With care: it takes different ids for one ({'; '.join(alike)}); where those are"
+                " different documents, write a function, ids=..., that keeps them apart"
+            )
+        notes.append(
+            f"ids of {name_list(pairs['run_id'])} join in part (level {level}): {n} expected"
+            f" {column} of {plural(n_queries, 'query')} are among the hits of their own query once"
+            f" ids are compared {words} (golden ↔ run: {shown}): {line}{cost}"
+        )
+    return notes
+
+
+def _prefix(pairs: pd.DataFrame) -> str:
+    """Return what all ids of one side begin with and those of the other lack; else empty text."""
+    both = [sorted(one, key=len) for one in zip(pairs["expected"], pairs["hit"], strict=True)]
+    found = {long.removesuffix(short) for short, long in both}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _made_equal(pairs: pd.DataFrame, expected: pd.Index, names: tuple[str, ...]) -> list[str]:
+    """Say how many ids of each side these readings take for another one, with an example."""
+    found = []
+    of_list = pairs.drop_duplicates(["run_id", "query_id", "hit"])
+    read = read_as(of_list["hit"], names)
+    key = of_list["run_id"] + "\0" + of_list["query_id"] + "\0" + read
+    for side, ids, keys in (
+        ("golden set", pd.Series(expected.astype("str")), read_as(pd.Series(expected), names)),
+        ("lists of hits", of_list["hit"], key),
+    ):
+        is_repeat = keys.duplicated().to_numpy()
+        if is_repeat.any():
+            of_first = ids[(keys == keys[is_repeat].iloc[0]).to_numpy()].unique()[:2]
+            alike = " = ".join(map(excerpt, of_first))
+            found.append(f"{int(is_repeat.sum())} in the {side}: {alike}")
+    return found
 
 
 def _trouble(

@@ -4,8 +4,8 @@ In: policies by name as given, a profile's own, and the columns of a scoring. Ou
 holds; score columns with the policies applied.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, nearest, warn
+from ragscore.frames.errors import check_choice, names_of, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.id_changes import find_join
+from ragscore.scoring.id_changes import READINGS, find_join
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS
@@ -71,6 +71,12 @@ class Policies:
     judged_only
         Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
         (trec_eval's -J).
+    ids
+        How the ids of hits, citations and targets are read before they are compared. One name or
+        several: "strip" white space, "url" (as URLs: without scheme, www. and trailing slash, host
+        in lower case, percent encoding undone), "lower", without "fragment", "query" string or
+        "chunk" suffix, by the last part of the "path", without file "extension" or "zeros" that
+        pad numbers. Or a function from an id to an id. A store scores ids as they are.
 
     Raises
     ------
@@ -89,6 +95,7 @@ class Policies:
     ties: str = "file"
     min_grade: int = 1
     judged_only: bool = False
+    ids: str | Sequence[str] | Callable[[str], str] = ""
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
@@ -100,6 +107,26 @@ class Policies:
             raise DataError(
                 f"found {self.judged_only!r}", field="judged_only", allowed="True or False"
             )
+        if not callable(self.ids):
+            object.__setattr__(self, "ids", _reading(self.ids))
+
+
+def _reading(ids: str | Sequence[str]) -> str:
+    """Return named readings of ids in the order they are made, joined by +."""
+    if isinstance(ids, str) and "#" in ids:  # a function, as provenance names it
+        return ids
+    names = ids.split("+") if isinstance(ids, str) and ids else names_of(ids or [], "ids")
+    for name in names:
+        check_choice(name, READINGS, "ids")
+    return "+".join(name for name in READINGS if name in names)
+
+
+def as_recorded(policies: Policies) -> dict[str, Any]:
+    """Return the policies as settings, provenance and stores keep them.
+
+    Ids that are taken as they are go without saying.
+    """
+    return {name: value for name, value in asdict(policies).items() if name != "ids" or value}
 
 
 def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies:

@@ -7,7 +7,7 @@ what the scoring was made of. Everything else in this folder is a step of it.
 import json
 import re
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,9 @@ from ragscore.scoring.id_overlap import (
     gather,
     join_notes,
     n_targets_with_id,
+    near_joins,
 )
+from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import (
@@ -59,6 +61,7 @@ from ragscore.scoring.policies import (
     EMPTY_VALUE,
     STATES,
     Policies,
+    as_recorded,
     fill_empty_gold,
     in_order,
     policies_of,
@@ -141,9 +144,10 @@ def score(
         ndcg_linear, other tools' nDCG, and there are grades above 1.
     """
     labels, declared = asked_for(metrics)
-    return score_and_settings(
-        results, golden, labels, rule, profile, policies_of(policies, fields), declared
-    )[0]
+    given = policies_of(policies, fields)
+    check_inputs(results, golden)
+    results, golden, given = with_ids_read(results, golden, given)
+    return score_and_settings(results, golden, labels, rule, profile, given, declared)[0]
 
 
 def score_and_settings(
@@ -243,6 +247,8 @@ class Scored:
         Empty for a rule of your own, which need not join ids.
     ranked
         The results whose hits were matched.
+    near
+        Makes the frame of `near_joins`.
     """
 
     scores: pd.DataFrame
@@ -250,10 +256,11 @@ class Scored:
     notes: Notes
     joins: pd.DataFrame
     ranked: Results
+    near: Callable[[], pd.DataFrame]
 
     def evidence(self, expected: ExpectedIds) -> JoinEvidence:
         """Return the evidence of ids that can't be joined; see `expected_by`."""
-        return gather(self.ranked, self.joins, expected)
+        return gather(self.ranked, self.joins, expected, self.near())
 
 
 def expected_by(golden: Golden, profile: Profile | None) -> ExpectedIds:
@@ -334,7 +341,9 @@ def scores_at(
             n_lost
         )
     joins = _joins(rows, golden, {} if rule is not None else n_graded, keep_refusals)
-    return Scored(scores, valued, notes, joins, ranked)
+    levels = joins.index.unique("level")
+    near = partial(near_joins, coded, golden, levels, keep_refusals)
+    return Scored(scores, valued, notes, joins, ranked, near)
 
 
 def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:
@@ -386,6 +395,8 @@ def scoring(
     `n_undecidable` hits that the level's rule can't judge because their text is cut.
     """
     given = policies_of(policies, fields)
+    check_inputs(results, golden)
+    results, golden, given = with_ids_read(results, golden, given)
     chosen, holding, read, level = _prepared(results, golden, profile, given)
     n_undecidable = sum(count_undecidable(results, read, name).to_numpy() for name in level.used)
     return settings_of(results.runs, golden, level, rule, chosen, holding).assign(
@@ -406,7 +417,7 @@ def settings_of(
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
         "rule": rule_name(rule) if rule is not None else level_rule_name(level.name),
-        "policies": json.dumps(asdict(policies), sort_keys=True),
+        "policies": json.dumps(as_recorded(policies), sort_keys=True),
         "profile": pd.Series([profile.name if profile else None] * len(runs), dtype="str"),
         "golden_hash": golden.golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),

@@ -33,6 +33,7 @@ from ragscore.scoring.metrics import (
 )
 from ragscore.scoring.policies import (
     Policies,
+    as_recorded,
     policies_of,
     read_refusals,
     resolve_policies,
@@ -172,6 +173,12 @@ def _score_parts(
     -------
     The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
     """
+    if job.policies.ids not in ("", job.golden._ids):
+        raise DataError(
+            f"found {job.policies.ids!r}: a store scores ids as they are",
+            field="ids",
+            allowed="rs.evaluate(store.load(), golden, ids=...); store.save keeps what it read",
+        )
     parts = read_each(
         lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
     )
@@ -267,7 +274,7 @@ def _per_run(
         "golden_hash": golden.golden_hash,
         "rule": rule_of_scoring(level.name, job.rule),
         "match": job.policies.match,
-        "policies": asdict(job.policies),
+        "policies": as_recorded(job.policies),
         PROFILE: job.profile.name if job.profile else None,
     }
     if request.primary:
@@ -282,7 +289,7 @@ def _per_run(
     fields = _joined_fields([one.fields for one in facts])
     matches = _joined_matches([one.matches for one in facts])
     run_ids = runs.runs["run_id"].astype("str").tolist()
-    made_by = scoring | {"policies": json.dumps(asdict(job.policies), sort_keys=True)}
+    made_by = scoring | {"policies": json.dumps(as_recorded(job.policies), sort_keys=True)}
     about = pd.DataFrame([made_by | {"run_id": run_id} for run_id in run_ids])
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about, request.declared)

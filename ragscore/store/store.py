@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_type, conform
+from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, conform
 from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
 from ragscore.frames.escaping import html_frame, html_text
 from ragscore.frames.verbs import RunStoreVerbs
@@ -25,6 +25,7 @@ from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
+from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.metrics import (
     DECLARED,
     NOTHING_DECLARED,
@@ -164,7 +165,11 @@ class RunStore(RunStoreVerbs):
             profile = ev.profile.name if ev.profile else None
             own, declared = own_columns(ev.scores), ev.declared
         check_type(results, Results, "results", "Results, or an Evaluation")
-        choices = _choices(golden, text, profile, policies_of(policies, fields))
+        given = policies_of(policies, fields)
+        if golden is not None and given.ids:
+            check_inputs(results, golden)
+            results, golden, given = with_ids_read(results, golden, given)
+        choices = _choices(golden, text, profile, given)
         run_ids = results.runs["run_id"].astype("str").tolist()
         self._check_free(run_ids, overwrite)
         for kind in FRAMES:

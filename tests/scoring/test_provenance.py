@@ -296,7 +296,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     store.save(results, golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == {
-        field.name for field in fields(rs.Policies)
+        field.name for field in fields(rs.Policies) if field.name != "ids"
     }
     before = store.scores(["hit@1"])["hit@1"].tolist()
     assert before == [1, 1, 0]  # the third was never asked: missing="zero"

@@ -41,6 +41,7 @@ from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.grading import grade_hits, level_rule
+from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -154,6 +155,7 @@ def compare_runs(
     policies = policies_of(policies, fields)
     if chosen is not None:
         _refuse_policies(policies)
+    results, golden, policies = with_ids_read(results, golden, policies)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(

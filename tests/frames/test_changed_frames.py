@@ -1,0 +1,110 @@
+"""Frames of a golden set or of results that are changed after a first evaluation."""
+
+import dataclasses
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused
+
+# D1 and d1: what is changed is how ids are written
+pytestmark = pytest.mark.filterwarnings("ignore:ids of:UserWarning")
+
+
+def given():
+    golden = rs.load_golden({"q0": ["D1"], "q1": ["D2"]})
+    return golden, rs.load_results({"q0": ["d1"], "q1": ["D2"]})
+
+
+def hits(golden, results):
+    return rs.evaluate(results, golden, "hit@5").scores["hit@5"].tolist()
+
+
+def lower(column):
+    return column.str.lower()
+
+
+def test_changed_ids_of_targets_count_and_name_the_targets():
+    golden, results = given()
+    first = rs.evaluate(results, golden, "hit@5")
+    before = golden.golden_hash
+    golden.targets["doc_id"] = lower(golden.targets["doc_id"])
+    assert hits(golden, results) == [1, 0]
+    assert golden.targets["target_id"].tolist() == ["d1", "d2"]
+    assert golden.golden_hash != before
+    # the first evaluation has frames of its own
+    assert first.golden.golden_hash == before and first.summary("mrr")["mean"].tolist() == [0.5]
+
+
+@pytest.mark.parametrize("frame", ["targets", "queries"])
+def test_a_new_frame_of_a_golden_set_counts(frame):
+    golden, results = given()
+    hits(golden, results)
+    if frame == "targets":
+        new = golden.targets.assign(doc_id=lower(golden.targets["doc_id"]))
+        expected = [1, 0]
+    else:
+        new = golden.queries.assign(answerable=pd.array([True, False], "boolean"))
+        expected = [0, None]
+    changed = dataclasses.replace(golden, **{frame: new})
+    assert [None if one != one else one for one in hits(changed, results)] == expected
+    with refused(frame, "dataclasses.replace", field=frame):
+        setattr(golden, frame, new)
+
+
+def test_changed_queries_count():
+    golden, results = given()
+    hits(golden, results)
+    golden.queries["answerable"] = pd.array([True, False], "boolean")
+    (first, second) = hits(golden, results)
+    assert first == 0 and second != second
+    golden.queries["query_id"] = ["q0", "q7"]
+    with refused("q1", field="targets.query_id"):
+        hits(golden, results)
+
+
+def test_rows_that_are_written_in_place_count():
+    golden, results = given()
+    hits(golden, results)
+    golden.targets.loc[0, "doc_id"] = "d1"
+    assert hits(golden, results) == [1, 1]
+    golden.targets.loc[0, "doc_id"] = "D1"
+    assert golden.select(["q0"]).targets["target_id"].tolist() == ["D1"]
+
+
+def test_labels_that_were_derived_follow_the_targets():
+    queries = pd.DataFrame({"query_id": ["q0", "q1"]})
+    targets = pd.DataFrame({"query_id": ["q0"], "level": "doc", "target_id": "a", "grade": [1]})
+    golden = rs.Golden(queries, targets)
+    golden.targets["grade"] = 0
+    assert golden.golden_hash and golden.queries["answerable"].isna().all()
+
+
+@pytest.mark.parametrize("how", ["column", "frame"])
+@pytest.mark.parametrize("name", ["hits", "responses"])
+def test_changed_results_count(name, how):
+    golden, results = given()
+    first = rs.evaluate(results, golden, ["hit@5", "failed"])
+    frame = getattr(results, name)
+    column, new = ("doc_id", lower(frame["doc_id"])) if name == "hits" else ("error", "broken")
+    if how == "column":
+        frame[column] = new
+    else:
+        with refused(name, "dataclasses.replace", field=name):
+            setattr(results, name, frame)
+        results = dataclasses.replace(results, **{name: frame.assign(**{column: new})})
+    scores = rs.evaluate(results, golden, ["hit@5", "failed"]).scores
+    assert scores["hit@5"].tolist() == ([0, 0] if name == "hits" else [0, 1])
+    assert scores["failed"].tolist() == ([0, 0] if name == "hits" else [1, 1])
+    assert first.summary("mrr")["mean"].tolist() == [0.5]
+
+
+def test_changed_columns_are_checked_like_new_ones():
+    golden, results = given()
+    hits(golden, results)
+    results.hits["run_id"] = "run"  # texts, which become categories again
+    assert hits(golden, results) == [0, 1]
+    results.hits["rank"] = "first"
+    with refused("first"):
+        hits(golden, results)
