@@ -52,7 +52,7 @@ from ragscore.io.rows import (
     value_at,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.tools.cases import hash_query, imported, text_id
+from ragscore.io.tools.cases import DIALOGUES, hash_query, imported, is_called, text_id
 from ragscore.io.tools.cells import Cells, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
@@ -426,7 +426,7 @@ def read_results_table(
         kind_of(value_at(table.fields, roles[role])) not in LISTS for role in ids
     )
     if table.queries is None and not is_per_hit:
-        results = _per_query(table, roles, run_id, problems)
+        results = _per_query(table, roles, run_id, problems, "repeat" in (columns or {}))
     else:
         if scored := [role for role in roles if role.startswith(METRIC_ROLES)]:
             raise DataError(
@@ -464,7 +464,9 @@ def _mapping(roles: Columns) -> pd.DataFrame:
     return pd.DataFrame({"role": list(roles), "column": list(roles.values())}, dtype="str")
 
 
-def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
+def _per_query(
+    table: Table, roles: Columns, run_id: str, problems: Problems, are_repeats: bool
+) -> Results:
     """Return the results of a table with one row per query."""
     used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
     keep = np.ones(len(table), dtype=bool)
@@ -490,7 +492,8 @@ def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) ->
             if name not in used and value is not None
         }
         cases.append(case)
-    found = imported(cases, {"run_id": run_id, "runs_are_named": True}, problems).results
+    about = {"run_id": run_id, "runs_are_named": True, "are_repeats": are_repeats}
+    found = imported(cases, about, problems).results
     if found is None:
         raise DataError(
             "no row says what a system answered",
@@ -569,6 +572,9 @@ def _results_of(
         for role in ID_ROLES:
             if role in columns:
                 _warn_of_joined(table, hits[role], str(columns[role].name))
+    for name in [name for name in hits if is_called(str(name), DIALOGUES)]:
+        own = hits[name].rename(str(name).removeprefix("x_"))
+        _refuse_several(table, own, codes_of(coded(own.astype("str"))), cell, str(own.name))
     run_column = _run_column(hits, cell)
     if "rank" in hits:
         ranked = hits
@@ -667,9 +673,14 @@ def _warn_of_joined(table: Table, ids: pd.Series, name: str) -> None:
 def _of_responses(
     table: Table, column: pd.Series, role: str, dtype: str, cell: Codes, cells: Codes
 ) -> pd.Series:
-    """Return the first known value of each response."""
+    """Return the first known value of each response; two questions or answers are refused."""
     known = np.flatnonzero(column.notna().to_numpy())
     of, first = np.unique(cell[known], return_index=True)
+    if role in ("query", "answer"):
+        texts = _texts(table, column, role).reset_index(drop=True)
+        if role == "query":  # letter case and spacing don't matter
+            texts = _ids_made(texts, hash_query)
+        _refuse_several(table, column, codes_of(coded(texts)), cell, role)
     place = np.full(int(cells.max(initial=0)) + 1, -1)
     place[of] = known[first]
     values = column.reset_index(drop=True)
@@ -680,6 +691,26 @@ def _of_responses(
         flags = [Cells(Row({role: plain_cell(one)}, 1), _strict(table)).flag(role) for one in taken]
         return pd.Series(flags, dtype="boolean")
     return _numbers(table, taken, _strict(table), np.ones(len(taken), dtype=bool), dtype)
+
+
+def _refuse_several(table: Table, column: pd.Series, codes: Codes, cell: Codes, what: str) -> None:
+    """Refuse a column that has several values for one query of a run; the code -1 is none."""
+    known = np.flatnonzero(codes >= 0)
+    _, first, group = np.unique(cell[known], return_index=True, return_inverse=True)
+    is_other = codes[known] != codes[known][first][group]
+    if not is_other.any():
+        return
+    place = int(is_other.argmax())
+    row, before = int(known[place]), int(known[first[group[place]]])
+    raise DataError(
+        f"{what} {excerpt(plain_cell(column.iloc[row]))} for a query that has"
+        f" {excerpt(plain_cell(column.iloc[before]))} in line {_line(table, before)}",
+        file=table.name,
+        line=_line(table, row),
+        field=str(column.name),
+        allowed=f"one {what} for each run and query; columns= may name another query_id, or the"
+        " run_id",
+    )
 
 
 def _strict(table: Table) -> Problems:
@@ -993,7 +1024,7 @@ class _Merged:
             record[name] = value
         elif value is not None and record[name] != value:
             self.problems.add(
-                f"{name} {describe(value)} for query {record['id']!r}, which has another one"
+                f"{name} {describe(value)} for query {_called(record)}, which has another one"
                 " already",
                 line=row.line,
                 field=name,
@@ -1020,7 +1051,7 @@ class _Merged:
             )
         if len(grades) != len(ids):
             self.problems.add(
-                f"{len(ids)} ids and {len(grades)} grades for query {record['id']!r}",
+                f"{len(ids)} ids and {len(grades)} grades for query {_called(record)}",
                 line=row.line,
                 field=roles.get("grade"),
                 allowed="a grade per id",
@@ -1059,6 +1090,11 @@ class _Merged:
         # No typos here: the columns of a foreign table are called as they are.
         golden = golden_of(rows, self.problems, absent_docs, catalogue)
         return golden if mapping is None else replace(golden, mapping=mapping)
+
+
+def _called(record: Mapping[str, Any]) -> str:
+    """Return a query as people know it: its text, else its id."""
+    return excerpt(record.get("query") or record["id"])
 
 
 _LISTS = {

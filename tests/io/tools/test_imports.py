@@ -85,7 +85,7 @@ def test_a_ragas_dataset_is_the_same_from_csv_and_json_lines(name):
 
 
 def test_a_question_that_stands_twice_is_kept_as_a_repeat_of_its_own():
-    found = load("ragas_dataset.jsonl", 1, MERGE)
+    found = load("ragas_dataset.jsonl", 1, "How do I merge two frames?")
     runs = found.results.runs.set_index("run_id")
     assert runs["repeat"].to_dict() == {"ragas_dataset": 1, "ragas_dataset-r2": 2} and runs[
         "n_queries"
