@@ -67,11 +67,12 @@ def load_golden(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
-        query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
-        should_refuse, reference_answer, lang, difficulty, category, group, variant, tags, vaults,
-        folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
-        `{"grade": None}`: no column has this role, whatever its name.
+        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. A number is
+        the column's place, from 0; with these, a file needs no header. Roles: query_id, query,
+        doc_id, chunk_id, text (what is expected), grade, answerable, should_refuse,
+        reference_answer, lang, difficulty, category, group, variant, tags, vaults, folders,
+        must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`. `{"grade": None}`:
+        no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -111,6 +112,7 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
+    columns = _named(columns)
     if isinstance(source, Golden):
         return source
     named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
@@ -199,8 +201,9 @@ def load_results(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
-        doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
+        "doc_id": "hit"}`. `outer.inner` reaches into a column. A number is the column's place,
+        from 0; with these, a file needs no header. Roles: query_id, query, run_id, doc_id,
+        chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, and
         `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>` for stored values. Other
         columns are kept as `x_<name>`. `{"run_id": None}`: no column has this role, whatever its
@@ -237,6 +240,7 @@ def load_results(
         resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
     """
     check_choice(ties, TIES, "ties")
+    columns = _named(columns)
     check_type(run_id, (str, type(None)), "run_id", "a name")
     if isinstance(source, Results):
         return source
@@ -370,13 +374,21 @@ def _pandas(content: Any) -> pd.DataFrame:
     return pd.DataFrame([row.values for row in content.records], dtype=object)
 
 
+def _named(columns: Any) -> Columns | None:
+    """Return `columns=` with places of columns, from 0, as texts."""
+    if not isinstance(columns, (Mapping, type(None))):
+        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
+    return columns and {
+        role: str(one) if isinstance(one, int) and not isinstance(one, bool) else one
+        for role, one in columns.items()
+    }
+
+
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
     With `columns` only the formats that have columns are looked at.
     """
-    if columns is not None and not isinstance(columns, Mapping):
-        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
     table, what = TABLES[side], "results" if side == "results" else "golden files"
     with_columns = [one for one in FORMATS[side] if "columns" in one.options]
     if isinstance(source, Mapping):

@@ -33,6 +33,7 @@ from ragscore.io.columns import (
     Columns,
     kind_of,
     names_query,
+    places_without_header,
     plain_name,
     resolve,
 )
@@ -44,6 +45,7 @@ from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
     delimiter_of,
+    first_cells,
     is_list_text,
     json_value,
     nested,
@@ -186,25 +188,32 @@ def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
     return column.to_pandas().rename(name)
 
 
-def file_table(path: Path, problems: Problems, kind: str) -> Table:
+def file_table(
+    path: Path, problems: Problems, kind: str, columns: Columns | None, side: str
+) -> Table:
     """Return the table that a file holds: CSV, TSV, Parquet, JSON or JSON lines.
 
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
+    places = None
     if kind == "parquet":
         from ragscore.io.parquet_file import open_parquet_file
 
         with open_parquet_file(path) as file:
             return replace(arrow_table(file.read(), str(path)), kind="parquet")
     if kind == "text":
-        frame = _csv_frame(path)
+        with open_bytes(path) as (opened, _):
+            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
+        places = places_without_header(first_cells(begin), columns, side, str(path))
+        frame = _csv_frame(path, begin, places)
         if frame is not None:
-            return replace(frame_table(frame, str(path)), kind="csv", first_line=2)
+            first_line = 2 if places is None else 1
+            return replace(frame_table(frame, str(path)), kind="csv", first_line=first_line)
         kind = "csv"
-    return Table(str(path), kind, records=list(table_rows(path, problems)))
+    return Table(str(path), kind, records=list(table_rows(path, problems, places)))
 
 
-def _csv_frame(path: Path) -> pd.DataFrame | None:
+def _csv_frame(path: Path, begin: str, places: list[str] | None) -> pd.DataFrame | None:
     """Return a CSV file with all cells as texts; None where only the reader of rows can say more.
 
     That is, for rows with more or fewer cells than the header, and broken text.
@@ -212,10 +221,8 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
     from pyarrow import csv as pa_csv
 
     try:
-        with open_bytes(path) as (opened, _):
-            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
         delimiter = delimiter_of(begin)
-        header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
+        header = places or next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
         if len(set(header)) < len(header) or "" in header[1:]:
             return None
         # Arrow unpacks gzip itself, without a limit.
@@ -223,6 +230,7 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
         with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
             read = pa_csv.read_csv(
                 content,
+                read_options=pa_csv.ReadOptions(column_names=places),
                 parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(header, pa.large_string()),
@@ -366,7 +374,10 @@ def frame_of(source: Any, allowed: str) -> Table:
 
 
 def table_of(
-    source: Path | Table | Mapping[Any, Any], problems: Problems, columns: Columns | None
+    source: Path | Table | Mapping[Any, Any],
+    problems: Problems,
+    columns: Columns | None,
+    side: str,
 ) -> Table | Mapping[Any, Any]:
     """Return a file, a dict of columns or what is a table already as a table.
 
@@ -378,11 +389,11 @@ def table_of(
     if isinstance(source, Path):
         name, kind = str(source), sample(source).kind
         if kind != "json":
-            return file_table(source, problems, kind)
-        value = json_value(source, "one JSON value; JSON lines belong into a file named .jsonl")
+            return file_table(source, problems, kind, columns, side)
+        value = json_value(source)
         is_split = isinstance(value, dict) and value.keys() == {"columns", "data"}
         if is_split or not isinstance(value, dict):
-            return file_table(source, problems, kind)
+            return file_table(source, problems, kind, columns, side)
         source = value
     named = set((columns or {}).values()) - {None}
     if is_columns(source) or (named and named <= source.keys()):
@@ -413,7 +424,7 @@ def read_results_table(
     column names.
     """
     problems = Problems(_name_of(source), strict)
-    found = table_of(source, problems, columns)
+    found = table_of(source, problems, columns, "results")
     table = found if isinstance(found, Table) else run_table(found, _name_of(source))
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     _refuse_empty(table)
@@ -926,7 +937,7 @@ def read_golden_table(
     """Return the labels of a table, with one row per query or one row per judgement."""
     name = _name_of(source)
     problems = Problems(name, strict)
-    table = table_of(source, problems, columns)
+    table = table_of(source, problems, columns, "golden")
     if not isinstance(table, Table):
         return golden_of_dict(table, name, problems, absent_docs, catalogue)
     _refuse_empty(table)

@@ -115,6 +115,19 @@ class Cells(FieldReader):
         seconds = self.number(*names)
         return None if seconds is None else seconds * 1000
 
+    def answer(self, name: str) -> str | None:
+        """Return an answer's text, also of a list of one and of the blocks of a message."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            blocks = [one.get("text", "") for one in value if isinstance(one, dict)]
+            texts = blocks if len(blocks) == len(value) else value
+            is_one = bool(blocks) if texts is blocks else len(value) == 1
+            if not is_one or not all(isinstance(one, str) for one in texts):
+                self.reject(self.pop(name), name, "one text, or the blocks of a message")
+                return None
+            self.values[name] = "".join(texts)
+        return self.text(name)
+
     def texts(self, *names: str) -> list[str] | None:
         """Return a list of texts; one text is a list of one.
 
@@ -201,7 +214,7 @@ COLUMN = {
     field.role or field.column: (field.column, _LOOSELY[field.type])
     for field in FIELDS["responses"]
     if field.names and field.type in _LOOSELY
-} | {"latency_s": ("elapsed_ms", Cells.milliseconds)}
+} | {"answer": ("answer", Cells.answer), "latency_s": ("elapsed_ms", Cells.milliseconds)}
 """Roles of a response -> their column, and how a cell of it is read."""
 VALUE = {
     "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
