@@ -16,6 +16,7 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
 from ragscore.io.rows import first_cells
 from ragscore.io.source import refuse_depth
@@ -219,6 +220,7 @@ def choose_format(
         is_sure = not seen.keys or seen.kind in ("yaml", "text")
         is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
         may_be = bool(ours - {"query"}) and not (table and table.fits(seen))
+        may_be &= what != "results" or not has_labels(seen.keys)
         otherwise = own if is_sure or may_be else None
     return matching_format(seen, formats, name, what, otherwise, table)
 

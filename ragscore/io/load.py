@@ -116,6 +116,7 @@ def load_golden(
     if isinstance(source, Golden):
         return source
     named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
+    _check_side(source, Results, "a golden set")
     chosen = source if source is not None else next(iter(named), None)
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
@@ -248,6 +249,7 @@ def load_results(
     renames: list[Callable[[Results], Results] | None] = []
     for one in _sources(source):
         rename = None
+        _check_side(one, Golden, "results")
         if isinstance(one, Results):
             parts.append(one)
         elif isinstance(one, Path):
@@ -372,6 +374,16 @@ def _pandas(content: Any) -> pd.DataFrame:
         frame: pd.DataFrame = content.frame
         return frame
     return pd.DataFrame([row.values for row in content.records], dtype=object)
+
+
+def _check_side(source: Any, other: type, wanted: str) -> None:
+    """Refuse results as a golden set and the other way round."""
+    if isinstance(source, other):
+        raise DataError(
+            f"found {other.__name__} in place of {wanted}",
+            field="source",
+            allowed="results first, then the golden set",
+        )
 
 
 def _named(columns: Any) -> Columns | None:

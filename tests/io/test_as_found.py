@@ -1,6 +1,7 @@
 """Files as people have them: without a header, JSON lines of any name, answers in lists."""
 
 import json
+import sys
 
 import pandas as pd
 import pytest
@@ -91,3 +92,54 @@ def test_an_answer_in_a_list_is_its_text(answer, text):
 def test_several_answers_in_a_list_are_refused(answer):
     with refused(file="records", line=1, field="answer"):
         rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
+
+
+@pytest.mark.parametrize("name", ["golden.jsonl", "golden.yaml"])
+def test_a_golden_file_may_call_its_ids_query_id_as_run_files_do(tmp_path, name):
+    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+    text = json.dumps(record) if name.endswith("jsonl") else f"- {json.dumps(record)}"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    golden = rs.load_golden(tmp_path / name)
+    assert golden.targets[["query_id", "doc_id"]].values.tolist() == [["q1", "a"]]
+    assert "x_query_id" not in golden.queries
+
+
+def test_labels_in_json_lines_are_no_run(tmp_path):
+    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+    (tmp_path / "golden.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    with refused("expected_doc_ids", file="golden.jsonl", field="format"):
+        rs.load_results(tmp_path / "golden.jsonl")
+
+
+def test_results_and_golden_set_the_other_way_round_are_told_so():
+    golden, results = rs.load_golden({"q": ["a"]}), rs.load_results({"q": ["a"]})
+    with refused("Results", field="source"):
+        rs.evaluate(golden, results)
+    with refused("Golden", field="source"):
+        rs.load_results(golden)
+
+
+class Document:
+    """A passage of another library."""
+
+
+def test_an_object_of_another_library_is_called_as_its_type():
+    with refused("Document", line=1, field="doc_id") as caught:
+        rs.load_results([{"query": "?", "doc_id": [Document()]}])
+    assert "number:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [None, "hits", "hits.hits", "hits.hits._id"])
+def test_the_hits_of_a_response_of_elasticsearch_are_those_inside_its_hits(path):
+    found = [{"_id": "a", "_score": 2.0}, {"_id": "b", "_score": 1.0}]
+    response = {"query": "?", "hits": {"total": {"value": 2}, "hits": found}}
+    results = rs.load_results([response], columns=path and {"doc_id": path})
+    assert results.hits["doc_id"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(("url", "package"), [("gs://b/runs", "gcsfs"), ("abfs://b/runs", "adlfs")])
+def test_a_storage_whose_package_is_missing_names_that_one(url, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with refused(package) as caught:
+        rs.RunStore(url)
+    assert "s3fs" not in str(caught.value)

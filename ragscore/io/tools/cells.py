@@ -280,6 +280,8 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
     for role in ("doc_id", "chunk_id"):
         value = nested(cells.values.get(role))
         if isinstance(value, dict):
+            value = _list_in(value) or value  # as in a response of Elasticsearch
+        if isinstance(value, dict):
             pairs = [[one, as_number(score)] for one, score in value.items()]
             if any(score is None for _, score in pairs):
                 cells.problems.reject(value, cells.line, role, "a mapping id -> score")
@@ -312,6 +314,13 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
         cells.problems.reject(ranks, cells.line, "rank", "whole numbers from 1, each once")
         return hits
     return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+def _list_in(value: dict[str, Any]) -> list[Any] | None:
+    """Return the one list of mappings in a mapping; None if there is none, or more than one."""
+    lists = [one for one in value.values() if isinstance(one, list) and one]
+    is_one = len(lists) == 1 and all(isinstance(one, dict) for one in lists[0])
+    return lists[0] if is_one else None
 
 
 def _of_hits(role: str, cells: Cells) -> list[float | None] | None:
