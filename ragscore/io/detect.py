@@ -4,7 +4,6 @@ In: a path. Out: a `Sample` of the file, and the one `Format` of a table that it
 fits several formats or none is an error that names the candidates and the `format=` to pass.
 """
 
-import csv
 import json
 import re
 import zipfile
@@ -17,8 +16,9 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
-from ragscore.io.rows import delimiter_of
+from ragscore.io.rows import first_cells
 from ragscore.io.source import refuse_depth
 
 SAMPLE_BYTES = 1 << 20
@@ -185,7 +185,7 @@ def sample(path: Path) -> Sample:
     if name.endswith((".yaml", ".yml")):
         return Sample(path, "yaml", line=line)
     first = _json(line)
-    if isinstance(first, dict) and not (first and name.endswith(".json")):
+    if isinstance(first, dict) and not (first and name.endswith(".json") and len(lines) == 1):
         return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
@@ -220,6 +220,7 @@ def choose_format(
         is_sure = not seen.keys or seen.kind in ("yaml", "text")
         is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
         may_be = bool(ours - {"query"}) and not (table and table.fits(seen))
+        may_be &= what != "results" or not has_labels(seen.keys)
         otherwise = own if is_sure or may_be else None
     return matching_format(seen, formats, name, what, otherwise, table)
 
@@ -300,11 +301,8 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 def _csv_columns(line: str) -> frozenset[str]:
     """Return the names of a header line with commas, tabs or the like; none for other text."""
-    delimiter = delimiter_of(line)
-    with suppress(csv.Error):
-        if delimiter in line:
-            return frozenset(next(csv.reader([line], delimiter=delimiter)))
-    return frozenset()
+    cells = first_cells(line)
+    return frozenset(cells) if len(cells) > 1 else frozenset()
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:

@@ -32,15 +32,16 @@ def field_lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
             yield number, line, fields
 
 
-def field_table(text: str, columns: dict[str, pa.DataType | None]) -> tuple[pa.Table, int] | None:
-    """Return the columns of a regular file, and from how many lines text at their end was cut.
+def field_table(text: str, columns: dict[str, pa.DataType | None]) -> pa.Table | None:
+    """Return the columns of a regular file.
 
-    None where the file isn't regular: only `field_lines` can tell what is wrong with it, or right.
+    None where the file isn't regular, as with text after the last column: only `field_lines` can
+    tell what is wrong with it, or right.
 
     Parameters
     ----------
     columns
-        Name -> type, None for a column that isn't needed. Fields after the last one are cut.
+        Name -> type, None for a column that isn't needed.
     """
     data = text.encode().translate(_BLANKS)
     while b"  " in data:
@@ -51,14 +52,8 @@ def field_table(text: str, columns: dict[str, pa.DataType | None]) -> tuple[pa.T
     # Arrow takes hexadecimal numbers, which nobody means.
     if not data.strip() or b" 0x" in data or b" 0X" in data:
         return None
-    table, n_cut = _parsed(data, columns), 0
-    if table is None:
-        fields = rb"[^ \n]+ " * (len(columns) - 1)
-        data, n_cut = re.subn(rb"(?m)^(" + fields + rb"[^ \n]+) [^\n]*$", rb"\1", data)
-        table = _parsed(data, columns) if n_cut else None
-    if table is None or any(map(_is_irregular, table.columns)):
-        return None
-    return table, n_cut
+    table = _parsed(data, columns)
+    return None if table is None or any(map(_is_irregular, table.columns)) else table
 
 
 def _is_irregular(column: pa.ChunkedArray) -> bool:

@@ -145,13 +145,16 @@ def read_bytes(path: Path) -> bytes:
 def read_text(path: Path) -> str:
     """Return the text of a file: UTF-8, gzip if it ends in .gz, without a byte-order mark.
 
+    Lines that end in a carriage return alone end in a line feed instead.
+
     Raises
     ------
     DataError
         The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
     """
     try:
-        return read_bytes(path).decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
+        return text.replace("\r", "\n") if "\n" not in text else text
     except UnicodeDecodeError as error:
         raise not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
 

@@ -54,6 +54,7 @@ def golden_of(
     rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """Return a golden set from rows with our fields, after the checks that span rows."""
+    rows = [_with_id(row) for row in rows]
     tables, ids = Tables(), _ids(rows, problems)
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is not None:
@@ -73,6 +74,14 @@ def golden_of(
     for name in [name for name in empty if name not in queries]:
         queries[name] = pd.Series(pd.NA, queries.index, dtype="str")
     return Golden(**frames | {"queries": queries}, problems=problems.frame())
+
+
+def _with_id(row: Row) -> Row:
+    """Return a row whose `query_id`, as run files call it, is its id."""
+    if "id" in row.values or "query_id" not in row.values:
+        return row
+    renamed = {"id" if name == "query_id" else name: one for name, one in row.values.items()}
+    return Row(renamed, row.line, row.lines | {"id": row.line_of("query_id")})
 
 
 def _ids(rows: list[Row], problems: Problems) -> list[str | None]:

@@ -67,11 +67,12 @@ def load_golden(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
-        query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
-        should_refuse, reference_answer, lang, difficulty, category, group, variant, tags, vaults,
-        folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
-        `{"grade": None}`: no column has this role, whatever its name.
+        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. A number is
+        the column's place, from 0; with these, a file needs no header. Roles: query_id, query,
+        doc_id, chunk_id, text (what is expected), grade, answerable, should_refuse,
+        reference_answer, lang, difficulty, category, group, variant, tags, vaults, folders,
+        must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`. `{"grade": None}`:
+        no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -111,9 +112,11 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
+    columns = _named(columns)
     if isinstance(source, Golden):
         return source
     named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
+    _check_side(source, Results, "a golden set")
     chosen = source if source is not None else next(iter(named), None)
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
         allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
@@ -226,8 +229,9 @@ def load_results(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
-        doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
+        "doc_id": "hit"}`. `outer.inner` reaches into a column. A number is the column's place,
+        from 0; with these, a file needs no header. Roles: query_id, query, run_id, doc_id,
+        chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, and
         `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>` for stored values. Other
         columns are kept as `x_<name>`. `{"run_id": None}`: no column has this role, whatever its
@@ -264,6 +268,7 @@ def load_results(
         resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
     """
     check_choice(ties, TIES, "ties")
+    columns = _named(columns)
     check_type(run_id, (str, type(None)), "run_id", "a name")
     if isinstance(source, Results):
         return source
@@ -271,6 +276,7 @@ def load_results(
     renames: list[Callable[[Results], Results] | None] = []
     for one in _sources(source):
         rename = None
+        _check_side(one, Golden, "results")
         if isinstance(one, Results):
             parts.append(one)
         elif isinstance(one, Path):
@@ -397,13 +403,31 @@ def _pandas(content: Any) -> pd.DataFrame:
     return pd.DataFrame([row.values for row in content.records], dtype=object)
 
 
+def _check_side(source: Any, other: type, wanted: str) -> None:
+    """Refuse results as a golden set and the other way round."""
+    if isinstance(source, other):
+        raise DataError(
+            f"found {other.__name__} in place of {wanted}",
+            field="source",
+            allowed="results first, then the golden set",
+        )
+
+
+def _named(columns: Any) -> Columns | None:
+    """Return `columns=` with places of columns, from 0, as texts."""
+    if not isinstance(columns, (Mapping, type(None))):
+        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
+    return columns and {
+        role: str(one) if isinstance(one, int) and not isinstance(one, bool) else one
+        for role, one in columns.items()
+    }
+
+
 def _choose(source: Any, side: str, format: str | None, columns: Columns | None) -> Format:
     """Return the format of a file, or of content at hand.
 
     With `columns` only the formats that have columns are looked at.
     """
-    if columns is not None and not isinstance(columns, Mapping):
-        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
     table, what = TABLES[side], "results" if side == "results" else "golden files"
     with_columns = [one for one in FORMATS[side] if "columns" in one.options]
     if isinstance(source, Mapping):

@@ -63,9 +63,11 @@ RESULT_FORMATS = [
         "per_query",
         lambda seen: max(
             Mark("query_id hits_top_k", kinds=_JSON)(seen),
-            Mark("query_id", kinds=_JSON, test=lambda one: not names_ids(one.keys, "results"))(
-                seen
-            ),
+            Mark(
+                "query_id",
+                kinds=_JSON,
+                test=lambda one: not (names_ids(one.keys, "results") or has_labels(one.keys)),
+            )(seen),
         ),
         _IO + "per_query:read_per_query",
         _IO + "per_query_write:write_per_query",

@@ -10,6 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,11 @@ CELL_LIMIT = 1 << 24
 """The longest CSV cell. One cell may hold all retrieved texts of a query; csv's limit is 128 KB."""
 
 
-def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
+def table_rows(source: Source, problems: Problems, names: list[str] | None = None) -> Iterator[Row]:
     """Yield one row per record; one that isn't a mapping is a problem.
 
-    The line of a frame's row is its number, from 1.
+    The line of a frame's row is its number, from 1. `names` are the columns of a CSV file that has
+    no header.
     """
     if isinstance(source, pd.DataFrame):
         yield from _frame_rows(source)
@@ -52,7 +54,7 @@ def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
     elif _begins(source, b"{") or name.endswith(".jsonl"):
         yield from json_rows(source, problems)
     else:
-        yield from _csv_rows(source, problems)
+        yield from _csv_rows(source, problems, names)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -77,6 +79,10 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
+    first, _, rest = read_text(path).strip().partition("\n")
+    if rest and isinstance(nested(first), dict):  # JSON lines, whatever the file's name
+        yield from json_rows(path, problems)
+        return
     value = json_value(path)
     if isinstance(value, dict):
         columns, data = value.get("columns"), value.get("data")
@@ -93,13 +99,13 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
             problems.reject(record, number, None, "an array of JSON objects")
 
 
-def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
+def _csv_rows(path: Path, problems: Problems, names: list[str] | None) -> Iterator[Row]:
     """Yield cells as text, empty ones as None; more or fewer than in the header is a problem."""
     csv.field_size_limit(CELL_LIMIT)
     text = read_text(path)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text))
     try:
-        header = next(reader, [])
+        header = next(reader, []) if names is None else names
         if twice := sorted({name for name in header if header.count(name) > 1}):
             raise DataError(
                 f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
@@ -159,6 +165,13 @@ def plain_cell(
 
 
 DELIMITERS = ",\t;|"
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the cells of a table's first line; none where CSV can't be read."""
+    with suppress(csv.Error, StopIteration):
+        return next(csv.reader(text.lstrip("\ufeff").splitlines(), delimiter=delimiter_of(text)))
+    return []
 
 
 def delimiter_of(text: str) -> str:

@@ -400,7 +400,8 @@ def describe(value: Any) -> str:
         bytes: "bytes",
         YamlDate: "a date",
     }
-    kind = kinds.get(type(value), "text" if isinstance(value, str) else "a number")
+    other = "a number" if isinstance(value, (int, float)) else f"a {type(value).__name__}"
+    kind = kinds.get(type(value), "text" if isinstance(value, str) else other)
     if isinstance(value, str) and len(value) > LONGEST_ID:
         kind = f"text of {len(value):,} characters"
     text = json.dumps(value, ensure_ascii=False, default=str)

@@ -33,6 +33,7 @@ from ragscore.io.columns import (
     Columns,
     kind_of,
     names_query,
+    places_without_header,
     plain_name,
     resolve,
 )
@@ -44,6 +45,7 @@ from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
     delimiter_of,
+    first_cells,
     is_list_text,
     json_value,
     nested,
@@ -52,7 +54,7 @@ from ragscore.io.rows import (
     value_at,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.tools.cases import hash_query, imported, text_id
+from ragscore.io.tools.cases import DIALOGUES, hash_query, imported, is_called, text_id
 from ragscore.io.tools.cells import Cells, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
@@ -186,25 +188,32 @@ def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
     return column.to_pandas().rename(name)
 
 
-def file_table(path: Path, problems: Problems, kind: str) -> Table:
+def file_table(
+    path: Path, problems: Problems, kind: str, columns: Columns | None, side: str
+) -> Table:
     """Return the table that a file holds: CSV, TSV, Parquet, JSON or JSON lines.
 
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
+    places = None
     if kind == "parquet":
         from ragscore.io.parquet_file import open_parquet_file
 
         with open_parquet_file(path) as file:
             return replace(arrow_table(file.read(), str(path)), kind="parquet")
     if kind == "text":
-        frame = _csv_frame(path)
+        with open_bytes(path) as (opened, _):
+            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
+        places = places_without_header(first_cells(begin), columns, side, str(path))
+        frame = _csv_frame(path, begin, places)
         if frame is not None:
-            return replace(frame_table(frame, str(path)), kind="csv", first_line=2)
+            first_line = 2 if places is None else 1
+            return replace(frame_table(frame, str(path)), kind="csv", first_line=first_line)
         kind = "csv"
-    return Table(str(path), kind, records=list(table_rows(path, problems)))
+    return Table(str(path), kind, records=list(table_rows(path, problems, places)))
 
 
-def _csv_frame(path: Path) -> pd.DataFrame | None:
+def _csv_frame(path: Path, begin: str, places: list[str] | None) -> pd.DataFrame | None:
     """Return a CSV file with all cells as texts; None where only the reader of rows can say more.
 
     That is, for rows with more or fewer cells than the header, and broken text.
@@ -212,10 +221,8 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
     from pyarrow import csv as pa_csv
 
     try:
-        with open_bytes(path) as (opened, _):
-            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
         delimiter = delimiter_of(begin)
-        header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
+        header = places or next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
         if len(set(header)) < len(header) or "" in header[1:]:
             return None
         # Arrow unpacks gzip itself, without a limit.
@@ -223,6 +230,7 @@ def _csv_frame(path: Path) -> pd.DataFrame | None:
         with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
             read = pa_csv.read_csv(
                 content,
+                read_options=pa_csv.ReadOptions(column_names=places),
                 parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(header, pa.large_string()),
@@ -366,7 +374,10 @@ def frame_of(source: Any, allowed: str) -> Table:
 
 
 def table_of(
-    source: Path | Table | Mapping[Any, Any], problems: Problems, columns: Columns | None
+    source: Path | Table | Mapping[Any, Any],
+    problems: Problems,
+    columns: Columns | None,
+    side: str,
 ) -> Table | Mapping[Any, Any]:
     """Return a file, a dict of columns or what is a table already as a table.
 
@@ -378,11 +389,11 @@ def table_of(
     if isinstance(source, Path):
         name, kind = str(source), sample(source).kind
         if kind != "json":
-            return file_table(source, problems, kind)
-        value = json_value(source, "one JSON value; JSON lines belong into a file named .jsonl")
+            return file_table(source, problems, kind, columns, side)
+        value = json_value(source)
         is_split = isinstance(value, dict) and value.keys() == {"columns", "data"}
         if is_split or not isinstance(value, dict):
-            return file_table(source, problems, kind)
+            return file_table(source, problems, kind, columns, side)
         source = value
     named = set((columns or {}).values()) - {None}
     if is_columns(source) or (named and named <= source.keys()):
@@ -413,7 +424,7 @@ def read_results_table(
     column names.
     """
     problems = Problems(_name_of(source), strict)
-    found = table_of(source, problems, columns)
+    found = table_of(source, problems, columns, "results")
     table = found if isinstance(found, Table) else run_table(found, _name_of(source))
     run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
     _refuse_empty(table)
@@ -426,7 +437,7 @@ def read_results_table(
         kind_of(value_at(table.fields, roles[role])) not in LISTS for role in ids
     )
     if table.queries is None and not is_per_hit:
-        results = _per_query(table, roles, run_id, problems)
+        results = _per_query(table, roles, run_id, problems, "repeat" in (columns or {}))
     else:
         if scored := [role for role in roles if role.startswith(METRIC_ROLES)]:
             raise DataError(
@@ -464,7 +475,9 @@ def _mapping(roles: Columns) -> pd.DataFrame:
     return pd.DataFrame({"role": list(roles), "column": list(roles.values())}, dtype="str")
 
 
-def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
+def _per_query(
+    table: Table, roles: Columns, run_id: str, problems: Problems, are_repeats: bool
+) -> Results:
     """Return the results of a table with one row per query."""
     used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
     keep = np.ones(len(table), dtype=bool)
@@ -490,7 +503,8 @@ def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) ->
             if name not in used and value is not None
         }
         cases.append(case)
-    found = imported(cases, {"run_id": run_id, "runs_are_named": True}, problems).results
+    about = {"run_id": run_id, "runs_are_named": True, "are_repeats": are_repeats}
+    found = imported(cases, about, problems).results
     if found is None:
         raise DataError(
             "no row says what a system answered",
@@ -569,6 +583,9 @@ def _results_of(
         for role in ID_ROLES:
             if role in columns:
                 _warn_of_joined(table, hits[role], str(columns[role].name))
+    for name in [name for name in hits if is_called(str(name), DIALOGUES)]:
+        own = hits[name].rename(str(name).removeprefix("x_"))
+        _refuse_several(table, own, codes_of(coded(own.astype("str"))), cell, str(own.name))
     run_column = _run_column(hits, cell)
     if "rank" in hits:
         ranked = hits
@@ -667,9 +684,14 @@ def _warn_of_joined(table: Table, ids: pd.Series, name: str) -> None:
 def _of_responses(
     table: Table, column: pd.Series, role: str, dtype: str, cell: Codes, cells: Codes
 ) -> pd.Series:
-    """Return the first known value of each response."""
+    """Return the first known value of each response; two questions or answers are refused."""
     known = np.flatnonzero(column.notna().to_numpy())
     of, first = np.unique(cell[known], return_index=True)
+    if role in ("query", "answer"):
+        texts = _texts(table, column, role).reset_index(drop=True)
+        if role == "query":  # letter case and spacing don't matter
+            texts = _ids_made(texts, hash_query)
+        _refuse_several(table, column, codes_of(coded(texts)), cell, role)
     place = np.full(int(cells.max(initial=0)) + 1, -1)
     place[of] = known[first]
     values = column.reset_index(drop=True)
@@ -680,6 +702,26 @@ def _of_responses(
         flags = [Cells(Row({role: plain_cell(one)}, 1), _strict(table)).flag(role) for one in taken]
         return pd.Series(flags, dtype="boolean")
     return _numbers(table, taken, _strict(table), np.ones(len(taken), dtype=bool), dtype)
+
+
+def _refuse_several(table: Table, column: pd.Series, codes: Codes, cell: Codes, what: str) -> None:
+    """Refuse a column that has several values for one query of a run; the code -1 is none."""
+    known = np.flatnonzero(codes >= 0)
+    _, first, group = np.unique(cell[known], return_index=True, return_inverse=True)
+    is_other = codes[known] != codes[known][first][group]
+    if not is_other.any():
+        return
+    place = int(is_other.argmax())
+    row, before = int(known[place]), int(known[first[group[place]]])
+    raise DataError(
+        f"{what} {excerpt(plain_cell(column.iloc[row]))} for a query that has"
+        f" {excerpt(plain_cell(column.iloc[before]))} in line {_line(table, before)}",
+        file=table.name,
+        line=_line(table, row),
+        field=str(column.name),
+        allowed=f"one {what} for each run and query; columns= may name another query_id, or the"
+        " run_id",
+    )
 
 
 def _strict(table: Table) -> Problems:
@@ -895,7 +937,7 @@ def read_golden_table(
     """Return the labels of a table, with one row per query or one row per judgement."""
     name = _name_of(source)
     problems = Problems(name, strict)
-    table = table_of(source, problems, columns)
+    table = table_of(source, problems, columns, "golden")
     if not isinstance(table, Table):
         return golden_of_dict(table, name, problems, absent_docs, catalogue)
     _refuse_empty(table)
@@ -1012,7 +1054,7 @@ class _Merged:
             record[name] = value
         elif value is not None and record[name] != value:
             self.problems.add(
-                f"{name} {describe(value)} for query {record['id']!r}, which has another one"
+                f"{name} {describe(value)} for query {_called(record)}, which has another one"
                 " already",
                 line=row.line,
                 field=name,
@@ -1039,7 +1081,7 @@ class _Merged:
             )
         if len(grades) != len(ids):
             self.problems.add(
-                f"{len(ids)} ids and {len(grades)} grades for query {record['id']!r}",
+                f"{len(ids)} ids and {len(grades)} grades for query {_called(record)}",
                 line=row.line,
                 field=roles.get("grade"),
                 allowed="a grade per id",
@@ -1078,6 +1120,11 @@ class _Merged:
         # No typos here: the columns of a foreign table are called as they are.
         golden = golden_of(rows, self.problems, absent_docs, catalogue)
         return golden if mapping is None else replace(golden, mapping=mapping)
+
+
+def _called(record: Mapping[str, Any]) -> str:
+    """Return a query as people know it: its text, else its id."""
+    return excerpt(record.get("query") or record["id"])
 
 
 _LISTS = {

@@ -83,10 +83,13 @@ def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) ->
 
         fs, path = url_to_fs(str(root), **(storage_options or {}))
     except (ImportError, ValueError) as error:
+        # fsspec's own words name the package of another storage than the extra's
+        needs_extra = scheme in ("s3", "s3a") or getattr(error, "name", None) == "fsspec"
+        named = "the package named there" if isinstance(error, ImportError) else "a known protocol"
         raise DataError(
             f"no file system for {scheme}:// ({error})",
             file=str(root),
-            allowed=to_install("scale"),
+            allowed=to_install("scale") if needs_extra else named,
         ) from error
     return RemotePath(fs, str(path).rstrip("/"))
 

@@ -115,19 +115,6 @@ def test_records_that_may_be_of_any_tool_fit_no_run(tmp_path, row):
         rs.load_results(lines(tmp_path / "rows.jsonl", row))
 
 
-@pytest.mark.parametrize(
-    ("row", "options"),
-    [
-        ({"query": "?", "hits_top_k": []}, {}),
-        ({"query": "?", "answerable": True}, {"golden": True}),
-    ],
-)
-def test_lines_in_a_file_that_is_not_named_so_are_told_so(tmp_path, row, options):
-    load = rs.load_golden if options else rs.load_results
-    with refused(file="rows.json", line=2):
-        load(lines(tmp_path / "rows.json", row, row))
-
-
 def test_formats_that_name_their_question_only_stay_apart(tmp_path):
     question = lines(
         tmp_path / "queries.jsonl",

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.field_table import field_lines, field_table, split_fields
@@ -56,13 +56,13 @@ def is_qrels(seen: Sample) -> bool:
 
 def is_run(seen: Sample) -> bool:
     """Return True for six columns or more of which the fourth is a rank and the fifth a score."""
-    parts = split_fields(seen.line)
-    return (
-        seen.kind == "text"
-        and len(parts) >= 6
-        and as_grade(parts[3]) is not None
-        and _score(parts[4]) is not None
-    )
+    return seen.kind == "text" and _is_hit(split_fields(seen.line))
+
+
+def _is_hit(parts: list[str]) -> bool:
+    """Return True for the fields of a line of a run, also if its score is none (`nan`)."""
+    is_run = len(parts) >= 6 and as_grade(parts[3]) is not None
+    return is_run and (_score(parts[4]) is not None or parts[4].lower() == "nan")
 
 
 def read_qrels(
@@ -103,9 +103,7 @@ def read_judgements(path: Path, qrels: Qrels, problems: Problems) -> None:
 def _judgement_columns(text: str) -> JudgedColumns | None:
     """Return the judgements of a regular file of four columns; None for any other."""
     read = field_table(text, QREL_COLUMNS)
-    if read is None or read[1]:
-        return None
-    return JudgedColumns.of(read[0])
+    return None if read is None else JudgedColumns.of(read)
 
 
 def _add_judgements(text: str, qrels: Qrels, problems: Problems) -> None:
@@ -156,16 +154,14 @@ def _is_header(parts: list[str]) -> bool:
 def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     """Read rankings as runs: one run per tag, in order of appearance.
 
-    Text after the tag is cut off, and `problems` counts such lines.
+    Text after the tag is cut off, and `problems` counts such lines; a warning shows what is no
+    comment (`#`).
     """
     problems, text = Problems(path, strict), read_text(path)
     read = field_table(text, RUN_COLUMNS)
-    hits = _regular_hits(read[0]) if read is not None else None
-    n_cut = read[1] if read is not None else 0
+    hits = _regular_hits(read) if read is not None else None
     if hits is None:
-        hits, n_cut = _hits(text, problems)
-    if n_cut:
-        problems.note(f"{n_cut} lines have text after the tag, which is left out", field="tag")
+        hits = _hits(text, problems)
     hits["rank"] = rank_hits(hits, ties)["rank"]
     if ties == "file" and (n := n_contradicting(hits)):
         problems.note(
@@ -192,16 +188,23 @@ def _regular_hits(table: pa.Table) -> pd.DataFrame | None:
     return hits[["run_id", "query_id", "doc_id", "rank", "score"]]
 
 
-def _hits(text: str, problems: Problems) -> tuple[pd.DataFrame, int]:
-    """Return the hits, and the number of lines with text after the tag, read line by line."""
+def _hits(text: str, problems: Problems) -> pd.DataFrame:
+    """Return the hits, read line by line."""
     rows: list[tuple[str, str, str, int, float]] = []
-    n_cut = 0
+    cut: list[str] = []
     for number, line, parts in field_lines(text):
         if len(parts) < 6:
             problems.add(
                 f"{len(parts)} columns: {describe(line)}",
                 line=number,
                 allowed="query, Q0, document, rank, score, tag",
+            )
+            continue
+        if any(_is_hit(parts[begin:]) for begin in (5, 6)):
+            problems.add(
+                f"two hits in a line: {describe(line)}",
+                line=number,
+                allowed="one hit in a line; files that are joined end in a line end",
             )
             continue
         rank, score = as_grade(parts[3]), _score(parts[4])
@@ -215,10 +218,16 @@ def _hits(text: str, problems: Problems) -> tuple[pd.DataFrame, int]:
             problems.reject(parts[4], number, "score", "a finite number, or inf")
         else:
             rows.append((parts[5], parts[0], parts[2], rank, score))
-            n_cut += len(parts) > 6
+            cut += [" ".join(parts[6:])] if len(parts) > 6 else []
+    if cut:
+        lines = "1 line has" if len(cut) == 1 else f"{len(cut)} lines have"
+        told = f"{lines} text after the tag, which is left out"
+        problems.note(told, field="tag")
+        if words := next((one for one in cut if not one.startswith("#")), None):
+            warn(f"{problems.file}: {told}, such as {excerpt(words)}")
     dtypes = dict.fromkeys(("run_id", "query_id", "doc_id"), "str")
     dtypes |= {"rank": "int64", "score": "float64"}
-    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes), n_cut
+    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
 
 
 def _score(text: str) -> float | None:

@@ -15,13 +15,13 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results, from_records
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal
 from ragscore.io.records import Record, Tables
 from ragscore.io.source import Problems
-from ragscore.io.values import flatten
+from ragscore.io.values import as_number, flatten
 
 TABLES = ("responses", "hits", "judgments", "reported", "citations", "hops", "hit_meta")
 
@@ -67,18 +67,26 @@ def imported(cases: list[Record], described: dict[str, Any], problems: Problems)
     """Return the frames of all cases.
 
     Queries and passages without ids get ids; repeats get runs of their own. `described` has the
-    fields of the runs frame that hold for the whole file, at least run_id.
+    fields of the runs frame that hold for the whole file, at least run_id, and of `ABOUT_FILE`.
     """
     cases = [case for case in cases if _identify(case, problems)]
     declared = any(case.repeat is not None for case in cases)
-    _number_repeats(cases, problems)
+    cases = _of_one_question(cases, described, problems)
+    if not described.get("is_golden"):  # labels of several answers are joined
+        cases = _number_repeats(cases, described, problems)
     _name_texts(cases)
     answered = [case for case in cases if case.is_answered]
-    results = _results(answered, described, declared, problems) if answered else None
+    is_run = answered and not described.get("is_golden")
+    results = _results(answered, described, declared, problems) if is_run else None
     golden = _golden(cases, problems) if any(case.is_labelled for case in cases) else None
     if golden is not None:
         golden = replace(golden, problems=problems.frame())
     return Imported(results, golden, problems.frame())
+
+
+ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats")
+"""What is known of a file, beside its run: runs have the names of a column, only its labels are
+wanted, several records of a query are repeats whatever tells them apart."""
 
 
 def _identify(case: Record, problems: Problems) -> bool:
@@ -94,26 +102,127 @@ def _identify(case: Record, problems: Problems) -> bool:
     return True
 
 
-def _number_repeats(cases: list[Record], problems: Problems) -> None:
+def _by_cell(cases: list[Record]) -> list[list[Record]]:
+    """Return the cases of each run and query that has several."""
+    cells: dict[tuple[str | None, str | None], list[Record]] = {}
+    for case in cases:
+        cells.setdefault((case.run, case.query_id), []).append(case)
+    return [of_cell for of_cell in cells.values() if len(of_cell) > 1]
+
+
+def _of_one_question(
+    cases: list[Record], described: dict[str, Any], problems: Problems
+) -> list[Record]:
+    """Return the cases without those that have the id of another question, which are problems."""
+    allowed = "one question per id"
+    if described.get("runs_are_named"):
+        allowed += '; columns={"query_id": None} makes ids of the questions'
+    others = set()
+    for of_cell in _by_cell(cases):
+        asked = [(case, text) for case in of_cell if (text := case.response.get("query"))]
+        for case, text in asked[1:]:
+            if hash_query(text) != hash_query(asked[0][1]):
+                others.add(id(case))
+                problems.add(
+                    f"{case.query_id!r} is the id of {excerpt(asked[0][1])} and of {excerpt(text)}",
+                    line=case.line,
+                    field="query_id",
+                    allowed=allowed,
+                )
+    return [case for case in cases if id(case) not in others]
+
+
+def _number_repeats(
+    cases: list[Record], described: dict[str, Any], problems: Problems
+) -> list[Record]:
     """Number the answers of one run to one query from 1.
 
-    Undeclared or colliding repeats get the next number, and a warning.
+    Undeclared or colliding repeats get the next number, and a warning. Those that a session or the
+    like tells apart are none: all but the first are problems, and left out.
     """
-    numbers: dict[tuple[str | None, str | None], set[int]] = {}
-    repeated: dict[str, None] = {}
-    for case in cases:
-        used = numbers.setdefault((case.run, case.query_id), set())
-        if case.repeat is None or case.repeat in used:
-            if used:
-                repeated[str(case.query_id)] = None
-            case.repeat = max(used, default=0) + 1
-        used.add(case.repeat)
-    if repeated:
-        several = "1 query stands" if len(repeated) == 1 else f"{len(repeated)} queries stand"
+    repeated = [
+        of_cell
+        for of_cell in _by_cell(cases)
+        if len({case.repeat for case in of_cell} - {None}) < len(of_cell)
+    ]
+    others: set[int] = set()
+    if repeated and not described.get("are_repeats") and (name := _telling(repeated)):
+        for case in (case for of_cell in repeated for case in of_cell[1:]):
+            others.add(id(case))
+            problems.add(
+                f"{_called(case)} stands there more than once, with several values of {name}:"
+                " these may not be repeats",
+                line=case.line,
+                field=name,
+                allowed=f'columns={{"run_id": "{name}"}} if it names the system, or a query_id for'
+                f' each {name}; {{"repeat": None}} if they are repeats all the same',
+            )
+    elif repeated:
+        texts = list(dict.fromkeys(_called(of_cell[0]) for of_cell in repeated))
+        several = "1 query stands" if len(texts) == 1 else f"{len(texts)} queries stand"
         warn(
-            f"{problems.file}: {several} there more than once ({', '.join(list(repeated)[:5])});"
+            f"{problems.file}: {several} there more than once ({', '.join(texts[:5])});"
             " each further answer is kept as a repeat, in a run of its own"
         )
+    kept = [case for case in cases if id(case) not in others]
+    used: dict[tuple[str | None, str | None], set[int]] = {}
+    for case in kept:
+        numbers = used.setdefault((case.run, case.query_id), set())
+        if case.repeat is None or case.repeat in numbers:
+            case.repeat = max(numbers, default=0) + 1
+        numbers.add(case.repeat)
+    return kept
+
+
+def _called(case: Record) -> str:
+    """Return a query as people know it: its text, else its id."""
+    return excerpt(case.response.get("query") or case.query_id)
+
+
+DIALOGUES = frozenset(
+    "session conversation thread dialog dialogue chat user customer tenant persona".split()
+)
+"""Last words of the names of fields that make one question another one, and are no document's."""
+CIRCUMSTANCES = DIALOGUES | frozenset(
+    "locale lang language country region market context contexts history scope collection"
+    " corpus".split()
+)
+
+
+def is_called(name: str, words: frozenset[str]) -> bool:
+    """Return True for the name of a field such as `session_id` or `metadata.locale`."""
+    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name.rpartition(".")[2])]
+    return next((part for part in reversed(parts) if part not in _SUFFIXES), "") in words
+
+
+_SUFFIXES = ("id", "name", "code", "key")
+
+
+def _telling(repeated: list[list[Record]]) -> str | None:
+    """Return the field that tells the cases of each query apart, None if nothing does.
+
+    It is called as a session or the like is, or it holds the same few texts for several queries.
+    """
+    cells = [[_fields(case) for case in of_cell] for of_cell in repeated]
+    for name in cells[0][0]:
+        values = [[fields.get(name) for fields in of_cell] for of_cell in cells]
+        if any(None in of_cell or len(set(of_cell)) < len(of_cell) for of_cell in values):
+            continue
+        every = [one for of_cell in values for one in of_cell]
+        if any(isinstance(one, float) for one in every):
+            continue
+        is_text = all(isinstance(one, str) and as_number(one) is None for one in every)
+        if is_called(name, CIRCUMSTANCES) or (is_text and len(set(every)) * 2 <= len(every)):
+            return name
+    return None
+
+
+def _fields(case: Record) -> dict[str, Any]:
+    own = {
+        name.removeprefix("x_").removesuffix(".json"): value
+        for name, value in flatten(case.extra).items()
+    }
+    return {"session": case.session} | own
 
 
 def _name_texts(cases: list[Record]) -> None:
@@ -194,7 +303,7 @@ def _run_names(runs: set[str | None], described: dict[str, Any]) -> dict[str | N
 def _run(case: Record, name: str, described: dict[str, Any], declared: bool) -> dict[str, Any]:
     """Return the run of a case: its name has a number behind it if there are repeats."""
     suffix = f"-r{case.repeat}" if declared or (case.repeat or 1) > 1 else ""
-    known = {name: value for name, value in described.items() if name != "runs_are_named"}
+    known = {name: value for name, value in described.items() if name not in ABOUT_FILE}
     return {
         **known,
         "run_id": f"{name}{suffix}",

@@ -115,6 +115,19 @@ class Cells(FieldReader):
         seconds = self.number(*names)
         return None if seconds is None else seconds * 1000
 
+    def answer(self, name: str) -> str | None:
+        """Return an answer's text, also of a list of one and of the blocks of a message."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            blocks = [one.get("text", "") for one in value if isinstance(one, dict)]
+            texts = blocks if len(blocks) == len(value) else value
+            is_one = bool(blocks) if texts is blocks else len(value) == 1
+            if not is_one or not all(isinstance(one, str) for one in texts):
+                self.reject(self.pop(name), name, "one text, or the blocks of a message")
+                return None
+            self.values[name] = "".join(texts)
+        return self.text(name)
+
     def texts(self, *names: str) -> list[str] | None:
         """Return a list of texts; one text is a list of one.
 
@@ -201,7 +214,7 @@ COLUMN = {
     field.role or field.column: (field.column, _LOOSELY[field.type])
     for field in FIELDS["responses"]
     if field.names and field.type in _LOOSELY
-} | {"latency_s": ("elapsed_ms", Cells.milliseconds)}
+} | {"answer": ("answer", Cells.answer), "latency_s": ("elapsed_ms", Cells.milliseconds)}
 """Roles of a response -> their column, and how a cell of it is read."""
 VALUE = {
     "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
@@ -267,6 +280,8 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
     for role in ("doc_id", "chunk_id"):
         value = nested(cells.values.get(role))
         if isinstance(value, dict):
+            value = _list_in(value) or value  # as in a response of Elasticsearch
+        if isinstance(value, dict):
             pairs = [[one, as_number(score)] for one, score in value.items()]
             if any(score is None for _, score in pairs):
                 cells.problems.reject(value, cells.line, role, "a mapping id -> score")
@@ -299,6 +314,13 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
         cells.problems.reject(ranks, cells.line, "rank", "whole numbers from 1, each once")
         return hits
     return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+def _list_in(value: dict[str, Any]) -> list[Any] | None:
+    """Return the one list of mappings in a mapping; None if there is none, or more than one."""
+    lists = [one for one in value.values() if isinstance(one, list) and one]
+    is_one = len(lists) == 1 and all(isinstance(one, dict) for one in lists[0])
+    return lists[0] if is_one else None
 
 
 def _of_hits(role: str, cells: Cells) -> list[float | None] | None:

@@ -3,7 +3,6 @@
 The reader of such a format takes `(source, problems, described, columns)` and returns `Imported`.
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +53,11 @@ def _read(
     expected = EXPECTED if side == "golden" else {}
     given = {role: column for role, column in (columns or {}).items() if column is not None}
     roles = {expected.get(role, role): column for role, column in given.items()}
-    described = {"run_id": run_id or run_name_of(source)}
+    described = {
+        "run_id": run_id or run_name_of(source),
+        "is_golden": side == "golden",
+        "are_repeats": "repeat" in (columns or {}),
+    }
     try:
         found: Imported = function_at(tool.read)(source, Problems(name, strict), described, roles)
     except RecursionError as error:
@@ -86,10 +89,7 @@ def _golden_part(tool: Format) -> Callable[..., Golden]:
         catalogue: pd.DataFrame | None,
         columns: Columns | None = None,
     ) -> Golden:
-        with warnings.catch_warnings():
-            # Repeats concern the results only.
-            warnings.filterwarnings("ignore", ".*more than once.*", UserWarning)
-            found = _read(tool, source, None, columns, "golden", strict).golden
+        found = _read(tool, source, None, columns, "golden", strict).golden
         file: Path | str = "frame" if isinstance(source, pd.DataFrame) else source
         if found is None:
             raise DataError(

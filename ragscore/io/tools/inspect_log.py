@@ -1,18 +1,25 @@
-"""Inspect AI's logs (`.json`; `.eval` through `inspect_ai.log`) and its `samples_df` -> cases.
+"""Inspect AI's logs (`.json`, or `.eval`, a zip of JSON) and its `samples_df` -> cases.
 
 Epochs become repeats. The place of the passages in a sample is each task author's own convention:
 name it, as in `columns={"chunk_id": "metadata.sources"}`.
 """
 
+import os
 import re
+import struct
+import zipfile
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ragscore.frames.errors import DataError, to_install
+import pyarrow as pa
+
+from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
+from ragscore.io.file_content import LIFT, check_regular, most_bytes
 from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, table_rows
-from ragscore.io.source import Problems, Row
+from ragscore.io.source import UNFORESEEN, Problems, Row, parse_json
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import SAME as COMMON
 from ragscore.io.tools.cells import (
@@ -62,19 +69,86 @@ def read(
 
 
 def _eval_log(path: Path) -> dict[str, Any]:
+    """Return a log of the kind `.eval`, a zip of JSON, as the one object of a log in JSON."""
+    check_regular(path)
     try:
-        from inspect_ai.log import read_eval_log
-    except ImportError as error:
+        with path.open("rb") as file, zipfile.ZipFile(file) as opened:
+            limit = most_bytes(path.stat().st_size)
+            if limit is not None and sum(one.file_size for one in opened.infolist()) > limit:
+                raise DataError(
+                    f"unpacks to more than {limit:,} bytes", file=path, allowed=f"less; {LIFT}"
+                )
+            names = sorted(opened.namelist(), key=_in_order)
+            # a log that was cut short has no header yet
+            head = next(one for one in ("header.json", "_journal/start.json") if one in names)
+            samples = [one for one in names if one.startswith("samples/")]
+            top, *found = (parse_json(_member(opened, file, one)) for one in (head, *samples))
+    except (
+        StopIteration,
+        ValueError,
+        OSError,
+        zipfile.BadZipFile,
+        NotImplementedError,
+        struct.error,
+    ) as error:
+        if isinstance(error, DataError):
+            raise
         raise DataError(
-            "the package inspect_ai is missing",
+            f"can't be read ({type(error).__name__}: {error})",
             file=path,
-            allowed=f"{to_install('inspect')}; or the log as JSON (inspect log convert --to json)",
+            allowed="a whole log; or the log as JSON (inspect log convert --to json)",
         ) from error
-    try:
-        log = read_eval_log(str(path), resolve_attachments=True)
-        return dict(log.model_dump(mode="json", exclude_none=True))
-    except Exception as error:  # its readers raise many kinds for a broken file
-        raise DataError(f"inspect_ai can't read it ({error})", file=path) from error
+    return top | {"samples": [_resolved(one, one.get("attachments") or {}) for one in found]}
+
+
+def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
+    """Return a text in a zip, also one packed by zstd, which `zipfile` knows from 3.14 on."""
+    info = opened.getinfo(name)
+    if info.compress_type != _ZSTD:
+        return opened.read(name).decode()
+    file.seek(info.header_offset)
+    *_, length, more = struct.unpack("<4s22s2H", file.read(30))  # of the name and what follows it
+    file.seek(length + more, os.SEEK_CUR)
+    packed = pa.BufferReader(file.read(info.compress_size))
+    with pa.CompressedInputStream(packed, "zstd") as unpacked:
+        content = bytes(unpacked.read(info.file_size + 1))
+    if zlib.crc32(content) != info.CRC:
+        raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
+    return content.decode()
+
+
+_BROKEN = (
+    *UNFORESEEN, StopIteration, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+_ZSTD = 93  # its number in APPNOTE.TXT of the zip format
+
+
+def _in_order(name: str) -> tuple[int, list[tuple[str, int]]]:
+    """Return the key by which `samples/2_epoch_1.json` comes before 10, and before epoch 2."""
+    epoch = re.search(r"_epoch_(\d+)", name)
+    parts = re.findall(r"(\D*)(\d*)", name)
+    return int(epoch[1]) if epoch else 0, [(text, int(digits or 0)) for text, digits in parts]
+
+
+def _resolved(value: Any, attachments: dict[str, str]) -> Any:
+    """Return a sample with its long texts, which stand apart, in their places."""
+    if isinstance(value, dict):
+        return {name: _resolved(one, attachments) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_resolved(one, attachments) for one in value]
+    is_apart = isinstance(value, str) and value.startswith(_ATTACHED)
+    return attachments.get(value.removeprefix(_ATTACHED), value) if is_apart else value
+
+
+_ATTACHED = "attachment://"
+
+
+def _answer_in(output: Cells) -> str | None:
+    """Return the completion of an output, which some logs have only as the first choice's."""
+    if (text := output.text("completion")) is not None:
+        return text
+    first = next(iter(output.records("choices")), {})
+    return output.of(output.of(first).mapping("message")).answer("content")
 
 
 def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
@@ -87,7 +161,7 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
         case.response["error"] = str(error.get("message") or "error")
     else:
         case.response["error"] = cells.of({"error": error}).text("error") or None
-    case.response["answer"] = None if case.response["error"] else output.text("completion")
+    case.response["answer"] = None if case.response["error"] else _answer_in(output)
     target = cells.pop("target")
     first = target[0] if isinstance(target, list) and target else target  # of several right ones
     case.reference_answer = first if isinstance(first, str) and first else None

@@ -66,10 +66,43 @@ def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
 
 def test_text_after_the_tag_is_left_out_and_such_lines_are_counted(write):
     text = RUN.replace("9.0 a\n", "9.0 a and more 7\n").replace("9.5 a\n", "9.5 a # best\n")
-    results = rs.load_results(write("run.txt", text))
+    with warned(2, "and more 7", "run.txt"):
+        results = rs.load_results(write("run.txt", text))
     assert found_at(results) == found_at(rs.load_results(write("run.txt", RUN)))
     (found,) = results.problems["found"]
     says(found, 2)
+
+
+def test_comments_after_the_tag_are_counted_without_a_warning(write):
+    results = rs.load_results(write("run.txt", RUN.replace("9.0 a\n", "9.0 a # best\n")))
+    says(results.problems["found"].item(), 1)
+
+
+@pytest.mark.parametrize("between", ["", " "])
+def test_two_hits_in_a_line_are_refused_as_files_joined_without_a_line_end(write, between):
+    file = write("run.txt", f"p Q0 d 1 2 a{between}q Q0 d 1 2 a\nr Q0 d 1 2 a\n")
+    with refused("p Q0 d", file="run.txt", line=1):
+        rs.load_results(file)
+    kept = rs.load_results(file, strict=False)
+    assert kept.hits["query_id"].tolist() == ["r"] and len(kept.problems) == 1
+
+
+def test_a_first_line_whose_score_is_none_is_one_of_a_run(write):
+    with refused('"nan"', file="run.txt", line=1, field="score"):
+        rs.load_results(write("run.txt", "q Q0 d 1 nan a\n"))
+
+
+def test_lines_may_end_in_a_carriage_return_alone(write):
+    plain = rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
+    results = rs.load_results(write("run.txt", RUN.replace("\n", "\r")))
+    golden = rs.load_golden(write("qrels.txt", QRELS.replace("\n", "\r")))
+    assert found_at(results) == found_at(plain[0]) and judged(golden) == judged(plain[1])
+
+
+def test_run_id_names_a_run_over_its_tag(write):
+    results = rs.load_results(write("run.txt", RUN), run_id="mine")
+    assert results.runs[["run_id", "system"]].values.tolist() == [["mine", "a"]]
+    assert set(results.hits["run_id"]) == {"mine"}
 
 
 def test_two_tags_in_one_file_are_two_runs(write):
@@ -151,13 +184,13 @@ def texts(draw, width):
 @settings(max_examples=fuzzed(300), deadline=None)
 def test_columns_read_at_once_are_those_read_line_by_line(text):
     read = field_table(text, trec.RUN_COLUMNS)
-    if read is None or (hits := trec._regular_hits(read[0])) is None:
+    if read is None or (hits := trec._regular_hits(read)) is None:
         return
-    by_line, n_cut = trec._hits(text, trec.Problems("run.txt", strict=True))
+    by_line = trec._hits(text, trec.Problems("run.txt", strict=True))
     pd.testing.assert_frame_equal(
         hits.astype({"run_id": "str"}), by_line, check_column_type=False, check_exact=True
     )
-    assert read[1] == n_cut and len(hits) == len(list(field_lines(text)))
+    assert len(hits) == len(list(field_lines(text)))
 
 
 @given(texts(4))

@@ -5,6 +5,7 @@ become.
 import json
 import math
 import warnings
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_a_ragas_dataset_is_the_same_from_csv_and_json_lines(name):
 
 
 def test_a_question_that_stands_twice_is_kept_as_a_repeat_of_its_own():
-    found = load("ragas_dataset.jsonl", 1, MERGE)
+    found = load("ragas_dataset.jsonl", 1, "How do I merge two frames?")
     runs = found.results.runs.set_index("run_id")
     assert runs["repeat"].to_dict() == {"ragas_dataset": 1, "ragas_dataset-r2": 2} and runs[
         "n_queries"
@@ -275,12 +276,72 @@ def test_inspect_epochs_become_repeats_without_a_warning():
 
 
 def test_inspect_s_own_format_holds_the_same_as_its_json():
-    pytest.importorskip(
-        "inspect_ai", reason="inspect_ai reads its .eval files; pip install inspect_ai"
-    )
     one, other = (both(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval"))
     pd.testing.assert_frame_equal(one.results.responses, other.results.responses)
     pd.testing.assert_frame_equal(one.results.judgments, other.results.judgments)
+
+
+def inspect_log(folder, sample, journal=False):
+    """A log of the kind `.eval` with one sample."""
+    file = folder / "log.eval"
+    with zipfile.ZipFile(file, "w") as opened:
+        head = json.dumps({"eval": {"task": "t", "model": "m"}, "status": "started"})
+        opened.writestr("_journal/start.json" if journal else "header.json", head)
+        opened.writestr("samples/s_epoch_1.json", json.dumps({"id": "s", "epoch": 1} | sample))
+    return file
+
+
+@pytest.mark.parametrize("content", ["Yes", [{"type": "text", "text": "Yes"}]])
+def test_an_answer_that_inspect_keeps_as_the_first_choice_is_read(tmp_path, content):
+    output = {"choices": [{"message": {"role": "assistant", "content": content}}]}
+    results = rs.load_results(inspect_log(tmp_path, {"input": "?", "output": output}))
+    assert results.responses["answer"].tolist() == ["Yes"]
+
+
+def test_long_texts_that_inspect_keeps_apart_are_put_in_their_places(tmp_path):
+    sample = {"input": "attachment://a1", "target": "x", "attachments": {"a1": "a long question"}}
+    sample["output"] = {"completion": "x"}
+    results = rs.load_results(inspect_log(tmp_path, sample))
+    assert results.responses["query"].tolist() == ["a long question"]
+
+
+def test_a_log_of_inspect_without_a_head_or_cut_short_is_refused(tmp_path):
+    file = inspect_log(tmp_path, {"input": "?", "output": {"completion": "x"}}, journal=True)
+    assert len(rs.load_results(file, "inspect").responses) == 1  # one that was never finished
+    file.write_bytes(file.read_bytes()[:100])
+    with refused(file="log.eval"):
+        rs.load_results(file, "inspect")
+
+
+def test_a_log_of_inspect_that_unpacks_to_too_much_is_refused(tmp_path):
+    sample = {"input": "?", "output": {"completion": "x"}}
+    file = inspect_log(tmp_path, sample | {"x": " " * 50_000})
+    with zipfile.ZipFile(file) as opened:
+        texts = {one: opened.read(one) for one in opened.namelist()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, text in texts.items():
+            opened.writestr(name, text)
+    with refused(file="log.eval"):
+        rs.load_results(file, max_bytes=1000)
+    assert len(rs.load_results(file, max_bytes=None).responses) == 1
+
+
+SHARED_LOGS = Path(__file__).parents[4] / "shared/data/inspect-logs"
+
+
+@pytest.mark.skipif(not SHARED_LOGS.exists(), reason="needs logs beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "metric", "values"),
+    [
+        ("2025-02-11*.eval", "match", [1.0] * 8 + [0.0] * 2),
+        ("log_streaming.eval", "match", [1.0] * 3 + [0.0]),
+        ("mmlu*.eval", "choice", [0.0]),
+    ],
+)
+def test_real_logs_of_inspect_load_without_its_package(name, metric, values):
+    results = rs.load_results(next(SHARED_LOGS.glob(name)))
+    assert sorted(results.reported["value"], reverse=True) == values
+    assert set(results.reported["metric"]) == {metric} and results.responses["answer"].notna().all()
 
 
 def test_a_frame_of_inspect_s_samples_is_read_too():

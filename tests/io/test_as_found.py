@@ -1,0 +1,145 @@
+"""Files as people have them: without a header, JSON lines of any name, answers in lists."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused, warned
+
+HITS = [["q1", "d1", "1"], ["q1", "d2", "2"], ["q2", "d3", "1"]]
+PLACES = {"query_id": 0, "doc_id": 1, "rank": 2}
+
+
+def tsv(folder, rows, name="run.tsv"):
+    (folder / name).write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return folder / name
+
+
+def hits_of(results):
+    return results.hits[["query_id", "doc_id", "rank"]].astype("str").values.tolist()
+
+
+@pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
+def test_a_file_without_a_header_is_refused_with_the_places_to_give(tmp_path, load):
+    file = tsv(tmp_path, [["q1", "d1", "1", "x", "y"], ["q2", "d2", "1", "x", "y"]])
+    with refused("q1", "d1", line=1, field="columns") as caught:
+        load(file)
+    third = "rank" if load is rs.load_results else "grade"
+    assert caught.value.columns == {"query_id": "0", "doc_id": "1", third: "2"}
+    found = load(file, columns=caught.value.columns)
+    frame = found.hits if load is rs.load_results else found.targets
+    assert frame["doc_id"].tolist() == ["d1", "d2"]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv", "tsv.gz"])
+def test_columns_by_their_place_keep_the_first_record(tmp_path, suffix):
+    file = tmp_path / f"run.{suffix}"
+    separator = "," if suffix == "csv" else "\t"
+    pd.DataFrame(HITS).to_csv(file, sep=separator, header=False, index=False)
+    assert hits_of(rs.load_results(file, columns=PLACES)) == HITS
+
+
+def test_a_place_is_that_of_a_column_under_a_header_too(tmp_path):
+    file = tsv(tmp_path, [["frage", "docno", "platz"], *HITS])
+    assert hits_of(rs.load_results(file, columns=PLACES)) == HITS
+    frame = pd.DataFrame(HITS, columns=["frage", "dokument", "platz"])
+    assert hits_of(rs.load_results(frame, columns=PLACES)) == HITS
+    numbered = tmp_path / "numbered.csv"
+    pd.DataFrame(HITS).to_csv(numbered, index=False)  # whose header is 0,1,2
+    assert hits_of(rs.load_results(numbered, columns=PLACES)) == HITS
+
+
+def test_a_first_line_of_words_that_is_taken_as_a_record_is_warned_of(tmp_path):
+    file = tsv(tmp_path, [["q1", "d1"], ["q2", "d2"]])
+    with warned("run.tsv", "q1", "d1"):
+        results = rs.load_results(file, columns={"query_id": 0, "doc_id": 1})
+    assert results.hits["doc_id"].tolist() == ["d1", "d2"]
+
+
+def test_a_line_of_a_file_without_a_header_is_named_by_its_number(tmp_path):
+    with refused(2, 3, file="run.tsv", line=4):
+        rs.load_results(tsv(tmp_path, [*HITS, ["q3", "d4"]]), columns=PLACES)
+
+
+@pytest.mark.parametrize("record", [{"doc_id": ["a"]}, {"query": "?", "hits_top_k": []}])
+def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path, record):
+    lines = [json.dumps({"query_id": query_id} | record) for query_id in ("q1", "q2")]
+    (tmp_path / "run.json").write_text("\n".join(lines), encoding="utf-8")
+    results = rs.load_results(tmp_path / "run.json")
+    assert results.responses["query_id"].tolist() == ["q1", "q2"]
+
+
+def test_labels_in_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
+    lines = [json.dumps({"query": text, "answerable": True}) for text in ("one?", "two?")]
+    (tmp_path / "golden.json").write_text("\n".join(lines), encoding="utf-8")
+    golden = rs.load_golden(tmp_path / "golden.json")
+    assert golden.queries["query"].tolist() == ["one?", "two?"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(["x"], "x"), ([{"type": "text", "text": "x "}, {"type": "text", "text": "y"}], "x y")],
+)
+def test_an_answer_in_a_list_is_its_text(answer, text):
+    results = rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
+    assert results.responses["answer"].tolist() == [text]
+
+
+@pytest.mark.parametrize("answer", [["x", "y"], [1], []])
+def test_several_answers_in_a_list_are_refused(answer):
+    with refused(file="records", line=1, field="answer"):
+        rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
+
+
+@pytest.mark.parametrize("name", ["golden.jsonl", "golden.yaml"])
+def test_a_golden_file_may_call_its_ids_query_id_as_run_files_do(tmp_path, name):
+    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+    text = json.dumps(record) if name.endswith("jsonl") else f"- {json.dumps(record)}"
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    golden = rs.load_golden(tmp_path / name)
+    assert golden.targets[["query_id", "doc_id"]].values.tolist() == [["q1", "a"]]
+    assert "x_query_id" not in golden.queries
+
+
+def test_labels_in_json_lines_are_no_run(tmp_path):
+    record = {"query_id": "q1", "query": "?", "expected_doc_ids": ["a"]}
+    (tmp_path / "golden.jsonl").write_text(json.dumps(record), encoding="utf-8")
+    with refused("expected_doc_ids", file="golden.jsonl", field="format"):
+        rs.load_results(tmp_path / "golden.jsonl")
+
+
+def test_results_and_golden_set_the_other_way_round_are_told_so():
+    golden, results = rs.load_golden({"q": ["a"]}), rs.load_results({"q": ["a"]})
+    with refused("Results", field="source"):
+        rs.evaluate(golden, results)
+    with refused("Golden", field="source"):
+        rs.load_results(golden)
+
+
+class Document:
+    """A passage of another library."""
+
+
+def test_an_object_of_another_library_is_called_as_its_type():
+    with refused("Document", line=1, field="doc_id") as caught:
+        rs.load_results([{"query": "?", "doc_id": [Document()]}])
+    assert "number:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [None, "hits", "hits.hits", "hits.hits._id"])
+def test_the_hits_of_a_response_of_elasticsearch_are_those_inside_its_hits(path):
+    found = [{"_id": "a", "_score": 2.0}, {"_id": "b", "_score": 1.0}]
+    response = {"query": "?", "hits": {"total": {"value": 2}, "hits": found}}
+    results = rs.load_results([response], columns=path and {"doc_id": path})
+    assert results.hits["doc_id"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize(("url", "package"), [("gs://b/runs", "gcsfs"), ("abfs://b/runs", "adlfs")])
+def test_a_storage_whose_package_is_missing_names_that_one(url, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with refused(package) as caught:
+        rs.RunStore(url)
+    assert "s3fs" not in str(caught.value)
