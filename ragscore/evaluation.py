@@ -651,7 +651,7 @@ class Evaluation(Display):
         margins: dict[str, float] | None = None,
         tie_margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | list[str] = False,
+        allow_different: bool | str | list[str] = False,
         cluster: str | None = "group",
         strict_chunker_version: bool = False,
     ) -> Comparison:
@@ -672,7 +672,7 @@ class Evaluation(Display):
         vary
             Config keys that are meant to differ; a warning names others that differ.
         allow_different
-            Components of the provenance that may differ, or True for all.
+            Components of the provenance that may differ; True or "all" for all.
         cluster
             As for `summary`.
         strict_chunker_version
@@ -712,7 +712,7 @@ class Evaluation(Display):
         )  # fmt: skip
 
     def score_diff(
-        self, baseline: str, candidate: str, *, allow_different: bool | list[str] = False
+        self, baseline: str, candidate: str, *, allow_different: bool | str | list[str] = False
     ) -> ScoreDiff:
         """Return what moved between two runs' scores, without tests or verdicts: a `ScoreDiff`.
 
@@ -855,7 +855,7 @@ class Evaluation(Display):
         history: RunStore | None = None,
         margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | list[str] = False,
+        allow_different: bool | str | list[str] = False,
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
