@@ -415,9 +415,11 @@ def _check_side(source: Any, other: type, wanted: str) -> None:
 
 def _named(columns: Any) -> Columns | None:
     """Return `columns=` with places of columns, from 0, as texts."""
-    if not isinstance(columns, (Mapping, type(None))):
+    if columns is None:
+        return None
+    if not isinstance(columns, Mapping):
         raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
-    return columns and {
+    return {
         role: str(one) if isinstance(one, int) and not isinstance(one, bool) else one
         for role, one in columns.items()
     }
