@@ -87,7 +87,7 @@ _CHANGES = (
     Change("in lower case", "{}.str.lower()", lambda ids: ids.str.lower()),
     _CHUNK,
     _substitution("by the last part of their path", r"^.*[/\\:](.)", r"\1"),
-    _substitution("without file extension", r"\.[A-Za-z0-9]{1,5}$", ""),
+    _substitution("without file extension", r"\.[A-Za-z][A-Za-z0-9]{0,4}$", ""),
     _substitution("without zero padding", r"(^|\D)0+(\d)", r"\1\2"),
 )
 

@@ -37,6 +37,7 @@ from ragscore.frames.codes import (
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, plural
 from ragscore.scoring.id_changes import (
+    CUTTING,
     READINGS,
     Changes,
     Join,
@@ -431,13 +432,16 @@ def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
             for one, hit in zip(first["expected"], first["hit"], strict=True)
         )
         n, n_queries = pairs["expected"].nunique(), pairs["query_id"].nunique()
+        wanted = pd.Series(expected(str(level))[str(column)])
+        if set(names) & set(CUTTING) and read_as(wanted, names).duplicated().sum() > n:
+            continue  # what it would cut tells expected ids apart
         ids = "+".join(names)
         words = " and ".join(READINGS[name].words for name in names)
         line, cost = f"rs.evaluate(results, golden, ids={ids!r})", ""
         prefix = _prefix(pairs)
         if names == ("path",) and prefix:
             line = f"rs.evaluate(results, golden, ids=lambda one: one.removeprefix({prefix!r}))"
-        elif alike := _made_equal(pairs, expected(str(level))[str(column)], names):
+        elif alike := _made_equal(pairs, wanted, names):
             cost = (
                 f". With care: it takes different ids for one ({'; '.join(alike)}); where those are"
                 " different documents, write a function, ids=..., that keeps them apart"
@@ -457,14 +461,14 @@ def _prefix(pairs: pd.DataFrame) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _made_equal(pairs: pd.DataFrame, expected: pd.Index, names: tuple[str, ...]) -> list[str]:
+def _made_equal(pairs: pd.DataFrame, expected: pd.Series, names: tuple[str, ...]) -> list[str]:
     """Say how many ids of each side these readings take for another one, with an example."""
     found = []
     of_list = pairs.drop_duplicates(["run_id", "query_id", "hit"])
     read = read_as(of_list["hit"], names)
     key = of_list["run_id"] + "\0" + of_list["query_id"] + "\0" + read
     for side, ids, keys in (
-        ("golden set", pd.Series(expected.astype("str")), read_as(pd.Series(expected), names)),
+        ("golden set", expected, read_as(expected, names)),
         ("lists of hits", of_list["hit"], key),
     ):
         is_repeat = keys.duplicated().to_numpy()

@@ -140,3 +140,9 @@ def test_support_groups_follow_their_targets():
     golden = rs.Golden(golden.queries, golden.targets, support_groups=groups)
     ev = rs.evaluate({"q0": ["a", "b"]}, golden, ["recall_all@5"], ids="lower")
     assert ev.scores["recall_all@5"].tolist() == [1]
+
+
+def test_a_part_that_tells_expected_ids_apart_is_no_part_to_cut():
+    golden = {"q0": ["b"], "q1": ["a"], **{f"q{n}": [f"c#{n}"] for n in range(2, 6)}}
+    run = {"q0": ["b"], "q1": ["a#1"], **{f"q{n}": [f"c#{n}"] for n in range(2, 6)}}
+    assert said_of(run, golden)[1] == []
