@@ -7,7 +7,6 @@ what the functions behind them need, so that nothing is passed twice and nothing
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -657,7 +656,7 @@ class Evaluation(Display):
         margins: dict[str, float] | None = None,
         tie_margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | str | list[str] = False,
+        allow_different: bool | list[str] = False,
         cluster: str | None = "group",
         strict_chunker_version: bool = False,
     ) -> Comparison:
@@ -678,7 +677,7 @@ class Evaluation(Display):
         vary
             Config keys that are meant to differ; a warning names others that differ.
         allow_different
-            Components of the provenance that may differ; True or "all" for all.
+            Components of the provenance that may differ, or True for all.
         cluster
             As for `summary`.
         strict_chunker_version
@@ -718,7 +717,7 @@ class Evaluation(Display):
         )  # fmt: skip
 
     def score_diff(
-        self, baseline: str, candidate: str, *, allow_different: bool | str | list[str] = False
+        self, baseline: str, candidate: str, *, allow_different: bool | list[str] = False
     ) -> ScoreDiff:
         """Return what moved between two runs' scores, without tests or verdicts: a `ScoreDiff`.
 
@@ -861,7 +860,7 @@ class Evaluation(Display):
         history: RunStore | None = None,
         margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | str | list[str] = False,
+        allow_different: bool | list[str] = False,
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
@@ -1618,11 +1617,6 @@ class Evaluation(Display):
             found = counts[name] if name in counts else pd.Series(dtype="int64")
             if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
-        bases = {re.split("[@:]", str(name))[0] for name in self.scores}
-        names = [name for name in _GAINS if name in bases]
-        if names and (self.golden.targets["grade"] > 1).any():
-            gains = ", ".join(f"{name} gains {_GAINS[name]}" for name in names)
-            notes.append(f"Labels are graded: {gains}.")
         if bare := self._without_hits():
             notes.append(
                 f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
@@ -1720,7 +1714,6 @@ _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
-_GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
 _FAILED = {
     "miss": "Failed queries, scored on the hits they have",
     "exclude": "Failed queries, left out of the means",

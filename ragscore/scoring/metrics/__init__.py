@@ -44,7 +44,6 @@ from ragscore.scoring.metrics.table import (
     OTHER_NAMES,
     RANKING,
     TABLE,
-    spelling,
 )
 
 __all__ = [
@@ -89,5 +88,4 @@ __all__ = [
     "ranking_columns",
     "score_hits",
     "table_kind",
-    "spelling",
 ]
