@@ -336,11 +336,3 @@ def test_evidence_of_many_runs_is_that_of_each_alone(column):
         assert together.ids.keys() >= alone.ids.keys()
         for of_column, ids in alone.ids.get(name, {}).items():
             pd.testing.assert_index_equal(together.ids[name][of_column], ids)
-
-
-def test_a_run_without_any_hit_is_named_where_something_is_expected():
-    answers = [{"query_id": one, "answer": "yes"} for one in ("q1", "q2")]
-    with warned("no query of run has a hit"):
-        rs.score(rs.load_results(answers), rs.load_golden({"q1": ["d1"], "q2": ["d2"]}))
-    expected = [{"query_id": one, "reference_answer": "yes"} for one in ("q1", "q2")]
-    assert rs.evaluate(answers, expected).scores["exact_match"].tolist() == [1, 1]
