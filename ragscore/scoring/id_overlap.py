@@ -383,18 +383,9 @@ def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     DataError
         There are hits, and none of them has an id of any kind.
     """
-    counts, near = evidence.counts[_has_few(evidence.counts)], evidence.near
-    expecting = evidence.counts[evidence.counts["n_targets"] > 0]
-    n_hits = expecting["n_hits"].groupby(level="run_id", observed=True).sum()
-    silent = n_hits.index[n_hits == 0]
-    notes = []
-    if len(silent):
-        notes.append(
-            f"no query of {name_list(silent)} has a hit: every retrieval metric is 0 there; if hits"
-            " were recorded, `columns=` of load_results names their column"
-        )
+    counts = evidence.counts[_has_few(evidence.counts)]
     if not len(counts):
-        return [*notes, *_near_notes(near, expected)]
+        return _near_notes(evidence.near, expected)
     with_hits = evidence.counts.index[evidence.counts["n_hits"] > 0].get_level_values("run_id")
     has_id = [
         run_id not in evidence.ids or any(map(len, evidence.ids[run_id].values()))
@@ -413,9 +404,11 @@ def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     ):
         trouble = _trouble(level, n_graded, n_with_id, evidence.ids[run_id], expected(level))
         of_runs.setdefault((trouble.kind, level), []).append((run_id, trouble))
-    if noted := [note for runs in of_runs.values() for note in _notes(runs)]:
-        near = near[~near["run_id"].isin(counts.index.get_level_values("run_id"))]
-    return [*notes, *noted, *_near_notes(near, expected)]
+    noted = [note for runs in of_runs.values() for note in _notes(runs)]
+    if noted:
+        few = set(counts.index.get_level_values("run_id"))
+        return [*noted, *_near_notes(evidence.near[~evidence.near["run_id"].isin(few)], expected)]
+    return _near_notes(evidence.near, expected)
 
 
 def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
