@@ -38,6 +38,7 @@ POLICY_HELP = {
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
+    "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
 }
 RUN_HELP = "per_query.jsonl, another file of results, a folder, a pattern, or a name in --store"
 GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
@@ -209,7 +210,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "judged_only": ""}
+_VALUES |= {"match": "LEVEL", "judged_only": "", "ids": "HOW"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

@@ -117,6 +117,7 @@ LINES = [
     ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
+    ("score golden.yaml runs/dense --metric mrr --ids url+lower", 0, "0.417"),
     (f"compare {PAIR}", 0, "# hybrid against dense"),
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
@@ -130,7 +131,7 @@ LINES = [
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only",
+        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower",
         0,
         "Scored with",
     ),
@@ -149,7 +150,8 @@ LINES = [
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
-        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only",
+        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
+        " --ids lower",
         0,
         "Gate passed",
     ),
