@@ -133,6 +133,7 @@ def test_the_four_ways_of_refusal(scored):
     assert refused.loc["free"].iloc[3:].isna().all()  # unlabelled
 
 
+@pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
 def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
     rows = [{"id": "q", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]
     found = scored(
