@@ -315,6 +315,7 @@ def test_the_same_run_twice_is_refused(pair):
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
 
+@pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
 def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
