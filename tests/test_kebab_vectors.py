@@ -235,6 +235,7 @@ def test_refusal_is_judged_where_no_document_is_expected(kebab):
     assert kebab(rows, [record("q", [])])["refusal_correctness"] is None
 
 
+@pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
 def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
     rows = [{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}]
     found = kebab(rows, [record("q", [hit("c", "d", 1)], answer=answer("yes"))])
