@@ -178,7 +178,7 @@ def plain(text: str) -> str:
     text = re.sub(
         r"-[0-9a-f]{12}(?=\.)", "-…", re.sub(r"\w+://(?:bucket/)?[0-9a-f]{8,}/?", "", text)
     )
-    text = re.sub(r"(?<=\w)#[0-9a-f]{8}\b", "#…", text)
+    text = re.sub(r"(?<=[\w>])#[0-9a-f]{8}\b", "#…", text)
     text = re.sub(r"(?<= at 0x)[0-9a-f]+", "…", text)  # where an object lies
     text = re.sub(r"(?<=  )\d+\.\d s(?=  )", "… s", text)  # the times of a table
     text = re.sub(r"(?<=port: )\d{5}\b|(?<=wait of )\d{10,}(?= s)", "…", text)

@@ -6,7 +6,6 @@ Rules that read texts are answered from stored matches where a store has cut the
 cutting never changes a score.
 """
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from ragscore.scoring.rules import (
     response_of,
     targets_at,
 )
+from ragscore.scoring.source_hash import source_hash
 
 READS_TEXT = ("anchor", "predicate")  # levels whose rule looks into the hits' text
 
@@ -200,11 +200,7 @@ def rule_name(rule: Rule) -> str:
     name = getattr(rule, "__qualname__", repr(rule))
     if code is None or (getattr(rule, "__module__", None) or "").startswith("ragscore."):
         return name
-    closed = [repr(cell.cell_contents) for cell in getattr(rule, "__closure__", None) or ()]
-    content = repr(
-        (code.co_code, code.co_consts, code.co_names, closed, getattr(rule, "__defaults__", None))
-    )
-    return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    return f"{name}#{source_hash(rule)[:8]}"
 
 
 def count_undecidable(results: Results, golden: Golden, level: str) -> pd.Series:

@@ -1,5 +1,8 @@
 """Rules and what hits earn by them."""
 
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -237,6 +240,36 @@ def test_a_rule_that_belongs_to_no_module_is_named_by_its_code():
     assert rule_name(made["mine"]).startswith("mine")
     made["other"].__qualname__ = "mine"
     assert rule_name(made["other"]) != rule_name(made["mine"])
+
+
+NAMED = """
+from ragscore.scoring.grading import rule_name
+def helper(one): return one
+def made(limit, near=helper):
+    return lambda hits, targets: [near(x) for x in hits if x in {"a", "b", "c"} and limit]
+print(rule_name(made(1)), rule_name(made(2)))
+"""
+
+
+def test_a_rule_has_one_name_in_all_processes_and_another_one_for_what_it_closes_over():
+    def named(seed):
+        command = [sys.executable, "-c", NAMED]
+        told = os.environ | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    one, other = named("1"), named("2")
+    assert one == other and one[0] != one[1]
+
+
+def test_rules_that_differ_in_a_name_or_inside_a_comprehension_have_other_names():
+    alike = [
+        lambda hits, targets: hits.one,
+        lambda hits, targets: hits.two,
+        lambda hits, targets: [one for one in hits if one > 1],
+        lambda hits, targets: [one for one in hits if one > 2],
+    ]
+    assert len({rule_name(one) for one in alike}) == 4
 
 
 def test_a_rule_that_pairs_two_queries_is_refused():

@@ -1,12 +1,8 @@
 """Metrics of your own: a function and what is to be known of it, scored as ours are."""
 
-import ast
-import hashlib
-import inspect
 import pickle
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import FunctionType
@@ -36,6 +32,7 @@ from ragscore.scoring.metrics.needs import (
 )
 from ragscore.scoring.metrics.ranges import checked_direction, checked_range
 from ragscore.scoring.metrics.table import ADDED, OTHER_NAMES, completed
+from ragscore.scoring.source_hash import source_hash
 
 OF = {  # its family, and what a run must have
     "hits": ("ranking", HITS), "responses": ("answers", RESPONSES),
@@ -48,7 +45,6 @@ NEEDS = {
     "must_contain": TEXT_CHECKS,
 }  # fmt: skip
 RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default")
-PLAIN = (str, bytes, int, float, bool, tuple, frozenset, type(None))
 
 
 class OwnFormula(ListFormula):
@@ -223,31 +219,6 @@ def of_plain(told: Mapping[str, Any]) -> Metric:
     if missing := [name for name in names if name not in told]:
         raise DataError(f"no {missing[0]}", field="declared", allowed="what rs.metric was given")
     return own_metric(told["name"], told, None)
-
-
-def source_hash(function: FunctionType) -> str:
-    """Return a hash of what a function does, not of what it calls.
-
-    Its source without comments, docstring and decorators, else its code; and the plain values that
-    it closes over, has as defaults or finds in its module.
-    """
-    code = function.__code__
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    except (OSError, SyntaxError, TypeError):
-        tree = None
-    if isinstance(tree, ast.FunctionDef):
-        tree.decorator_list = []
-        if ast.get_docstring(tree) is not None:
-            tree.body = tree.body[1:] or [ast.Pass()]
-        text = ast.unparse(tree)
-    else:
-        text = repr((code.co_code, [one for one in code.co_consts if isinstance(one, PLAIN)]))
-    values = [function.__defaults__, *(function.__kwdefaults__ or {}).values()]
-    values += [cell.cell_contents for cell in function.__closure__ or ()]
-    values += [function.__globals__.get(name) for name in code.co_names]
-    shown = [repr(one) for one in values if isinstance(one, PLAIN)]
-    return hashlib.sha256("\n".join([text, *shown]).encode()).hexdigest()[:16]
 
 
 def _check_name(name: Any) -> None:
