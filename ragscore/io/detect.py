@@ -6,7 +6,9 @@ fits several formats or none is an error that names the candidates and the `form
 
 import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +21,12 @@ from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.columns import has_labels
 from ragscore.io.file_content import open_bytes
 from ragscore.io.rows import first_cells
-from ragscore.io.source import refuse_depth
+from ragscore.io.source import UNFORESEEN, refuse_depth
 
 SAMPLE_BYTES = 1 << 20
+BROKEN_ZIP = (
+    *UNFORESEEN, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 TABLES = ("frame", "parquet", "text", "jsonl", "json")
 """Kinds of samples that may be tables."""
 
@@ -314,6 +319,6 @@ def _parquet_columns(path: Path) -> frozenset[str]:
 
 
 def _zip_names(path: Path) -> frozenset[str]:
-    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(path) as opened:
+    with suppress(*BROKEN_ZIP), zipfile.ZipFile(path) as opened:
         return frozenset(opened.namelist())
     return frozenset()

@@ -15,11 +15,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from ragscore.frames.errors import DataError
-from ragscore.io.detect import Sample
+from ragscore.io.detect import BROKEN_ZIP, Sample
 from ragscore.io.file_content import LIFT, check_regular, most_bytes
 from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, table_rows
-from ragscore.io.source import UNFORESEEN, Problems, Row, parse_json
+from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import SAME as COMMON
 from ragscore.io.tools.cells import (
@@ -83,14 +83,7 @@ def _eval_log(path: Path) -> dict[str, Any]:
             head = next(one for one in ("header.json", "_journal/start.json") if one in names)
             samples = [one for one in names if one.startswith("samples/")]
             top, *found = (parse_json(_member(opened, file, one)) for one in (head, *samples))
-    except (
-        StopIteration,
-        ValueError,
-        OSError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        struct.error,
-    ) as error:
+    except (*BROKEN_ZIP, StopIteration) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(
@@ -117,9 +110,6 @@ def _member(opened: zipfile.ZipFile, file: BinaryIO, name: str) -> str:
     return content.decode()
 
 
-_BROKEN = (
-    *UNFORESEEN, StopIteration, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
 _ZSTD = 93  # its number in APPNOTE.TXT of the zip format
 
 

@@ -8,9 +8,11 @@ import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pandas as pd
 import pytest
+from conftest import fuzzed
 
 import ragscore as rs
 from ragscore.analysis.reported import check_reported
@@ -324,6 +326,20 @@ def test_a_log_of_inspect_that_unpacks_to_too_much_is_refused(tmp_path):
     with refused(file="log.eval"):
         rs.load_results(file, max_bytes=1000)
     assert len(rs.load_results(file, max_bytes=None).responses) == 1
+
+
+def test_a_log_of_inspect_with_any_flipped_byte_is_read_or_refused(tmp_path):
+    whole = (FIXTURES / "inspect_log.eval").read_bytes()
+    draw = Random(31)
+    for at in draw.sample(range(len(whole)), fuzzed(300)):
+        content = bytearray(whole)
+        content[at] ^= 1 << draw.randrange(8)
+        file = tmp_path / "log.eval"
+        file.write_bytes(content)
+        try:
+            rs.load_results(file, "inspect")
+        except rs.DataError as error:
+            assert str(file) in str(error), at
 
 
 SHARED_LOGS = Path(__file__).parents[4] / "shared/data/inspect-logs"
