@@ -44,8 +44,9 @@ from ragscore.scoring.metrics import (
     table_kind,
 )
 from ragscore.scoring.policies import Policies, policies_of, resolve_policies
-from ragscore.scoring.primary import primary_of
+from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
+from ragscore.scoring.refusal_phrases import told_by_words, with_refusals_read
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score_and_settings
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
@@ -265,6 +266,10 @@ class Evaluation(Display):
     @cached_property
     def results(self) -> Results:
         """The results behind the scores; a `DataError` for averages of repeats."""
+        return with_refusals_read(self._stated(), self.policies)
+
+    def _stated(self) -> Results:
+        """Return the results with what the runs state of refusals, and no more."""
         if self._source is None:
             raise DataError(
                 "averages of repeats have no results of their own",
@@ -1617,6 +1622,8 @@ class Evaluation(Display):
             found = counts[name] if name in counts else pd.Series(dtype="int64")
             if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
+        if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
+            notes += filter(None, [told_by_words(self._source, self.policies)])
         if bare := self._without_hits():
             notes.append(
                 f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"

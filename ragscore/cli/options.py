@@ -38,6 +38,8 @@ POLICY_HELP = {
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
+    "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
+    " of answers of which nothing is stated",
     "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
 }
 RUN_HELP = "per_query.jsonl, another file of results, a folder, a pattern, or a name in --store"
@@ -210,7 +212,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "judged_only": "", "ids": "HOW"}
+_VALUES |= {"match": "LEVEL", "judged_only": "", "ids": "HOW", "refusals": "stated|phrases"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

@@ -24,7 +24,7 @@ class DataError(ValueError):
     file, line, field, found, allowed
         Parts of the message; None where they don't apply. `line` counts from 1.
     columns
-        Role -> column to give as `columns=`, "???" where only the caller knows it; None: nothing.
+        Role -> column to give as `columns=`, "???" where only the caller knows it; None: none.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -37,12 +37,16 @@ class DataError(ValueError):
         line: int | None = None,
         field: str | None = None,
         allowed: str | None = None,
-        columns: Mapping[str, str] | None = None,
+        columns: Mapping[str, str | None] | None = None,
     ) -> None:
         self.file = None if file is None else str(file)
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
         self.columns = columns
-        proposed = f"columns={json.dumps(columns, ensure_ascii=False)}"
+        texts = {
+            json.dumps(role): "None" if name is None else json.dumps(name, ensure_ascii=False)
+            for role, name in (columns or {}).items()
+        }
+        proposed = f"columns={{{', '.join(map(': '.join, texts.items()))}}}"
         super().__init__(self._worded(proposed if columns else ""))
 
     def _worded(self, proposed: str) -> str:

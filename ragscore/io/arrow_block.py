@@ -141,8 +141,12 @@ def _require(holds: Any) -> None:
         raise NeedsLineReader
 
 
-def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDArray[np.int64]]]:
+def columns_of(
+    records: pa.Array,
+) -> tuple[dict[str, Columns], dict[str, npt.NDArray[np.int64]], bool]:
     """Return the columns of each frame that hold any value, and the record of each row.
+
+    Last, whether any answer states that it is a refusal, or that it is none.
 
     Raises
     ------
@@ -156,7 +160,7 @@ def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDA
     responses |= layout.RECORD.columns(values, CHECKED)
     for name in [name for name in values if name.startswith("latency_")]:
         responses[name] = _number(values.pop(name))
-    citation_lists = _answer(answer, responses)
+    citation_lists, states_refusals = _answer(answer, responses)
     _add_extras(responses, values, "x_")
     frames = {
         "responses": responses,
@@ -167,10 +171,16 @@ def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDA
     for kind, lists in (("hits", hit_lists), ("citations", citation_lists)):
         rows[kind] = np.repeat(np.arange(len(records)), _lengths(lists))
         frames[kind]["query_id"] = query_id.take(pa.array(rows[kind]))
-    return {
-        kind: {name: column for name, column in columns.items() if column.null_count < len(column)}
-        for kind, columns in frames.items()
-    }, rows
+    return (
+        {
+            kind: {
+                name: column for name, column in columns.items() if column.null_count < len(column)
+            }
+            for kind, columns in frames.items()
+        },
+        rows,
+        states_refusals,
+    )
 
 
 def _members(column: pa.Array, known: pa.DataType = _ANY) -> Columns:
@@ -332,11 +342,15 @@ def _heading(paths: pa.ListArray) -> pa.Array:
     return heading
 
 
-def _answer(answer: pa.StructArray, responses: Columns) -> pa.ListArray:
-    """Add the answers' columns to `responses`, and return their lists of citations."""
+def _answer(answer: pa.StructArray, responses: Columns) -> tuple[pa.ListArray, bool]:
+    """Add the answers' columns to `responses`.
+
+    Returns their lists of citations, and whether any states whether it is a refusal.
+    """
     values = _members(answer, ANSWER)
     columns = layout.ANSWER.columns(values, CHECKED)
-    columns["refused"] = _refused(columns)
+    stated = pc.coalesce(columns["refused"], pc.invert(columns["grounded"]))
+    columns["refused"] = _refused(columns["answer"], stated)
     usage, citation_lists = _members(values.pop("usage"), USAGE), values.pop("citations")
     columns |= layout.USAGE.columns(usage, CHECKED)
     values.pop("hops")
@@ -347,7 +361,7 @@ def _answer(answer: pa.StructArray, responses: Columns) -> pa.ListArray:
     is_settled = np.asarray(answer.is_null()) | (_lengths(citation_lists) > 0)
     _require_value(is_settled, columns)
     responses |= columns
-    return citation_lists
+    return citation_lists, stated.null_count < len(stated)
 
 
 def _require_value(is_settled: npt.NDArray[np.bool_], columns: Columns) -> None:
@@ -359,18 +373,17 @@ def _require_value(is_settled: npt.NDArray[np.bool_], columns: Columns) -> None:
     _require(is_settled.all())
 
 
-def _refused(columns: Columns) -> pa.Array:
-    """Return what an answer states about being a refusal, else what it implies."""
-    refused = pc.coalesce(columns["refused"], pc.invert(columns["grounded"]))
-    is_open = pc.and_(refused.is_null(), columns["answer"].is_valid())
+def _refused(answer: pa.Array, stated: pa.Array) -> pa.Array:
+    """Return what answers state about being a refusal; blank ones that state nothing are."""
+    is_open = pc.and_(stated.is_null(), answer.is_valid())
     if not pc.any(is_open).as_py():
-        return refused
-    # A text is blank as Python sees it; few answers state neither `refused` nor `grounded`.
-    is_blank = np.zeros(len(refused), dtype=bool)
+        return stated
+    # A text is blank as Python sees it.
+    is_blank = np.zeros(len(stated), dtype=bool)
     is_blank[is_open.to_numpy(zero_copy_only=False)] = [
-        not text.strip() for text in columns["answer"].filter(is_open).to_pylist()
+        not text.strip() for text in answer.filter(is_open).to_pylist()
     ]
-    return pc.if_else(is_open, pa.array(is_blank), refused)
+    return pc.if_else(pa.array(is_blank), True, stated)
 
 
 def _add_extras(columns: Columns, values: Columns, prefix: str) -> None:

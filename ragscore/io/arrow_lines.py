@@ -30,7 +30,7 @@ from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
 from ragscore.io.file_content import is_line_too_long, open_bytes
-from ragscore.io.record import RUN_FIELDS, read_record
+from ragscore.io.record import RUN_FIELDS, read_record, with_refusals_implied
 from ragscore.io.records import Tables
 from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
@@ -59,6 +59,7 @@ class Block:
     rows: dict[str, npt.NDArray[np.int64]]
     data: bytes
     starts: npt.NDArray[np.int64]
+    states_refusals: bool
 
     def line(self, record: int) -> bytes:
         """Return one record as written."""
@@ -78,10 +79,12 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
             for block in blocks:
                 file_columns.add(block)
                 parts.append(block.columns)
-        return {
+        frames = {
             kind: frame_of(kind, [part[kind] for part in parts], types, run_id)
             for kind, types in file_columns.types().items()
         }
+        is_stated = file_columns.states_refusals
+        return frames | {"responses": with_refusals_implied(frames["responses"], is_stated)}
     except FALLBACK_ERRORS:
         return None
 
@@ -166,8 +169,8 @@ class _Parser:
             records = self._records(data)
         if len(records) != len(starts) - 1:
             raise NeedsLineReader
-        columns, rows = columns_of(records)
-        return Block(columns, rows, data, starts)
+        columns, rows, states_refusals = columns_of(records)
+        return Block(columns, rows, data, starts, states_refusals)
 
     def _records(self, data: bytes) -> pa.StructArray:
         from pyarrow import json as pa_json
@@ -218,9 +221,11 @@ class FileColumns:
         self._inexact: set[tuple[str, str]] = set()  # whole numbers that float64 can't hold
         self._ids: list[pa.Array] = []
         self._runs: dict[str, set[Any]] = {}
+        self.states_refusals = False
 
     def add(self, block: Block) -> None:
         """Gather from one more block."""
+        self.states_refusals |= block.states_refusals
         self._add_order(block)
         responses = block.columns["responses"]
         self._ids.append(responses["query_id"])

@@ -123,6 +123,8 @@ def _known(roles: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 ROLES = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}
+_SPAN_IDS = frozenset(("traceid", "contexttraceid", "spanid"))
+_PARENT_IDS = frozenset(("parentobservationid", "parentspanid", "parentrunid", "parentid"))
 _OUR_LABELS = frozenset(
     (
         "expected_doc_ids", "expected_chunk_ids", "gold_supports", "expected_source_keys",
@@ -259,7 +261,80 @@ def resolve(
             raise unsettled(fields, roles, side, where, kind)
     if not set(ID_ROLES) & given.keys():
         _refuse_other_side(roles, by_name, side, where)
+    if not given and _SPAN_IDS & by_name.keys() and _PARENT_IDS & by_name.keys():
+        raise DataError(
+            f"each row is one step of a trace ({name_list(_steps(by_name))}), not a query",
+            file=where,
+            field="columns",
+            columns={"query_id": "???", "answer": "???"},
+            allowed="for rows that are whole queries, such as those of the roots; traces of"
+            " OpenInference are read as they are",
+        )
+    _ask_of_one_clue({*roles.items()} - {*given.items()}, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
+
+
+def _steps(by_name: Mapping[str, list[str]]) -> list[str]:
+    return [name for one in sorted(_SPAN_IDS | _PARENT_IDS) for name in by_name.get(one, [])]
+
+
+def _ask_of_one_clue(
+    found: set[tuple[str, str]],
+    roles: Columns,
+    fields: Mapping[str, Any],
+    side: str,
+    where: str,
+) -> None:
+    """Refuse a table that only one column makes what it is taken for, if that may be another thing.
+
+    `found` are the roles that names told: a record's own `id`, an `expected` that may be a text of
+    the answer, passages in the place of their ids, an `answer` that may be the expected one.
+    """
+    for role in ID_ROLES:
+        column = roles.get(role, "")
+        if (role, column) not in found:
+            continue
+        name, values = plain_name(column), nested(fields[column])
+        kinds = {kind_of(one) for one in (values if isinstance(values, list) else [values])}
+        others = {"rank", "score", "text", "repeat"} if side == "results" else {"grade"}
+        if "long" in kinds and isinstance(values, list):
+            raise _doubt(
+                f"{column} holds texts where ids are looked for, such as {_short(values[0])}",
+                {"text": column},
+                f'to take them as passages; {{"{role}": "{column}"}} if these are ids',
+                where,
+            )
+        if name == "id" and not others & roles.keys() and not kinds & {"list", "mapping"}:
+            raise _doubt(
+                f"{column}, beside {roles.get('query_id', roles.get('query'))}, may be the record's"
+                " own id",
+                {role: None},
+                f'if it is; {{"{role}": "{column}"}} if it is that of a document',
+                where,
+            )
+        is_text = isinstance(values, str)
+        if name in ("expected", "gold", "golds", "target") and is_text and side == "golden":
+            raise _doubt(
+                f"{column} may be the expected answer, or the id of a document: {_short(values)}",
+                {"reference_answer": column},
+                f'for an answer; {{"{role}": "{column}"}} for an id',
+                where,
+            )
+    tells = roles.keys() - {"query_id", "query"}
+    if side == "results" and tells == {"answer"} and ("answer", roles["answer"]) in found:
+        column = roles["answer"]
+        if plain_name(column) == "answer":
+            raise _doubt(
+                f"{column} may be the answer of a system, or the expected one",
+                {"answer": column},
+                f'for a system\'s; rs.load_golden(..., columns={{"reference_answer": "{column}"}})'
+                " for an expected one",
+                where,
+            )
+
+
+def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
+    return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
 
 
 def _at_place(column: Any, fields: Mapping[str, Any]) -> Any:
@@ -482,6 +557,11 @@ def unsettled(
         wanted = {"query": roles["query"], "doc_id": wanted["doc_id"]}
     what = "results" if side == "results" else "golden files"
     more = "answer for answers" if side == "results" else "grade or answerable for labels"
+    answers = [name for name in left if plain_name(name) in ("answer", "answers", "expected")]
+    if side == "golden" and answers and wanted["doc_id"] in (None, answers[0]):
+        del wanted["doc_id"]
+        wanted["reference_answer"] = answers[0]
+        more = f"doc_id, {more}"
     return DataError(
         f"fits no format of {what} ({kind}); the first record is {_record(fields)}",
         file=where,

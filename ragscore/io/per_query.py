@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.arrow_lines import read_frames
-from ragscore.io.record import read_record
+from ragscore.io.record import read_record, with_refusals_implied
 from ragscore.io.records import Tables
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
@@ -116,12 +116,14 @@ def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Resul
 
 def _frames(tables: Tables, run_id: str) -> dict[str, pd.DataFrame]:
     frames = {}
+    is_stated = tables.states_refusals and not tables.leaves_refusals
     for name in _FRAMES:
         records = getattr(tables, name)
         for record in records:
             record["run_id"] = run_id
         if records or name not in _OPTIONAL:
             frames[name] = from_records(unify_types(records), name)
+    frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
     return frames
 
 

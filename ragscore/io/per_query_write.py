@@ -105,13 +105,18 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
     hits, citations, hops, meta = (
         _by_query(results, kind) for kind in ("hits", "citations", "hops", "hit_meta")
     )
+    states = any(
+        one in results.responses and results.responses[one].notna().any()
+        for one in ("refused", "grounded")
+    )
     for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
         extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
         if query_id in hops:
             steps = [HOP.write(hop) | extra_fields(hop) for hop in hops[query_id]]
             extra["answer"] = {**extra.get("answer", {}), "hops": steps}
-        answer = _answer(response, extra, _in_order(citations.get(query_id, []), query_id))
+        cited = _in_order(citations.get(query_id, []), query_id)
+        answer = _answer(response, extra, cited, states)
         listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
         inside = {"hits_top_k": listed, "answer": answer}
         yield RECORD.write_in_order(response, inside) | extra
@@ -146,11 +151,15 @@ def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, 
 
 
 def _answer(
-    response: dict[str, Any], extra: dict[str, Any], citations: list[dict[str, Any]]
+    response: dict[str, Any],
+    extra: dict[str, Any],
+    citations: list[dict[str, Any]],
+    states_refusals: bool,
 ) -> dict[str, Any] | None:
     """Return the answer object; None where the record had none.
 
-    Takes the answer's extra fields out of `extra`.
+    Takes the answer's extra fields out of `extra`. Where others state whether they are refusals, an
+    answer that doesn't says so.
     """
     fields, tokens = ANSWER.write(response), USAGE.write(response)
     own = extra.pop("answer", None)
@@ -169,10 +178,11 @@ def _answer(
             f"found {own!r}", field="responses.x_answer", allowed="fields that no column holds"
         )
     implied = implied_refusal(fields.get("answer"), fields.get("grounded"))
-    if fields.get("refused") == implied:
-        fields.pop("refused", None)
-    elif "refused" not in fields:
+    is_open = states_refusals and "answer" in fields and "refused" not in fields
+    if is_open or (implied is not None and "refused" not in fields):
         fields["refused"] = UNKNOWN
+    elif fields.get("refused") == implied:
+        fields.pop("refused", None)
     answer = {"answer": None, **fields, "citations": [_citation(row) for row in citations], **own}
     return answer | {"usage": {**tokens, **usage}} if tokens else answer
 

@@ -7,6 +7,10 @@ can't hold is a problem with its line. Which field is which column says the sche
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.typing import Flags
 from ragscore.io.citations import read_heading, read_span
 from ragscore.io.formats.fields import ranks_of
 from ragscore.io.layout import ANSWER, CITATION, HIT, HOP, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
@@ -59,7 +63,8 @@ def record_of(row: Row, tables: Tables, problems: Problems) -> Record | None:
     for name in [name for name in fields.values if name.startswith("latency_")]:
         record.response[name] = fields.number(name)
     if answer is not None:
-        _answer(answer if isinstance(answer, dict) else {"answer": answer}, record, problems)
+        whole = answer if isinstance(answer, dict) else {"answer": answer}
+        _answer(whole, record, tables, problems)
     record.response |= flatten(fields.values)
     record.hits = list(_hits(hits or [], query_id, line, problems))
     return record
@@ -81,14 +86,18 @@ def _query_id(record: FieldReader, lines: dict[str, int]) -> str | None:
     return query_id
 
 
-def _answer(values: dict[str, Any], record: Record, problems: Problems) -> None:
+def _answer(values: dict[str, Any], record: Record, tables: Tables, problems: Problems) -> None:
     """Add the columns of an answer, its citations and hops."""
     answer = FieldReader(values, ANSWER.place, record.line, problems)
     problems.typos.check(values, ANSWER.known, record.line)
     found = ANSWER.read(answer, {})
     if found.get("refused") == UNKNOWN:
         del found["refused"]
-    elif "refused" not in found:
+        tables.leaves_refusals = True
+    elif "refused" in found:
+        tables.states_refusals = True
+    else:
+        tables.states_refusals |= "grounded" in found
         implied = implied_refusal(found.get("answer"), found.get("grounded"))
         found |= {} if implied is None else {"refused": implied}
     _inner(answer, "usage", USAGE, found)
@@ -103,10 +112,26 @@ def _answer(values: dict[str, Any], record: Record, problems: Problems) -> None:
 
 
 def implied_refusal(answer: str | None, grounded: bool | None) -> bool | None:
-    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown."""
+    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown.
+
+    None for a text: whether its words refuse is unknown.
+    """
     if isinstance(grounded, bool):
         return not grounded
-    return None if answer is None else not answer.strip()
+    return None if answer is None or answer.strip() else True
+
+
+def with_refusals_implied(responses: pd.DataFrame, stated: Flags | bool) -> pd.DataFrame:
+    """Return responses in which an answer is no refusal if its run states this of others only.
+
+    Many systems say `refused` where it is true, and nothing elsewhere. `stated`: the rows of runs
+    that state it of any answer, or whether the run does.
+    """
+    if "answer" not in responses or not np.any(stated):
+        return responses
+    is_open = stated & responses["answer"].notna().to_numpy()
+    refused = responses["refused"]
+    return responses.assign(refused=refused.mask(refused.isna() & is_open, False))
 
 
 def _inner(outer: FieldReader, name: str, part: Part, found: dict[str, Any]) -> None:

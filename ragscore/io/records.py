@@ -112,6 +112,8 @@ class Tables:
     reported: Rows = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
+    states_refusals: bool = False  # some record says whether it is a refusal
+    leaves_refusals: bool = False  # and some that this is unknown
 
     def add(self, record: Record, cell: dict[str, Any]) -> None:
         """Add the rows of a record; `cell` is its query, and its run where there are several."""

@@ -31,7 +31,7 @@ from ragscore.io.arrow_lines import (
     parse_blocks,
 )
 from ragscore.io.file_content import text_lines
-from ragscore.io.record import read_record
+from ragscore.io.record import read_record, with_refusals_implied
 from ragscore.io.records import Tables
 from ragscore.io.source import Problems, json_rows
 from ragscore.io.values import unify_types
@@ -103,13 +103,26 @@ def _fast(blocks: Iterator[Block], run_id: str, folder: Path) -> RunOnDisk | Non
             spool.add(block, kind)
     tables = {
         kind: TableOnDisk(
-            partial(spools[kind].frames, kind, types[kind], run_id),
+            _settled(
+                kind,
+                partial(spools[kind].frames, kind, types[kind], run_id),
+                file_columns.states_refusals,
+            ),
             np.concatenate(spools[kind].rows_per_response),
         )
         for kind in FRAMES
         if types[kind]
     }
     return RunOnDisk(tables, pd.Series(pa.chunked_array(ids).to_pandas(), dtype="str"), n_failed)
+
+
+def _settled(
+    kind: str, frames: Callable[[], Iterator[pd.DataFrame]], is_stated: bool
+) -> Callable[[], Iterator[pd.DataFrame]]:
+    """Return the frames of a table with what the whole file tells of refusals."""
+    if kind != "responses" or not is_stated:
+        return frames
+    return lambda: (with_refusals_implied(frame, True) for frame in frames())
 
 
 @dataclass
@@ -201,9 +214,11 @@ def _by_line(
             n_chars = 0
             flush()
     flush()
+    is_stated = tables.states_refusals and not tables.leaves_refusals
     on_disk = {
         kind: TableOnDisk(
-            partial(spool.frames, kind), np.array(spool.rows_per_response, dtype=np.int64)
+            _settled(kind, partial(spool.frames, kind), is_stated),
+            np.array(spool.rows_per_response, dtype=np.int64),
         )
         for kind, spool in spools.items()
         if spool.witnesses

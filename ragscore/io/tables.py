@@ -40,7 +40,6 @@ from ragscore.io.columns import (
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import golden_of
-from ragscore.io.record import implied_refusal
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -628,9 +627,9 @@ def _results_of(
                 responses[name] = _of_responses(table, columns[role], role, dtype, cell, found)
         run_ids = list(names)
     if "answer" in responses and "refused" not in responses:
-        responses["refused"] = pd.array(
-            [implied_refusal(one, None) for one in responses["answer"].astype(object)], "boolean"
-        )
+        is_blank = responses["answer"].str.strip().eq("").astype("boolean")
+        if is_blank.any():
+            responses["refused"] = is_blank.where(is_blank.fillna(False))
     return Results(
         runs=pd.DataFrame({"run_id": run_ids, "system": run_ids}, dtype="str"),
         responses=responses,

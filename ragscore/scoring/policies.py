@@ -4,7 +4,7 @@ In: policies by name as given, a profile's own, and the columns of a scoring. Ou
 holds; score columns with the policies applied.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, names_of, nearest, warn
+from ragscore.frames.errors import check_choice, excerpt, names_of, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.id_changes import READINGS, find_join
@@ -22,6 +22,7 @@ from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.success import OF_SUCCESS
 
+STATED, PHRASES = "stated", "phrases"  # what tells a refusal, unless phrases are given
 STATES = ("scored", "failed", "missing", "extra")
 
 # Each policy of a few values with these, its default first. A rule for ties is declared in
@@ -77,6 +78,12 @@ class Policies:
         in lower case, percent encoding undone), "lower", without "fragment", "query" string or
         "chunk" suffix, by the last part of the "path", without file "extension" or "zeros" that
         pad numbers. Or a function from an id to an id. A store scores ids as they are.
+    refusals
+        What tells that a system refused. "stated": only what a run states; whether an answer is a
+        refusal in words is unknown (NaN). "phrases": of answers that state nothing, those are
+        refusals that hold a phrase of refusing (16 languages) in their first 200 characters. Or a
+        list of phrases, in which "phrases" stands for these. A judge's verdicts are filled in by
+        `Results.with_judged_refusals`.
 
     Raises
     ------
@@ -96,6 +103,7 @@ class Policies:
     min_grade: int = 1
     judged_only: bool = False
     ids: str | Sequence[str] | Callable[[str], str] = ""
+    refusals: str | Sequence[str] = STATED
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
@@ -109,6 +117,7 @@ class Policies:
             )
         if not callable(self.ids):
             object.__setattr__(self, "ids", _reading(self.ids))
+        object.__setattr__(self, "refusals", _phrases(self.refusals))
 
 
 def _reading(ids: str | Sequence[str]) -> str:
@@ -121,12 +130,32 @@ def _reading(ids: str | Sequence[str]) -> str:
     return "+".join(name for name in READINGS if name in names)
 
 
-def as_recorded(policies: Policies) -> dict[str, Any]:
-    """Return the policies as settings, provenance and stores keep them.
+def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
+    """Return what tells a refusal: a name, or phrases."""
+    if isinstance(refusals, str) and refusals in (STATED, PHRASES):
+        return refusals
+    is_list = isinstance(refusals, Iterable) and not isinstance(refusals, str)
+    given = tuple(refusals) if is_list else ()
+    if not given or not all(isinstance(one, str) and one.strip() for one in given):
+        found = excerpt(list(given) if is_list else refusals)
+        raise DataError(
+            f"found {found}",
+            field="refusals",
+            allowed=f"{STATED!r}, {PHRASES!r}, or a list of phrases, texts that aren't blank",
+        )
+    return given
 
-    Ids that are taken as they are go without saying.
-    """
-    return {name: value for name, value in asdict(policies).items() if name != "ids" or value}
+
+LATER = {"ids": "", "refusals": STATED}  # policies that go without saying where they are as before
+
+
+def as_recorded(policies: Policies) -> dict[str, Any]:
+    """Return the policies as settings, provenance and stores keep them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(policies).items()
+        if name not in LATER or value != LATER[name]
+    }
 
 
 def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies:

@@ -72,6 +72,7 @@ from ragscore.scoring.policies import (
     with_policies,
 )
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.refusal_phrases import with_refusals_read
 from ragscore.scoring.rules import (
     ID_LEVELS,
     LEVELS,
@@ -293,7 +294,7 @@ def scores_at(
     """
     keep_refusals = keeps_refusals(profile)
     is_part = whole is not None and len(whole.queries) > len(golden.queries)
-    results = in_order(results, policies)
+    results = with_refusals_read(in_order(results, policies), policies)
     ranked = collapsed(results) if policies.collapse == "doc" else results
     coded = with_coded_queries(ranked, golden)
     located = locate_hits(coded)

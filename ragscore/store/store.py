@@ -160,7 +160,7 @@ class RunStore(RunStoreVerbs):
         primary: tuple[str, ...] = ()
         own, declared = None, NOTHING_DECLARED
         if isinstance(getattr(results, "golden", None), Golden):
-            ev, results = results, results.results
+            ev, results = results, results._stated()
             golden, rule, policies, primary = ev.golden, ev.rule, ev.policies, ev.primary
             profile = ev.profile.name if ev.profile else None
             own, declared = own_columns(ev.scores), ev.declared

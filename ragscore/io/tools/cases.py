@@ -14,11 +14,12 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.escaping import visible
 from ragscore.io.formats.fields import frames_of
-from ragscore.io.record import implied_refusal
+from ragscore.io.record import implied_refusal, with_refusals_implied
 from ragscore.io.records import Record, Tables
 from ragscore.io.source import Problems
 from ragscore.io.values import as_number, flatten
@@ -260,6 +261,7 @@ def _results(
 ) -> Results:
     tables = Tables()
     runs: dict[str, dict[str, Any]] = {}
+    stating: set[str] = set()
     names = _run_names({case.run for case in cases}, described)
     for case in cases:
         run = _run(case, names[case.run], described, declared)
@@ -276,11 +278,18 @@ def _results(
         counts["n_failed"] += case.response.get("error") is not None
         if case.response.get("refused") is None:
             case.response["refused"] = implied_refusal(case.response.get("answer"), None)
+        else:
+            stating.add(run["run_id"])
         case.response |= flatten(case.extra)
         tables.add(case, {"run_id": run["run_id"], "query_id": case.query_id})
+    frames = frames_of({kind: getattr(tables, kind) for kind in TABLES}, optional=TABLES[2:])
+    responses = frames["responses"]
+    frames["responses"] = with_refusals_implied(
+        responses, is_among(responses["run_id"], sorted(stating))
+    )
     return Results(
         runs=from_records(list(runs.values()), "runs"),
-        **frames_of({kind: getattr(tables, kind) for kind in TABLES}, optional=TABLES[2:]),
+        **frames,
         problems=problems.frame(),
     )
 

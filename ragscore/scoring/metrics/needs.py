@@ -274,7 +274,8 @@ ANSWERS = RunNeed(
 )  # fmt: skip
 REFUSALS = RunNeed(
     "whether the system refused", "responses", ("refused", "answer"), "refusal",
-    lambda facts: facts.with_value("refused") | facts.blank, absent="no answer",
+    lambda facts: facts.with_value("refused") | facts.blank,
+    absent="unknown whether it is a refusal",
 )  # fmt: skip
 DUE_REFUSALS = replace(REFUSALS, rows=lambda states: states.should_refuse)
 TEXT_ANSWERS = replace(ANSWERS, rows=lambda states: states.texts_only)

@@ -1,0 +1,226 @@
+"""Refusals that are only known from words: unknown, counted and shown, unless a policy reads them."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore.scoring.refusal_phrases import phrases_of, read_as_refusals
+from tests.messages import refused, says
+
+SORRY = "Sorry, I cannot answer this based on the context."
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "mtragun-scored-answers"
+METRICS = ["answered_unanswerable", "false_refusal", "passed"]
+
+
+def golden():
+    """Four queries that d1 answers, and two that should be refused."""
+    return rs.load_golden(
+        [
+            {"query_id": f"q{n}", "query": f"{n}?", "expected_doc_ids": ["d1"] if n < 4 else []}
+            for n in range(6)
+        ]
+    )
+
+
+def records(answers, **more):
+    """A record of each answer, with the first value of a field for the first, and so on."""
+    return [
+        {"query_id": f"q{n}", "query": f"{n}?", "retrieved": ["d1"], "answer": answer}
+        | {name: values[n] for name, values in more.items() if values[n] is not None}
+        for n, answer in enumerate(answers)
+    ]
+
+
+HALF = [SORRY if n % 2 else "It is 5." for n in range(6)]
+
+
+def test_a_refusal_in_words_alone_is_unknown_counted_and_shown():
+    ev = rs.evaluate(rs.load_results(records(HALF)), golden())
+    assert ev.scores[METRICS[:2]].isna().all(axis=None)
+    assert ev.scores["passed"].notna().sum() == 4
+    assert ev.summary("false_refusal")["n"].tolist() == [0]
+    decisions = ev.refusals().table.set_index("decision")["n"]
+    assert decisions[decisions > 0].to_dict() == {"undecided": 6}
+    assert set(ev.explain("false_refusal")["state"]) == {"not_applicable"}
+    says(str(ev), "6 answers", 3, "q1", repr(SORRY), "refusals='phrases'", "passed")
+
+
+def test_phrases_decide_where_nothing_is_stated_if_they_are_asked_to():
+    ev = rs.evaluate(rs.load_results(records(HALF)), golden(), refusals="phrases")
+    assert ev.scores["false_refusal"].tolist()[:4] == [0, 1, 0, 1]
+    assert ev.scores["answered_unanswerable"].tolist()[4:] == [1, 0]
+    assert ev.scores["passed"].tolist() == [1, 0, 1, 0, 0, 1]
+    assert ev.results.responses["refused"].tolist() == [False, True] * 3
+    says(str(ev), "3 of 6 answers", "q1", repr(SORRY))
+    assert json.loads(ev.settings["policies"][0])["refusals"] == "phrases"
+    again = rs.evaluate(ev.results, golden(), policies=ev.policies)
+    pd.testing.assert_frame_equal(again.scores, ev.scores)
+
+
+def test_phrases_of_ones_own_stand_alone_or_beside_the_list():
+    results = rs.load_results(records([*HALF[:4], "Frag den Chef.", "FRAG  DEN\nCHEF!"]))
+    own = rs.evaluate(results, golden(), METRICS, refusals=["frag den chef"])
+    assert own.results.responses["refused"].tolist() == [False] * 4 + [True] * 2
+    both = rs.evaluate(results, golden(), METRICS, refusals=["phrases", "frag den chef"])
+    assert both.results.responses["refused"].tolist() == [False, True, False, True, True, True]
+    assert json.loads(own.settings["policies"][0])["refusals"] == ["frag den chef"]
+
+
+@pytest.mark.parametrize("given", ["phrase", [], ["", "a"], 5, None])
+def test_what_is_neither_a_name_nor_phrases_is_refused(given):
+    with refused("phrases", field="refusals"):
+        rs.Policies(refusals=given)
+
+
+def test_what_a_run_states_stays_whatever_the_words_are():
+    stated = [False, False, True, None, True, None]
+    results = rs.load_results(records(HALF, refused=stated))
+    # Where a run says `refused` of some answers, the others are none.
+    known = [False, False, True, False, True, False]
+    assert results.responses["refused"].tolist() == known
+    ev = rs.evaluate(results, golden(), refusals="phrases")
+    assert ev.results.responses["refused"].tolist() == known
+    assert "refusals=" not in str(ev)
+
+
+def test_a_blank_answer_is_a_refusal_and_says_nothing_of_the_others():
+    results = rs.load_results(records(["", " ", *HALF[2:]]))
+    assert results.responses["refused"].tolist() == [True, True, *[pd.NA] * 4]
+    ev = rs.evaluate(results, golden(), refusals="phrases")
+    assert ev.scores["false_refusal"].tolist()[:4] == [1, 1, 0, 1]
+
+
+def lines(path, answers):
+    """A run file with these answer objects."""
+    rows = (
+        {"query_id": f"q{n}", "query": "?", "error": None, "hits_top_k": [], "answer": answer}
+        for n, answer in enumerate(answers)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(params=["lines", "blocks"])
+def read(request, monkeypatch):
+    """Read a run file by the reader of lines, or by that of blocks."""
+    from ragscore.io import arrow_lines
+
+    monkeypatch.setattr(arrow_lines, "FROM_BYTES", 0 if request.param == "blocks" else 1 << 60)
+    return rs.load_results
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([{"answer": SORRY}, {"answer": "5"}], [None, None]),
+        ([{"answer": SORRY}, {"answer": ""}], [None, True]),
+        ([{"answer": SORRY}, {"answer": "5", "refused": True}], [False, True]),
+        ([{"answer": SORRY}, {"answer": "", "refused": True}], [False, True]),
+        ([{"answer": SORRY}, {"answer": "5", "refused": False}], [False, False]),
+        ([{"answer": SORRY}, {"answer": "5", "grounded": True}], [False, False]),
+        ([{"answer": "5"}, {"answer": SORRY, "grounded": False}], [False, True]),
+        ([{"answer": SORRY, "refused": "unknown"}, {"answer": "5", "refused": True}], [None, True]),
+        (
+            [
+                {"answer": "4"},
+                {"answer": "", "refused": "unknown"},
+                {"answer": "5", "refused": True},
+            ],
+            [None, None, True],
+        ),
+        ([{"answer": None, "refused": True}, {"answer": "5"}, None], [True, False, None]),
+    ],
+)
+def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_again(
+    answers, expected, read, tmp_path
+):
+    file = lines(tmp_path / "a.jsonl", answers)
+    results = read(file)
+    found = results.responses.get("refused", pd.Series(pd.NA, index=range(len(answers))))
+    assert [None if pd.isna(one) else one for one in found] == expected
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(file)
+    stored = store.load("a").responses
+    pd.testing.assert_frame_equal(stored, results.responses, check_like=True)
+    results.save(tmp_path / "again.jsonl")
+    again = read(tmp_path / "again.jsonl").responses
+    pd.testing.assert_frame_equal(
+        again.drop(columns="run_id"), results.responses.drop(columns="run_id"), check_like=True
+    )
+
+
+def test_stored_runs_are_scored_by_phrases_and_keep_what_the_run_states(tmp_path):
+    results, labels = rs.load_results(records(HALF)), golden()
+    store = rs.RunStore(tmp_path)
+    store.save(results)
+    expected = rs.evaluate(results, labels, METRICS, refusals="phrases")
+    pd.testing.assert_frame_equal(
+        store.score(labels, METRICS, refusals="phrases"), expected.scores, check_like=True
+    )
+    whole = store.evaluate(labels, METRICS, refusals="phrases")
+    assert whole.results.responses["refused"].tolist() == [False, True] * 3
+    store.save(expected, overwrite=True)
+    responses = store.load().responses
+    assert "refused" not in responses or responses["refused"].isna().all()
+
+
+def test_a_comparison_reads_words_as_the_evaluation_does():
+    a, b = (
+        rs.load_results(records(answers), run_id=name)
+        for name, answers in {"a": HALF, "b": ["It is 5."] * 6}.items()
+    )
+    ev = rs.evaluate(rs.Results.concat([a, b]), golden(), refusals="phrases")
+    table = ev.compare("a", "b").deltas.set_index("metric")
+    assert table.loc["false_refusal", "delta"] == -0.5
+    assert table.loc["answered_unanswerable", "delta"] == 0.5
+
+
+REFUSALS = {
+    "en": "I’m sorry, but the provided context does not contain any information about that.",
+    "de": "Das kann ich anhand der Dokumente leider nicht beantworten.",
+    "fr": "Désolé, je ne peux pas répondre à cette question.",
+    "es": "Lo siento, no hay información sobre eso en los documentos.",
+    "it": "Mi dispiace, non posso rispondere a questa domanda.",
+    "pt": "Desculpe, não consigo responder a essa pergunta.",
+    "nl": "Deze vraag kan ik niet beantwoorden.",
+    "pl": "Niestety nie mogę odpowiedzieć na to pytanie.",
+    "ru": "К сожалению, я не могу ответить на этот вопрос.",
+    "uk": "На жаль, я не можу відповісти на це запитання.",
+    "tr": "Üzgünüm, bu soruyu cevaplayamam.",
+    "ar": "عذرًا، لا يمكنني الإجابة على هذا السؤال.",
+    "hi": "माफ़ कीजिए, मैं इसका उत्तर नहीं दे सकता।",
+    "zh": "抱歉，根据提供的资料无法回答这个问题。",
+    "ja": "申し訳ありませんが、その質問には回答できません。",
+    "ko": "죄송하지만 제공된 문서로는 답변할 수 없습니다.",
+}
+ANSWERS = [
+    "It is 5.", "Bats do not know fear.", "Es sind fünf.", "Cinq, comme le dit le manuel.",
+    "Son cinco.", "Bu beş.", "五个。", "다섯 개입니다.",
+    "Set the limit to 5; the manual names it twice, and it holds for every size that is sold in"
+    " this country, in both years, for all customers, and by every test that was ever made of it"
+    " so far. Of other models there is no information.",
+]  # fmt: skip
+
+
+def test_refusals_in_sixteen_languages_are_read_and_answers_are_not():
+    texts = pd.Series([*REFUSALS.values(), *ANSWERS])
+    expected = np.arange(len(texts)) < len(REFUSALS)
+    assert read_as_refusals(texts, phrases_of()).tolist() == expected.tolist()
+
+
+def test_words_agree_with_the_judge_of_a_public_set_of_answers():
+    file = SHARED / "submit_qwen2_5_32b_taskB.jsonl.gz"
+    if not file.exists():
+        pytest.skip("needs ../shared/data/mtragun-scored-answers")
+    with gzip.open(file, "rt", encoding="utf-8") as opened:
+        rows = [json.loads(line) for line in opened]
+    answers = pd.Series([row["predictions"][0]["text"] for row in rows])
+    judged = pd.Series([row["metrics"]["idk_eval"][0] for row in rows])
+    found = read_as_refusals(answers, phrases_of())
+    assert found[judged == 1].mean() > 0.85
+    assert found[judged == 0].mean() < 0.01
