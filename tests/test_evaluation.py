@@ -319,7 +319,7 @@ def test_query_ids_that_do_not_join_are_named(results, golden, named):
 
 
 def test_a_run_without_any_hit_is_named():
-    answers = pd.DataFrame({"query_id": ["q1", "q2"], "answer": ["x", "y"]})
+    answers = pd.DataFrame({"query_id": ["q1", "q2"], "response": ["x", "y"]})
     ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})
     found = rs.evaluate({"q1": ["a"], "q2": []}, {"q1": ["a"], "q2": ["b"]})
     (more,) = set(ev._notes()) - set(found._notes())

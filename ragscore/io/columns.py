@@ -557,7 +557,7 @@ def unsettled(
         wanted = {"query": roles["query"], "doc_id": wanted["doc_id"]}
     what = "results" if side == "results" else "golden files"
     more = "answer for answers" if side == "results" else "grade or answerable for labels"
-    answers = [name for name in left if plain_name(name) in ("answer", "answers", "expected")]
+    answers = [name for name in left if plain_name(name) == "answer"]
     if side == "golden" and answers and wanted["doc_id"] in (None, answers[0]):
         del wanted["doc_id"]
         wanted["reference_answer"] = answers[0]

@@ -1042,8 +1042,9 @@ class _Merged:
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)
         used = {path.partition(".")[0] for path in roles.values()} | set(roles.values())
         for name, value in row.values.items():
-            if name not in used and record.get(name) is None:
-                record[name] = value
+            own = "record_id" if name == "id" else name  # a golden record's `id` is its query's
+            if name not in used and record.get(own) is None:
+                record[own] = value
 
     def _state(self, record: dict[str, Any], name: str, value: Any, row: Row) -> None:
         """Set a value of a query; the first stays, and another one is a problem."""

@@ -10,7 +10,6 @@ from dataclasses import replace
 from importlib import resources
 
 import pandas as pd
-import yaml
 
 from ragscore.frames.data import Results
 from ragscore.frames.errors import excerpt, plural
@@ -54,6 +53,8 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def phrases_of(refusals: str | Iterable[str] = PHRASES) -> list[str]:
     """Return the phrases to look for: "phrases" stands for those of refusal_phrases.yaml."""
+    import yaml
+
     found: dict[str, None] = {}
     for one in [refusals] if isinstance(refusals, str) else refusals:
         if one in (PHRASES, STATED):
@@ -95,7 +96,7 @@ def told_by_words(results: Results, policies: Policies) -> str:
     if how != STATED:
         return f"Refusals by their words, where nothing is stated: {len(alike)} of {n}{listed}."
     return (
-        f"Whether they are refusals isn't stated of {n}: metrics of refusals leave them out, passed"
-        f" takes them for answers. Like refusals read {len(alike)}{listed}; refusals='phrases'"
-        " goes by the words."
+        f"Nothing states whether {n} {'is a refusal' if len(answers) == 1 else 'are refusals'}:"
+        " metrics of refusals leave them out, passed takes them for answers. Like refusals read"
+        f" {len(alike)}{listed}; refusals='phrases' goes by the words."
     )

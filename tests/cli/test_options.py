@@ -52,6 +52,7 @@ def template(tmp_path_factory) -> Path:
     ids = {"chunk_id": ["c1", "c2", "c3"], "doc_id": ["d1", "d2", "d3"], "text": ["a", "b", "c"]}
     pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
     (folder / "hits.csv").write_text("topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n")
+    (folder / "silent.csv").write_text("query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n")
     (folder / "gold.csv").write_text("topicnr,answers\nq1,d1\nq2,d2\n")
     (folder / "prices.json").write_text('{"words": [1, 1]}')
     return folder
@@ -118,6 +119,7 @@ LINES = [
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     ("score golden.yaml runs/dense --metric mrr --ids url+lower", 0, "0.417"),
+    ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     (f"compare {PAIR}", 0, "# hybrid against dense"),
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
@@ -131,7 +133,8 @@ LINES = [
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower",
+        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower"
+        " --refusals phrases",
         0,
         "Scored with",
     ),
@@ -151,7 +154,7 @@ LINES = [
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
         " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
-        " --ids lower",
+        " --ids lower --refusals phrases",
         0,
         "Gate passed",
     ),

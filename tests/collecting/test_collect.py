@@ -246,7 +246,7 @@ def test_a_chatbot_s_reply_is_kept_whole(golden, out):
         "notes/a.md",
         "personal",
     )
-    assert response["answer"] == "answer to first?" and not response["refused"]
+    assert response["answer"] == "answer to first?" and "refused" not in response
     phases = [
         "latency_folder_selection_ms",
         "latency_retrieval_ms",

@@ -325,7 +325,8 @@ def test_policies_of_a_scoring_name_both(passages):
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scoring(*passages, profile="trec").iloc[0]
-    named = set(asdict(rs.Policies())) - {"ids"}  # which go without saying if taken as they are
+    # Two go without saying where nothing is read anew.
+    named = set(asdict(rs.Policies())) - {"ids", "refusals"}
     assert set(json.loads(made["policies"])) == named
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],

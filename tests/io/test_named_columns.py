@@ -211,7 +211,7 @@ def test_a_reference_answer_of_one_word_is_one(answer):
 
 
 def test_a_text_that_may_be_the_documents_is_asked_about():
-    rows = [{"query_id": "q1", "answer": "x", "documents": "a text of more words than an id has"}]
+    rows = [{"query_id": "q1", "response": "x", "documents": "a text of more words than an id has"}]
     with refused("doc_id", file="records", field="columns"):
         rs.load_results(rows)
     results = rs.load_results(rows, columns={"doc_id": None})

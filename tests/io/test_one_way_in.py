@@ -508,7 +508,7 @@ def test_other_columns_are_kept_as_ones_own():
     frame = HITS.assign(shard=[1, 2, 1], source={"kind": "wiki"}["kind"], boost=[0.5, None, 1.0])
     hits = load_results(frame).hits
     assert hits["x_shard"].tolist() == [1, 2, 1] and hits["x_source"].tolist() == ["wiki"] * 3
-    answers = load_results([{"qid": 1, "answer": "so", "model_size": "7b"}]).responses
+    answers = load_results([{"qid": 1, "response": "so", "model_size": "7b"}]).responses
     assert answers["x_model_size"].tolist() == ["7b"]
 
 

@@ -95,7 +95,8 @@ def test_the_record_of_the_run_file_loads_as_the_page_says(tmp_path):
         ({"answer": "", "grounded": True}, False),
         ({"answer": " "}, True),
         ("", True),
-        ("text", False),
+        ("text", pd.NA),
+        ({"answer": "text", "grounded": None, "refused": None}, pd.NA),
         (None, pd.NA),
     ],
 )
@@ -107,8 +108,13 @@ def test_a_refusal_is_read_in_the_order_the_run_file_page_gives(tmp_path, answer
     (tmp_path / "per_query.jsonl").write_text(
         "".join(json.dumps(one) + "\n" for one in records), encoding="utf-8"
     )
-    found = rs.load_results(tmp_path).responses["refused"].iloc[0]
+    responses = rs.load_results(tmp_path).responses
+    found = responses["refused"].iloc[0] if "refused" in responses else pd.NA
     assert found is refused or (not pd.isna(found) and found == refused)
+    if isinstance(answer, dict) and {"grounded", "refused"} & {
+        k for k, v in answer.items() if v is not None
+    }:
+        assert not responses["refused"].iloc[1]
 
 
 @pytest.mark.sampled(1)

@@ -296,7 +296,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     store.save(results, golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == {
-        field.name for field in fields(rs.Policies) if field.name != "ids"
+        field.name for field in fields(rs.Policies) if field.name not in ("ids", "refusals")
     }
     before = store.scores(["hit@1"])["hit@1"].tolist()
     assert before == [1, 1, 0]  # the third was never asked: missing="zero"
@@ -400,7 +400,8 @@ def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants
     write_golden, write_run
 ):
     plain = [
-        one | {"answer": {"answer": "yes", "citations": one["answer"]["citations"]}}
+        one
+        | {"answer": {"answer": "yes", "refused": False, "citations": one["answer"]["citations"]}}
         for one in CITED
     ]
     results = rs.load_results([write_run("a", CITED), write_run("b", plain)])

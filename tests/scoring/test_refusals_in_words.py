@@ -1,4 +1,4 @@
-"""Refusals that are only known from words: unknown, counted and shown, unless a policy reads them."""
+"""Refusals in words alone: unknown, counted and shown, unless a policy reads them."""
 
 import gzip
 import json

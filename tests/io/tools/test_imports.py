@@ -579,7 +579,7 @@ def test_kinds_of_values_are_checked_in_words():
 
 
 def test_faults_are_returned_as_problems_unless_strict():
-    frame = pd.DataFrame({"query": ["a?", None], "answer": ["A", "B"]})
+    frame = pd.DataFrame({"query": ["a?", None], "response": ["A", "B"]})
     found = rs.load_results(frame, strict=False)
     assert len(found.responses) == 1 and found.problems["line"].tolist() == [2]
     with refused(file="frame", line=2):
