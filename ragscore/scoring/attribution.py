@@ -18,7 +18,7 @@ from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.modes import response_configs
-from ragscore.scoring.rules import response_of, targets_at
+from ragscore.scoring.rules import level_rows, response_of, targets_at
 
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
 _QUOTE = "[\"'“”`]?"
@@ -239,6 +239,8 @@ def missed_scope_proxy(
 
     Hits on cut text are misses, or make it NaN if the value depends on them.
     """
+    if not level_rows(golden, "anchor").any():
+        return np.full(len(responses), np.nan)
     anchors = targets_at(golden, "anchor").targets
     applies = is_among(responses["query_id"], anchors["query_id"])
     if applies.any():

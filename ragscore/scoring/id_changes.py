@@ -135,17 +135,21 @@ CUTTING = ("fragment", "query", "chunk", "path", "extension")
 
 # Where no id has any of these, the reading changes none; looking is cheaper than reading.
 _MARKS = {
-    "url": "/%wW", "fragment": "#", "query": "?", "path": "/\\:",
+    "url": "/%wW", "fragment": "#", "query": "?", "chunk": "#:_@/-", "path": "/\\:",
     "extension": ".", "zeros": "0",
 }  # fmt: skip
 
 
 def read_as(ids: pd.Series, names: Iterable[str]) -> pd.Series:
     """Return ids as these readings give them."""
+    of, characters = None, ""
     for name in names:
-        marks = _MARKS.get(name, ())
-        if not marks or any(ids.str.contains(one, regex=False).any() for one in marks):
-            ids = READINGS[name].apply(ids)
+        if marks := _MARKS.get(name, ""):
+            if of is not ids:
+                of, characters = ids, "".join(ids.tolist())
+            if not any(one in characters for one in marks):
+                continue
+        ids = READINGS[name].apply(ids)
     return ids
 
 

@@ -246,8 +246,13 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
     wanted = coded(targets[column])
     returned = coded(pd.Series(texts_at(hits[column], rows).to_pandas(), dtype="str"))
     sides = [pd.Series(one.cat.categories.astype("str")) for one in (wanted, returned)]
-    (own, own_bare), (their, their_bare) = map(near_keys, sides)
-    keys = pd.Index(pd.concat([own, own_bare, their, their_bare]).unique())
+    if not _may_be_near(pd.concat(sides).drop_duplicates(ignore_index=True)):
+        return pd.DataFrame(columns=["run_id", "query_id", "expected", "hit"])
+    n = len(sides[0])
+    of_both = near_keys(pd.concat(sides, ignore_index=True))
+    own, own_bare = (one.iloc[:n] for one in of_both)
+    their, their_bare = (one.iloc[n:] for one in of_both)
+    keys = pd.Index(pd.concat(of_both).unique())
     width, n_targets = np.int64(len(keys)), np.int64(len(targets))
     run = codes_of(hits["run_id"])[rows].astype(np.int64)
     hit_query = codes_of(hits["query_id"])[rows].astype(np.int64)
@@ -275,6 +280,12 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
         return near
     # What is returned as it is expected, if for another query, is no matter of how ids are written.
     return near[~is_among(near["expected"], hits[column])]
+
+
+def _may_be_near(ids: pd.Series) -> bool:
+    """Return True if any readings join two of these distinct ids, of whatever queries."""
+    whole, bare = near_keys(ids)
+    return not whole.is_unique or bool(is_among(bare[bare != whole], whole).any())
 
 
 def gather(

@@ -179,7 +179,6 @@ def _prepared(
     results: Results, golden: Golden, profile: str | Profile | None, given: Policies
 ) -> tuple[Profile | None, Policies, Golden, Level]:
     """Return the profile, its policies, the golden set as it reads it, and the match level."""
-    check_inputs(results, golden)
     chosen = find_profile(profile)
     policies = resolve_policies(chosen, given)
     golden = read_refusals(golden, chosen)
