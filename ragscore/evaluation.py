@@ -7,6 +7,7 @@ what the functions behind them need, so that nothing is passed twice and nothing
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -661,7 +662,7 @@ class Evaluation(Display):
         margins: dict[str, float] | None = None,
         tie_margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | list[str] = False,
+        allow_different: bool | str | list[str] = False,
         cluster: str | None = "group",
         strict_chunker_version: bool = False,
     ) -> Comparison:
@@ -682,7 +683,7 @@ class Evaluation(Display):
         vary
             Config keys that are meant to differ; a warning names others that differ.
         allow_different
-            Components of the provenance that may differ, or True for all.
+            Components of the provenance that may differ; True or "all" for all.
         cluster
             As for `summary`.
         strict_chunker_version
@@ -722,7 +723,7 @@ class Evaluation(Display):
         )  # fmt: skip
 
     def score_diff(
-        self, baseline: str, candidate: str, *, allow_different: bool | list[str] = False
+        self, baseline: str, candidate: str, *, allow_different: bool | str | list[str] = False
     ) -> ScoreDiff:
         """Return what moved between two runs' scores, without tests or verdicts: a `ScoreDiff`.
 
@@ -865,7 +866,7 @@ class Evaluation(Display):
         history: RunStore | None = None,
         margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
-        allow_different: bool | list[str] = False,
+        allow_different: bool | str | list[str] = False,
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
@@ -1624,6 +1625,11 @@ class Evaluation(Display):
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
         if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
             notes += filter(None, [told_by_words(self._source, self.policies)])
+        bases = {re.split("[@:]", str(name))[0] for name in self.scores}
+        names = [name for name in _GAINS if name in bases]
+        if names and (self.golden.targets["grade"] > 1).any():
+            gains = ", ".join(f"{name} gains {_GAINS[name]}" for name in names)
+            notes.append(f"Labels are graded: {gains}.")
         if bare := self._without_hits():
             notes.append(
                 f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"
@@ -1721,6 +1727,7 @@ _MISSING = {
     "exclude": "Golden queries without a row, left out of the means",
     "zero": "Golden queries without a row, counted as failures",
 }
+_GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
 _FAILED = {
     "miss": "Failed queries, scored on the hits they have",
     "exclude": "Failed queries, left out of the means",

@@ -22,6 +22,7 @@ from ragscore.scoring.metrics import (
     NOTHING_DECLARED,
     headline_of,
     parse_label,
+    spelling,
     table_kind,
 )
 from ragscore.scoring.policies import Policies
@@ -36,15 +37,16 @@ REPORTED_NAMES = {
     "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit",
     "precision": "precision", "P": "precision", "map": "map", "map_cut": "map",
     "mrr": "mrr", "recip_rank": "mrr", "ndcg": "ndcg", "ndcg_burges": "ndcg",
-    "ndcg_cut": "ndcg_linear", "R": "recall", "AP": "map", "RR": "mrr", "nDCG": "ndcg_linear",
+    "ndcg_cut": "ndcg_linear", "R": "recall", "AP": "map", "RR": "mrr",
     "Success": "hit", "Judged": "judged", "equals": "exact_match", "exact": "exact_match",
     "em": "exact_match", "rougeL": "rouge_l", "rougeLsum": "rouge_l",
     "rouge_score(mode=fmeasure)": "rouge_l", "claim_recall": "context_recall",
 }  # fmt: skip
 """A metric's name in a report, without its cut-off -> its name here.
 
-For other names, letter case, spaces and hyphens don't matter.
+Letter case and separators don't matter.
 """
+_BY_SPELLING = {spelling(theirs): ours for theirs, ours in REPORTED_NAMES.items()}
 FINGERPRINT = "judge_fingerprint"
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
 FIRST_RANKS = ("hit_rank", "rank_first_match")
@@ -58,7 +60,7 @@ def label_of(metric: str) -> str | None:
     `hit_rate@5` is `hit@5`, `P_10` is `precision@10`.
     """
     plain = re.sub(r"[\s-]+", "_", metric.strip()).lower()
-    for name in (_renamed(metric), metric, _renamed(plain), plain):
+    for name in (_renamed(metric), _renamed(plain), metric, plain):
         try:
             return parse_label(name).text
         except DataError:
@@ -70,9 +72,9 @@ def _renamed(metric: str) -> str:
     """Return the name with the part before its cut-off as we call it."""
     parts = _NAME.fullmatch(metric)
     if parts is None or parts["whole"]:
-        return REPORTED_NAMES.get(metric, metric)
+        return _BY_SPELLING.get(spelling(metric), metric)
     cutoff = f"@{parts['k']}" if parts["k"] else ""
-    return REPORTED_NAMES.get(parts["name"], parts["name"]) + cutoff
+    return _BY_SPELLING.get(spelling(parts["name"]), parts["name"]) + cutoff
 
 
 def reported_scores(results: Results) -> pd.DataFrame:

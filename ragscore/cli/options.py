@@ -286,11 +286,10 @@ def policies(args: argparse.Namespace) -> dict[str, Any]:
 
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
     """Return the accepted differences as parameters of `Evaluation.compare`."""
-    ignored = True if "all" in args.allow_different else args.allow_different or False
     return {
         "margins": losses(args.margin, "--margin") or None,
         "vary": args.vary,
-        "allow_different": ignored,
+        "allow_different": args.allow_different or False,
     }
 
 

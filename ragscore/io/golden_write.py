@@ -11,7 +11,6 @@ import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import warn
 from ragscore.frames.kinds import LABELS
 from ragscore.io.golden_file import header_of, rules_of
 from ragscore.io.golden_read import (
@@ -25,6 +24,7 @@ from ragscore.io.golden_read import (
     golden_of,
     written_choices,
 )
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_query, write_lines, write_text
 from ragscore.io.rows import RULES
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
@@ -49,6 +49,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 Rows = list[dict[str, Any]]
 
 
+@counting_left_out("golden")
 def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 
@@ -76,7 +77,8 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Warns
     -----
     UserWarning
-        Expected chunks whose spans came from `Golden.with_spans_from`: the file holds only ids.
+        Counts what the file has no place for, such as spans of expected chunks, which came from
+        `Golden.with_spans_from`: resolve them again.
     """
     name = Path(path).name.removesuffix(".gz")
     if not name.endswith((".yaml", ".yml", ".jsonl")):
@@ -86,14 +88,6 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
     rows, header = _with_answerable(golden, _rows(golden), path), _header(golden, path)
-    targets = golden.targets
-    if "start" in targets:
-        n_spans = int((targets["level"].eq("chunk") & targets["start"].notna()).sum())
-        if n_spans:
-            warn(
-                f"{path} has no place for the spans of {n_spans} expected chunks: resolve them"
-                " again"
-            )
     if name.endswith(".jsonl"):
         return write_lines(path, [*([header] if header else []), *rows])
     return write_text(path, HEADER + _rules_text(header) + yaml_text(rows))

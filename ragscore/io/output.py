@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import warn
 from ragscore.io.values import row_dicts
 
 
@@ -203,12 +202,6 @@ def json_line(record: dict[str, Any]) -> str:
             field="x_",
             allowed="text, numbers, true or false, and JSON text in x_*.json columns",
         ) from error
-
-
-def warn_of_left_out(path: str | Path, counts: dict[str, int]) -> None:
-    """Warn once of what a format has no place for: counts by name."""
-    if left := [f"{n} {what}" for what, n in counts.items() if n]:
-        warn(f"{path} has no place for {', '.join(left)}")
 
 
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:

@@ -4,6 +4,7 @@ The inverse of record.py, whose tables of fields it shares. A row that reading w
 is an error, never a silent change.
 """
 
+import gzip
 import json
 import os
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.layout import ANSWER, CITATION, HIT, HOP, RECORD, RETRIEVAL, UNKNOWN, USAGE
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import (
     by_query,
     check_one_run,
@@ -36,6 +38,7 @@ from ragscore.io.sidecars import run_description
 from ragscore.io.values import extra_fields, row_dicts
 
 
+@counting_left_out("per_query")
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
@@ -50,8 +53,8 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     results
         Exactly one run (see `Results.select`).
     path
-        A folder, or a file that ends in .jsonl; folders are created. `run.json` is only written
-        beside a file called `per_query.jsonl`.
+        A folder, or a file that ends in .jsonl or .jsonl.gz; folders are created. `run.json` is
+        only written beside a file called `per_query.jsonl`.
 
     Returns
     -------
@@ -66,11 +69,13 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     """
     check_one_run(results)
     description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
-    file = path if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl"
-    if Path(file).name != "per_query.jsonl":
+    is_file = str(path).endswith((".jsonl", ".jsonl.gz"))
+    file = path if is_file else Path(path) / "per_query.jsonl"
+    if Path(file).name.removesuffix(".gz") != "per_query.jsonl":
         return write_lines(file, _records(results))
-    records = "".join(f"{json_line(record)}\n" for record in _records(results))
-    return _write_both(Path(file), records.encode(), f"{description}\n".encode())
+    records = "".join(f"{json_line(record)}\n" for record in _records(results)).encode()
+    content = gzip.compress(records, mtime=0) if str(file).endswith(".gz") else records
+    return _write_both(Path(file), content, f"{description}\n".encode())
 
 
 def _write_both(file: Path, records: bytes, description: bytes) -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import DataError, excerpt, nearest
-from ragscore.io.detect import Format, function_at
-from ragscore.io.output import warn_of_left_out
-from ragscore.io.registry import formats_of
+from ragscore.io.detect import function_at
+from ragscore.io.left_out import counting_left_out
+from ragscore.io.registry import FORMATS, formats_of
 
 
 def save_results(
@@ -42,7 +42,7 @@ def save_results(
     UserWarning
         Counts what the format has no place for.
     """
-    return _save(results, path, format, "results", options)[0]
+    return _save(results, path, format, "results", options)
 
 
 def save_golden(
@@ -75,10 +75,7 @@ def save_golden(
     UserWarning
         Counts what the format has no place for.
     """
-    written, used = _save(golden, path, format, "golden", options)
-    if used.name != "golden":
-        warn_of_left_out(written, {"declared rules": len(golden.rules)})
-    return written
+    return _save(golden, path, format, "golden", options)
 
 
 def _save(
@@ -87,7 +84,7 @@ def _save(
     format: str | None,
     side: str,
     options: dict[str, Any],
-) -> tuple[Path, Format]:
+) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
     formats = formats_of(side, format or "")
@@ -113,4 +110,7 @@ def _save(
             field=unknown[0],
             allowed=f"one of {', '.join(known_options) or 'no options'}",
         )
-    return write(data, os.fspath(path), **options), writers[name]
+    if writers[name] not in FORMATS[side]:
+        write = counting_left_out(name)(write)
+    written: Path = write(data, os.fspath(path), **options)
+    return written

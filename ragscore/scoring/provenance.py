@@ -194,7 +194,7 @@ def provenance_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.Data
 def check_provenance(
     parts: dict[str, Parts],
     columns: Iterable[str],
-    ignore: bool | list[str],
+    ignore: bool | str | list[str],
     *,
     details: str = "",
     remedy: str = "",
@@ -235,11 +235,13 @@ def check_provenance(
     return pd.DataFrame(found, columns=columns, dtype="str")
 
 
-def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
+def check_ignored(ignore: bool | str | list[str]) -> tuple[str, ...]:
     """Return the components that `allow_different` names."""
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
     named = tuple(names_of(ignore, "allow_different", "True, False, or names of components"))
+    if "all" in named:  # as on the command line
+        return COMPONENTS
     unknown = [name for name in named if name not in COMPONENTS]
     if unknown:
         raise DataError(

@@ -5,7 +5,6 @@ what the scoring was made of. Everything else in this folder is a step of it.
 """
 
 import json
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
@@ -495,9 +494,8 @@ def warn_of_gains(metrics: list[str] | str | None, golden: Golden, profile: Prof
     silent; one of a tool whose own nDCG is `ndcg` is.
     """
     asked = [metrics] if isinstance(metrics, str) else metrics or []
-    named = {re.split("[@:]", text)[0] for text in asked}
-    knows = any(is_label(text) and parse_label(text).name == "ndcg_linear" for text in asked)
-    knows |= DEFAULT in asked
+    named = [parse_label(text).name for text in asked if is_label(text)]
+    knows = "ndcg_linear" in named or DEFAULT in asked or any("dcg=" in text for text in asked)
     if profile is not None:
         knows |= any(parse_label(text).name == "ndcg" for text in profile.labels())
     if "ndcg" in named and not knows and (golden.targets["grade"] > 1).any():

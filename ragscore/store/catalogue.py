@@ -133,7 +133,7 @@ class Catalogue:
         return changes_of(old, new)
 
     def check_provenance(
-        self, names: list[str], columns: list[str], ignore: bool | list[str]
+        self, names: list[str], columns: list[str], ignore: bool | str | list[str]
     ) -> None:
         """Refuse runs that were measured differently; warn of components to be ignored."""
         parts = self.provenance(names)

@@ -380,7 +380,7 @@ class RunStore(RunStoreVerbs):
         metrics: list[str] | str | None = None,
         runs: list[str] | str | None = None,
         *,
-        allow_different: bool | list[str] = False,
+        allow_different: bool | str | list[str] = False,
         **policies: str | None,
     ) -> pd.DataFrame:
         """Return stored scores of all or some runs, oldest run first.
@@ -390,7 +390,8 @@ class RunStore(RunStoreVerbs):
         Parameters
         ----------
         allow_different
-            Components of the runs' provenance that may differ (`ev.provenance`), or True for all.
+            Components of the runs' provenance that may differ (`ev.provenance`); True or "all"
+            for all.
             Differences in these are only warned of.
         policies
             Policies of `rs.score` and `profile` that the scores must have been made by. Those left
@@ -564,7 +565,10 @@ class RunStore(RunStoreVerbs):
 
     @_of_one_state
     def metrics(
-        self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
+        self,
+        runs: list[str] | str | None = None,
+        *,
+        allow_different: bool | str | list[str] = False,
     ) -> pd.DataFrame:
         """Read the `metrics.json` of all or some runs, as the frame of `ev.summary`.
 

@@ -244,7 +244,7 @@ def test_summary_values_are_checked_too(told, profile):
     ("metric", "label"),
     [
         ("Exact Match", "exact_match"), ("hit_at_1", "hit@1"), ("Hit Rate@3", "hit@3"),
-        ("nDCG@10", "ndcg_linear@10"), ("R@5", "recall@5"), ("P_10", "precision@10"),
+        ("nDCG@10", "ndcg@10"), ("R@5", "recall@5"), ("P_10", "precision@10"),
         ("rouge_score(mode=fmeasure)", "rouge_l"), ("equals", "exact_match"),
         ("claim_recall", "context_recall"), ("f1", None), ("recall", None), ("recall_at_k", None),
         ("correctness", None), ("", None),

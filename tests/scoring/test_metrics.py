@@ -1,5 +1,7 @@
 """Ranking metrics against two independent oracles, and the table that describes them."""
 
+import re
+
 import ir_measures
 import numpy as np
 import pandas as pd
@@ -10,12 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.analysis.reported import REPORTED_NAMES, label_of
 from ragscore.frames.data import from_records
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
+    BY_NAME,
     CRITERIA,
     DEFAULT_METRICS,
     HEADLINE,
+    OTHER_NAMES,
     TABLE,
     default_metrics,
     parse_label,
@@ -227,8 +232,10 @@ def test_labels_come_apart():
         ("recall_100", "recall@100"), ("R@100", "recall@100"), ("RR@10", "mrr@10"),
         ("RR", "mrr"), ("recip_rank", "mrr"), ("AP", "map"), ("AP@100", "map@100"),
         ("map_cut_10", "map@10"), ("ndcg_cut_10", "ndcg_linear@10"),
-        ("nDCG@10", "ndcg_linear@10"), ("nDCG", "ndcg_linear"),
-        ("nDCG(dcg='exp-log2')@10", "ndcg@10"), ("Rprec", "rprec"), ("Bpref", "bpref"),
+        ("nDCG@10", "ndcg@10"), ("NDCG@10", "ndcg@10"), ("ndcg_10", "ndcg@10"),
+        ("nDCG.10", "ndcg@10"), ("nDCG", "ndcg"), ("Ndcg-Cut_5", "ndcg_linear@5"),
+        ("nDCG(dcg='exp-log2')@10", "ndcg@10"), ("nDCG(dcg='log2')@10", "ndcg_linear@10"),
+        ("Rprec", "rprec"), ("Bpref", "bpref"),
         ("success_5", "hit@5"), ("Success@5", "hit@5"), ("ERR@20", "err@20"),
         ("RBP(p=0.8)", "rbp"), ("RBP(p=0.95, rel=1)", "rbp(0.95)"), ("rbp(0.80)", "rbp"),
         ("SetP", "set_precision"), ("set_P", "set_precision"), ("SetR", "set_recall"),
@@ -241,6 +248,29 @@ def test_names_of_other_tools_are_understood_and_printed_back_as_ours(theirs, ou
     label = parse_label(theirs)
     assert label.text == ours and parse_label(ours) == label
     assert rs.metrics(theirs).splitlines()[0] == ours
+
+
+def test_no_two_spellings_apart_in_case_or_separators_mean_different_metrics():
+    names = [*BY_NAME, *OTHER_NAMES]
+    bases = {re.sub("@[kr]$", "", name) for name in (*names, *REPORTED_NAMES)}
+    bases |= {also for one in TABLE for also in one.other_names()}
+    spelled = {form for base in bases for form in (base, base.upper(), base.title(), base.lower())}
+    spelled |= {form.replace("_", separator) for form in spelled for separator in ("", "-", " ")}
+    meant: dict[tuple[object, str], set[str]] = {}  # as asked for, and as a report states it
+    for form in spelled:
+        plain = re.sub(r"[\W_]+", "", form.casefold())
+        for text in (form, f"{form}@10", f"{form}_10", f"{form}.10"):
+            for read in (parse_label, label_of):
+                try:
+                    label = read(text)
+                except rs.DataError:
+                    continue
+                if label is not None:
+                    base = label.partition("@")[0] if isinstance(label, str) else label.name
+                    meant.setdefault((read, plain), set()).add(base)
+    assert {name: found for name, found in meant.items() if len(found) > 1} == {}
+    for read in (parse_label, label_of):
+        assert meant[read, "ndcg"] == {"ndcg"} and meant[read, "ndcgcut"] == {"ndcg_linear"}
 
 
 def test_the_metric_table_is_complete():
@@ -294,9 +324,12 @@ def test_ndcg_asked_for_by_name_on_graded_labels_tells_of_the_linear_one_once():
     with warned("trec_eval", "ndcg_linear") as caught:
         ours(*asked, ["ndcg@10", "ndcg@5", "ndcg"])
     assert len(caught) == 1
-    # who names both, asks by another tool's name or has binary labels knows what is meant
+    with warned("trec_eval", "ndcg_linear"):
+        assert "ndcg@10" in ours(*asked, ["nDCG@10", "mrr"])
+    # who names both or states the gain, or has binary labels, knows what is meant
     ours(*asked, ["ndcg@10", "ndcg_linear@10"])
-    ours(*asked, ["nDCG@10", "mrr"])
+    ours(*asked, ["nDCG(dcg='exp-log2')@10", "mrr"])
+    ours(*asked, ["ndcg_cut_10"])
     ours(*asked, None)
     ours({"q": ["d1"]}, {"q": {"d1": 1}}, ["ndcg@10"])
 

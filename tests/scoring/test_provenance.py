@@ -190,7 +190,8 @@ def is_refused(store, component, *named, columns=None):
         assert len(store.scores(columns, allow_different=[component])) == 6
     assert told[0].filename == __file__
     with warned(component, *named):
-        store.scores(columns, allow_different=True)
+        some = store.scores(columns, allow_different=True)
+        pd.testing.assert_frame_equal(store.scores(columns, allow_different="all"), some)
     line = trend(store, (columns or ["hit@1"])[0], order=["a", "b"]).table
     assert line["segment"].tolist() == [1, 2] and line["break_reason"].notna().tolist() == [
         False,

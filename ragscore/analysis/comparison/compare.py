@@ -83,7 +83,7 @@ def compare_runs(
     tie_margins: dict[str, float] | None = None,
     primary: Sequence[str] | str | None = None,
     vary: list[str] | str | None = None,
-    allow_different: bool | list[str] = False,
+    allow_different: bool | str | list[str] = False,
     policies: Policies | None = None,
     declared: Declarations = NOTHING_DECLARED,
     **fields: Any,
@@ -123,7 +123,7 @@ def compare_runs(
         Config keys that are meant to differ (a key that holds others stands for all of them).
         `config_diff` then has a column `declared`, and a warning names other keys that differ.
     allow_different
-        Components of `ev.provenance` that may differ, or True for all. Both runs
+        Components of `ev.provenance` that may differ, or True or "all". Both runs
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`. A profile may also

@@ -61,7 +61,7 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
 
 
 def field_invariants(
-    results: Results, columns: list[str], level: str, ignore: bool | list[str]
+    results: Results, columns: list[str], level: str, ignore: bool | str | list[str]
 ) -> pd.DataFrame:
     """One row per result field that a metric reads and only one run has.
 
@@ -81,7 +81,7 @@ def field_invariants(
 
 
 def check_judges(
-    results: Results, a: str, b: str, columns: list[str], ignore: bool | list[str]
+    results: Results, a: str, b: str, columns: list[str], ignore: bool | str | list[str]
 ) -> None:
     """Refuse two runs whose judges of these metrics differ, or warn if that is ignored.
 
@@ -93,7 +93,7 @@ def check_judges(
 
 
 def _refuse_unlike(
-    judges: dict[str, dict[str, Any]], columns: list[str], ignore: bool | list[str]
+    judges: dict[str, dict[str, Any]], columns: list[str], ignore: bool | str | list[str]
 ) -> None:
     remedy = ": judge both runs alike, name metrics that no judge measures"
     check_provenance(judges, columns, ignore, remedy=remedy)
@@ -101,7 +101,7 @@ def _refuse_unlike(
         warn(f"only one of two runs states {name_list(unstated)}: their judges may differ")
 
 
-def check_fingerprints(fingerprints: dict[str, str], ignore: bool | list[str]) -> None:
+def check_fingerprints(fingerprints: dict[str, str], ignore: bool | str | list[str]) -> None:
     """Refuse two reports that name different judges in a text, or warn if that is ignored.
 
     A report that names none ("") contradicts none, and is warned of beside one that does.
@@ -125,7 +125,7 @@ def check_fingerprints(fingerprints: dict[str, str], ignore: bool | list[str]) -
 
 
 def profile_invariants(
-    results: Results, a: str, b: str, profile: Profile, ignore: bool | list[str]
+    results: Results, a: str, b: str, profile: Profile, ignore: bool | str | list[str]
 ) -> pd.DataFrame:
     """One row per config key that the harness of a profile wants equal and that either run states.
 

@@ -183,7 +183,7 @@ def diff_scores(
     candidate: str,
     *,
     results: Results | None = None,
-    allow_different: bool | list[str] = False,
+    allow_different: bool | str | list[str] = False,
     declared: Declarations = NOTHING_DECLARED,
 ) -> ScoreDiff:
     """Compare two runs of a scores frame, metric by metric.
@@ -278,7 +278,7 @@ def diff_reported(
     baseline: str,
     candidate: str,
     *,
-    allow_different: bool | list[str] = False,
+    allow_different: bool | str | list[str] = False,
 ) -> ScoreDiff:
     """Compare what two reports say of their queries, metric by metric: a `ScoreDiff`.
 

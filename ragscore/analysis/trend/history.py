@@ -5,6 +5,7 @@ noise are computed, and its `Segment`s: runs in a row whose values were computed
 """
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.kinds import KINDS, cast
+from ragscore.io.load import load_golden
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
     CRITERIA,
@@ -120,13 +122,18 @@ class Segment:
     changed: tuple[str, ...]
 
 
-def goldens_of(golden: Golden | Sequence[Golden]) -> list[Golden]:
-    """Return one golden set, or several, as a list."""
-    check_type(golden, (Golden, list, tuple), "golden", "a Golden, or a list of them")
-    goldens = [golden] if isinstance(golden, Golden) else list(golden)
-    for one in goldens:
-        check_type(one, Golden, "golden")
-    return goldens
+Goldens = Golden | str | os.PathLike[str] | Sequence[Golden | str | os.PathLike[str]]
+"""Golden sets, or paths of their files."""
+
+
+def goldens_of(golden: Goldens) -> list[Golden]:
+    """Return one golden set, or several, as a list; files are loaded."""
+    one = (Golden, str, os.PathLike)
+    check_type(golden, (*one, list, tuple), "golden", "a Golden or a path, or a list of them")
+    goldens = [golden] if isinstance(golden, one) else list(golden)
+    for each in goldens:
+        check_type(each, one, "golden", "a Golden, or a path")
+    return [each if isinstance(each, Golden) else load_golden(each) for each in goldens]
 
 
 def read_history(

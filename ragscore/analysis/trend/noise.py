@@ -5,7 +5,6 @@ several times. Out: the spread of means, the variance by source, and the columns
 frame that show the noise band.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import query_matrix
-from ragscore.analysis.trend.history import History, goldens_of, read_history
-from ragscore.frames.data import DataError, Golden, Results, run_names
+from ragscore.analysis.trend.history import Goldens, History, goldens_of, read_history
+from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.typing import Values
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.metrics import CRITERIA
@@ -28,7 +27,7 @@ def noise_floor(
     source: RunStore | pd.DataFrame,
     metric: str,
     *,
-    golden: Golden | Sequence[Golden] = (),
+    golden: Goldens = (),
     results: Results | None = None,
     repeats: list[str] | None = None,
     confidence: float = 0.95,
@@ -75,7 +74,7 @@ def noise_components(
     source: RunStore | pd.DataFrame,
     metric: str,
     *,
-    golden: Golden | Sequence[Golden] = (),
+    golden: Goldens = (),
     results: Results | None = None,
     repeats: list[str] | None = None,
 ) -> pd.DataFrame:

@@ -4,7 +4,7 @@ In: a store, or scores. Out: a `Trend`, one row per run with its interval, its s
 band, to read, to print and to draw.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import (
     SCORE_KEYS,
+    Goldens,
     History,
     Segment,
     config_changes,
@@ -145,7 +146,7 @@ def trend(
     metric: str,
     by: Slicing | None = None,
     *,
-    golden: Golden | Sequence[Golden] = (),
+    golden: Goldens = (),
     results: Results | None = None,
     reported: Results | None = None,
     order: str | list[str] = "created_at",
@@ -172,9 +173,10 @@ def trend(
     by
         As for `golden.slices`: one row per run and slice. Needs a golden set.
     golden
-        One golden set or several. A metric that isn't stored, such as hit@7, is scored from the
-        stored hits, by the golden set that each run was scored by. With the newer golden set, the
-        last run before a relabelling is scored again as a bridge. `by` slices by the first one.
+        One golden set or several, or paths of their files. A metric that isn't stored, such as
+        hit@7, is scored from the stored hits, by the golden set that each run was scored by. With
+        the newer golden set, the last run before a relabelling is scored again as a bridge. `by`
+        slices by the first one.
     results
         The results that the scores were made of; not with a store.
     reported

@@ -14,12 +14,12 @@ from ragscore.io.file_content import read_text
 from ragscore.io.formats.by_document import (
     graded_documents,
     grades_by_query,
-    left_of_golden,
     refuse_spaces,
 )
 from ragscore.io.formats.fields import Fields, named_fields, take_columns
 from ragscore.io.formats.trec import read_judgements
-from ragscore.io.output import warn_of_left_out, write_lines, write_text
+from ragscore.io.left_out import counting_left_out
+from ragscore.io.output import write_lines, write_text
 from ragscore.io.qrels import Qrels, read_queries_with_fields
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
@@ -124,6 +124,7 @@ def _check_corpus(corpus: Path, qrels: Qrels, problems: Problems) -> None:
         )
 
 
+@counting_left_out("beir")
 def write_beir(
     golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc"
 ) -> Path:
@@ -146,7 +147,6 @@ def write_beir(
     folder = Path(folder)
     judged = graded_documents(golden, level)
     refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
-    warn_of_left_out(folder, left_of_golden(golden, level))
     queries = [
         named_fields(query, BEIR_QUERY) | extra_fields(query, frozenset(BEIR_QUERY), "queries")
         for query in row_dicts(golden.queries)
@@ -201,6 +201,7 @@ def _is_grade(value: Any) -> bool:
     return is_int(value) and 0 <= value <= HIGHEST_GRADE
 
 
+@counting_left_out("qrels_jsonl")
 def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as graded judgements, one query a line.
 
@@ -225,8 +226,8 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
     Warns
     -----
     UserWarning
-        Counts what the format has no place for: alternatives (they become judgements of their own),
-        other targets, checks, tags, labels.
+        Counts what the format has no place for: other targets, checks, tags, labels. Alternatives
+        become judgements of their own.
     """
     grades = grades_by_query(golden, level)
     highest = int(golden.targets["grade"].max()) if len(golden.targets) else 0
@@ -243,5 +244,4 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         | extra_fields(query, QRELS_FIELDS, "queries")
         for query in row_dicts(golden.queries)
     ]
-    warn_of_left_out(path, left_of_golden(golden, level, kept=tuple(QRELS_ANSWER)))
     return write_lines(path, records)

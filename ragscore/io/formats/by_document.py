@@ -93,26 +93,3 @@ def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
             allowed="a score for all hits of a run, or for none",
         )
     return [float(value) for value in score.where(share == 1, by_rank)]
-
-
-def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> dict[str, int]:
-    """Count the parts of a golden set that judgements of one level have no place for.
-
-    `kept` are further columns of `queries` that the format has.
-    """
-    is_level = golden.targets["level"] == level
-    known = {"query_id", "query", "position", "answerable", *kept}
-    labels = golden.queries[
-        [name for name in golden.queries if name not in known and not str(name).startswith("x_")]
-    ]
-    n_alternatives = int((golden.targets.loc[is_level, "alternative"] > 0).sum())
-    return {
-        "alternatives of targets, which become judgements of their own": n_alternatives,
-        "targets of other levels": int((~is_level).sum()),
-        "conditions": len(golden.conditions),
-        "support group members": len(golden.support_groups),
-        "checks": len(golden.checks),
-        "tags": len(golden.tags),
-        "stated refusals": len(golden.refusals),
-        "query labels": int(labels.notna().to_numpy().sum()),
-    }

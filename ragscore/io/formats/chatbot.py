@@ -27,6 +27,7 @@ from ragscore.io.formats.fields import (
     ranks_of,
     take_columns,
 )
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
@@ -375,6 +376,7 @@ def _reported(metrics: Record) -> list[Record]:
     ]
 
 
+@counting_left_out("chatbot")
 def write_chatbot(results: Results, folder: str | Path) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 

@@ -18,13 +18,13 @@ from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.formats.by_document import (
     grades_by_query,
-    left_of_golden,
     ranked_documents,
     refuse_repeated_documents,
     scores_or_ranks,
 )
 from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.output import check_one_run, warn_of_left_out, write_text
+from ragscore.io.left_out import counting_left_out
+from ragscore.io.output import check_one_run, write_text
 from ragscore.io.qrels import HIGHEST, Qrels
 from ragscore.io.source import Problems, describe
 from ragscore.io.values import is_int
@@ -118,6 +118,7 @@ def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> boo
     return False
 
 
+@counting_left_out("json_run")
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
 
@@ -166,6 +167,7 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
+@counting_left_out("json_qrels")
 def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as a JSON object {query: {document: grade}}.
 
@@ -179,7 +181,5 @@ def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         that differ from the query's id.
     """
     grades = grades_by_query(golden, level)
-    n_texts = int((golden.queries["query"] != golden.queries["query_id"]).sum())
-    warn_of_left_out(path, {"query texts": n_texts, **left_of_golden(golden, level)})
     content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")

@@ -15,6 +15,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, run_name
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_query, check_one_run, write_text
 from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, as_id, as_text
@@ -195,6 +196,7 @@ def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
     return judgments
 
 
+@counting_left_out("ragchecker")
 def write_ragchecker(results: Results, path: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as RAGChecker's file (gzip if it ends in .gz).
 

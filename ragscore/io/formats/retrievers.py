@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.records import Record, Stored, Tables
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
@@ -176,6 +177,7 @@ def _hits(hits: list[Any], line: int, problems: Problems) -> Iterator[dict[str, 
         yield columns | flatten(values) | {"metadata": known}
 
 
+@counting_left_out("retrievers")
 def write_retrievers(results: Results, path: str | Path) -> Path:
     """Write runs as records with hits, one line per response.
 

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.ranking import n_contradicting, rank_hits
@@ -26,6 +25,7 @@ from ragscore.io.formats.by_document import (
     refuse_spaces,
     scores_or_ranks,
 )
+from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import write_text
 from ragscore.io.qrels import HIGHEST, JudgedColumns, Qrels, as_grade, read_topics
 from ragscore.io.source import Problems, describe
@@ -257,6 +257,7 @@ def named_by_file(path: Path, results: Results) -> Results:
     return replace(results, **frames)
 
 
+@counting_left_out("trec")
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
@@ -278,7 +279,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     Warns
     -----
     UserWarning
-        Queries without hits: the format has no place for them.
+        Counts what the format has no place for, such as queries without hits.
     """
     hits = ranked_documents(results, level)
     refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
@@ -293,11 +294,6 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
         ),
         key=lambda row: places.get(row[:2], len(places)),
     )  # fmt: skip
-    n_without = len(places) - len({row[:2] for row in rows})
-    if n_without > 0:
-        warn(
-            f"{n_without} queries without hits are not in {path}: a run file has no place for them"
-        )
     lines = (
         f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n"
         for run_id, query_id, doc, rank, score in rows
@@ -305,14 +301,15 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     return write_text(path, "".join(lines))
 
 
+@counting_left_out("trec_qrels")
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
 
     Warns
     -----
     UserWarning
-        What the format has no place for: queries without such targets; alternatives of one target,
-        which become judgements of their own.
+        Counts what the format has no place for, such as queries without such targets. Alternatives
+        of one target become judgements of their own.
 
     Raises
     ------
@@ -320,15 +317,6 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         An id that holds a space.
     """
     judged = graded_documents(golden, level)
-    targets = golden.targets[golden.targets["level"] == level]
-    n_alternatives = int((targets["alternative"] > 0).sum())
-    n_without = int((~is_among(golden.queries["query_id"], targets["query_id"])).sum())
-    for n, text in (
-        (n_alternatives, "alternatives become targets of their own"),
-        (n_without, f"queries have no {level} target and are not"),
-    ):
-        if n:
-            warn(f"{n} {text} in {path}")
     refuse_spaces([judged["query_id"], judged["doc"]])
     lines = (
         f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)

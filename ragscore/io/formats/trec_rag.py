@@ -12,12 +12,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
 from ragscore.io.formats.fields import frames_of
-from ragscore.io.output import by_response, warn_of_left_out, write_lines
+from ragscore.io.left_out import counting_left_out
+from ragscore.io.output import by_response, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import extra_fields, flatten, is_int, row_dicts
 
@@ -123,6 +122,7 @@ def _citations(
     return citations
 
 
+@counting_left_out("trec_rag")
 def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write answers in the format of the TREC RAG track, one a line (gzip if it ends in .gz).
 
@@ -148,14 +148,11 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
     Warns
     -----
     UserWarning
-        Counts errors and refusals, for which the format has no place.
+        Counts what the format has no place for, such as errors and refusals.
     """
     references = by_response(ranked_documents(results, level))
     citations = by_response(results.citations)
     responses = results.responses
-    refused = responses["refused"].eq(True).fillna(False) if "refused" in responses else pd.Series()
-    counts = {"errors": responses["error"].notna(), "refusals": refused}
-    warn_of_left_out(path, {name: int(rows.sum()) for name, rows in counts.items()})
     records = []
     for response in row_dicts(responses.astype({"run_id": "str"})):
         cell = (response["run_id"], response["query_id"])

@@ -44,6 +44,7 @@ from ragscore.scoring.metrics.table import (
     OTHER_NAMES,
     RANKING,
     TABLE,
+    spelling,
 )
 
 __all__ = [
@@ -88,4 +89,5 @@ __all__ = [
     "ranking_columns",
     "score_hits",
     "table_kind",
+    "spelling",
 ]

@@ -11,10 +11,19 @@ import pandas as pd
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.scoring.metrics.declaration import Label, Metric
-from ragscore.scoring.metrics.table import BY_NAME, OTHER_NAMES, PARAMETERS, TABLE
+from ragscore.scoring.metrics.table import (
+    BY_NAME,
+    BY_SPELLING,
+    OTHER_NAMES,
+    PARAMETERS,
+    TABLE,
+    spelling,
+)
 from ragscore.scoring.rules import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
+GAINS = {"dcg='exp-log2'": "ndcg", "dcg='log2'": "ndcg_linear"}
+"""How ir_measures writes the gain of its nDCG -> the metric of this gain."""
 SHOWN = ("name", "formula", "nan_when", "kind", "better", "range", "also", "default", "version")
 
 
@@ -42,7 +51,8 @@ def parse_label(text: str) -> Label:
     """Take a metric label apart.
 
     Names of trec_eval, ir_measures and ranx are understood where their definition is the same:
-    `P_10` and `P@10` are `precision@10`, `nDCG@10` is `ndcg_linear@10`.
+    `P_10` and `P@10` are `precision@10`, `ndcg_cut_10` is `ndcg_linear@10`. Letter case and
+    separators don't matter: `nDCG@10` is `ndcg@10`.
 
     Raises
     ------
@@ -68,9 +78,10 @@ def _parsed(text: str) -> Label:
     parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
     written, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
     level = parts.get("level")
-    name = OTHER_NAMES.get(written, written)
-    if name == "ndcg_linear" and given.replace(" ", "") in ("dcg='exp-log2'", 'dcg="exp-log2"'):
-        name, given = "ndcg", ""
+    name = BY_SPELLING.get(spelling(written), written)
+    gain = GAINS.get(given.replace(" ", "").replace('"', "'"))
+    if name == "ndcg" and gain is not None:
+        name, given = gain, ""
     line = "iprec@r" if name == "iprec" else f"{name}@k" if at is not None else name
     if line not in BY_NAME or "@" in name or (name == "iprec" and at is None):
         raise _unknown(text, name)

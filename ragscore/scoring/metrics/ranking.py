@@ -208,12 +208,12 @@ def ndcg(credit: Credit, label: Label) -> Values:
     "ndcg_linear@k",
     "as ndcg@k with the gain itself instead of 2^gain − 1 (Järvelin & Kekäläinen 2002,"
     " doi:10.1145/582415.582418)",
-    also="trec_eval ndcg_cut_k, ir_measures nDCG@k", needs=GRADED, unjudged=ndcg_bounds,
+    also="trec_eval ndcg_cut_k, ir_measures nDCG(dcg='log2')@k", needs=GRADED, unjudged=ndcg_bounds,
 )  # fmt: skip
 @metric(
     "ndcg_linear", "as ndcg_linear@k, over the whole list and all targets",
-    also="trec_eval ndcg, ir_measures nDCG", spelled=("NDCG",), needs=GRADED,
-    unjudged=ndcg_bounds, default=False,
+    also="trec_eval ndcg, ir_measures nDCG(dcg='log2')", needs=GRADED, unjudged=ndcg_bounds,
+    default=False,
 )  # fmt: skip
 def ndcg_linear(credit: Credit, label: Label) -> Values:
     return dcg_share(credit, label, linear_gain)

@@ -1,5 +1,6 @@
 """The table of every metric, and what follows from it for all of them at once."""
 
+import re
 from dataclasses import replace
 
 from ragscore.scoring.metrics.answers import literal, named
@@ -19,6 +20,11 @@ _ORDER = (
 def completed(metric: Metric) -> Metric:
     """Return a metric with the words that follow from what it needs."""
     return metric if metric.nan_when else replace(metric, nan_when=nan_text(metric))
+
+
+def spelling(name: str) -> str:
+    """Return a name without case and separators."""
+    return re.sub(r"[\W_]+", "", name.casefold())
 
 
 TABLE = [completed(metric) for family in _ORDER for metric in family]
@@ -49,11 +55,17 @@ GRADED = tuple(dict.fromkeys(one.base for one in TABLE if one.is_graded))
 MOVABLE = tuple(dict.fromkeys(one.base for one in TABLE if one.can_move))
 CRITERIA = tuple(one.name for one in TABLE if one.criterion)
 PARAMETERS = {m.base: m.parameter[0] for m in TABLE if m.parameter and m.parameter[0] is not None}
-_NAMES = {one.base for one in TABLE}
+_OURS = {spelling(one.base): one.base for one in TABLE}
 # Name of trec_eval, ir_measures or ranx, without a cut-off -> the metric of that definition here.
+# What differs from a name of ours in case or separators only is ours, whatever it means elsewhere:
+# two people who write ndcg and nDCG must not get two numbers.
 OTHER_NAMES = {
-    other: name for one in TABLE for other, name in one.other_names().items() if other not in _NAMES
-} | {"nDCG": "ndcg_linear"}  # of ndcg with another argument
+    other: name
+    for one in TABLE
+    for other, name in one.other_names().items()
+    if spelling(other) not in _OURS
+}
+BY_SPELLING = {spelling(other): name for other, name in OTHER_NAMES.items()} | _OURS
 # The metrics that a table for readers starts with; everything else stays in the frames.
 HEADLINE = [
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed",

@@ -448,6 +448,14 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
 
 
 @pytest.mark.long
+def test_a_golden_set_may_be_given_by_its_path(store, golden):
+    file = DEMO / "golden.yaml"
+    for given in (file, str(file), [file]):
+        pd.testing.assert_frame_equal(
+            store.trend("mrr@10", golden=given).table, store.trend("mrr@10", golden=golden).table
+        )
+
+
 def test_slices_are_trends_of_their_own(store, golden):
     table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
     means = summarize(
