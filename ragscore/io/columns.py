@@ -321,6 +321,14 @@ def _ask_of_one_clue(
                 where,
             )
     tells = roles.keys() - {"query_id", "query"}
+    is_own_id = plain_name(roles.get("query_id", "")) == "id" and "query" not in roles
+    if side == "results" and tells == {"text"} and is_own_id and ("text", roles["text"]) in found:
+        raise _doubt(
+            f"{roles['text']}, beside {roles['query_id']}, may be the query's own text",
+            {"query": roles["text"]},
+            f'for queries; {{"text": "{roles["text"]}"}} if it is that of a hit',
+            where,
+        )
     if side == "results" and tells == {"answer"} and ("answer", roles["answer"]) in found:
         column = roles["answer"]
         if plain_name(column) == "answer":

@@ -59,6 +59,7 @@ from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
 
 LISTS = ("list", "mapping", "empty")
+FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 PER_QUERY = {
     field.role or field.column: (field.column, field.dtype)
     for field in FIELDS["responses"]
@@ -601,7 +602,9 @@ def _results_of(
                     allowed=ways,
                 ) from error
     elif "score" in hits and hits["score"].notna().any():
-        ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy(), n_used))
+        scores = hits["score"].to_numpy()
+        _warn_of_whole_scores(table, scores)
+        ranked = hits.assign(rank=_ranks_by_score(cell, scores, n_used))
     else:
         ranked = hits.assign(rank=_ranks_in_order(cell, n_used))
     if run_column is not None:
@@ -635,6 +638,18 @@ def _results_of(
         responses=responses,
         hits=ranked,
         problems=problems.frame(),
+    )
+
+
+def _warn_of_whole_scores(table: Table, scores: npt.NDArray[np.float64]) -> None:
+    """Warn of scores that are few small whole numbers, as judges give them."""
+    if len(scores) < FEW_ROWS or not np.isin(scores, range(MOST_GRADES)).all():
+        return
+    low, high = int(scores.min()), int(scores.max())
+    shown = f"all {low}" if low == high else f"whole numbers from {low} to {high}"
+    warn(
+        f"{table.name}: the scores are {shown}, as grades of labels are: rs.load_golden takes"
+        " labels; ranks are taken from these scores all the same"
     )
 
 
@@ -977,10 +992,13 @@ def golden_of_dict(
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
     merged = _Merged(problems)
-    for number, (query, value) in enumerate(_keyed(source, name, "query").items(), 1):
-        found = plain_cell(value)
-        if found is not None and not isinstance(found, (list, dict, str)):
-            _refuse_shape(query, value, name)
+    expected = {q: plain_cell(one) for q, one in _keyed(source, name, "query").items()}
+    # A text beside lists is a description of something, not one expected id.
+    has_lists = any(isinstance(one, (list, dict)) for one in expected.values())
+    for number, (query, found) in enumerate(expected.items(), 1):
+        is_id = isinstance(found, str) and not has_lists and kind_of(found) != "long"
+        if found is not None and not isinstance(found, (list, dict)) and not is_id:
+            _refuse_shape(query, found, name)
         if isinstance(found, dict) and any(isinstance(one, (dict, list)) for one in found.values()):
             raise DataError(
                 f"found {describe(found)} for {query!r}",

@@ -3,7 +3,7 @@
 import pytest
 
 import ragscore as rs
-from tests.messages import refused
+from tests.messages import refused, warned
 
 PASSAGE = "A passage of so many words that nobody would call it an id. It has two sentences."
 
@@ -105,3 +105,37 @@ def test_steps_of_a_trace_are_no_queries():
         rs.load_results(steps)
     named = rs.load_results(steps, columns={"query_id": "id", "answer": "output"})
     assert len(named.responses) == 2
+
+
+def test_a_text_beside_an_own_id_may_be_the_querys():
+    records = rows(_id=lambda n: f"q{n}", text=lambda n: f"what is {n}?")
+    with refused("text", "_id", field="columns") as error:
+        rs.load_results(records)
+    assert error.value.columns == {"query": "text"}
+    hits = rs.load_results(records, columns={"text": "text"}).hits
+    assert hits["text"].tolist() == ["what is 0?", "what is 1?"]
+
+
+@pytest.mark.parametrize(
+    ("grades", "said"), [([1], "all 1"), ([0, 1, 2], "whole numbers from 0 to 2")]
+)
+def test_scores_that_look_like_grades_are_said_to(grades, said):
+    records = [
+        {"query-id": f"q{n}", "corpus-id": f"d{d}", "score": grades[(n + d) % len(grades)]}
+        for n in range(5)
+        for d in range(4)
+    ]
+    with warned(said, "rs.load_golden"):
+        assert len(rs.load_results(records).hits) == 20
+    assert len(rs.load_golden(records).targets) == 20
+    rs.load_results(records[:19])
+    rs.load_results([one | {"score": one["score"] + 0.5} for one in records])
+
+
+def test_a_description_of_something_is_no_golden_set():
+    described = {"name": "mmlu", "description": "what it is", "tags": ["knowledge", "choice"]}
+    with refused("name"):
+        rs.load_golden(described)
+    with refused("q1"):
+        rs.load_golden({"q1": "a text of more words than the id of any document would have"})
+    assert rs.load_golden({"q1": "d1", "q2": "d2"}).targets["doc_id"].tolist() == ["d1", "d2"]
