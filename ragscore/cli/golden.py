@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.cli.options import (
-    GOLDEN_HELP,
+    GOLDEN_TEXT,
     JSON,
     RUN_LIST,
     RUNS,
@@ -37,10 +37,10 @@ def _parquet(file: Path) -> pd.DataFrame:
 
 
 @command(
-    "validate FILE",
+    "validate [FILE]",
     "List the problems of a golden file; exit status 1 if there is any.",
     "validate golden.yaml",
-    option("golden", GOLDEN_HELP, "FILE"),
+    option("golden", GOLDEN_TEXT, "FILE", nargs="?"),
     option(
         "--catalogue",
         "table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"

@@ -35,7 +35,7 @@ ALL_FAILED = 3
 
 
 @command(
-    "judge GOLDEN RUN... --model NAME",
+    "judge [GOLDEN] RUN... --model NAME",
     "Let a language model judge the answers of runs; exit status 3 if every judgment fails.",
     "judge golden.yaml runs/dense --model NAME --base-url http://127.0.0.1:8080/v1",
     *GOLDEN_ARGUMENT,

@@ -180,9 +180,12 @@ def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
 
 
 GOLDEN_READING = reading_options("golden-", "query_id=qid,doc_id=gold", "golden")
-GOLDEN_ARGUMENT = (option("golden", GOLDEN_HELP), Group("the golden file", GOLDEN_READING))
-_GOLDEN_TEXT = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
-GOLDEN = Group("the golden file", [option("--golden", _GOLDEN_TEXT, "FILE"), *GOLDEN_READING])
+GOLDEN_TEXT = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN or KEBAB_EVAL_GOLDEN names)"
+GOLDEN_ARGUMENT = (
+    option("golden", GOLDEN_TEXT, nargs="?"),
+    Group("the golden file", GOLDEN_READING),
+)
+GOLDEN = Group("the golden file", [option("--golden", GOLDEN_TEXT, "FILE"), *GOLDEN_READING])
 RUN_LIST = option("runs", f"{RUN_HELP} (several)", "run", nargs="+")
 _STORE = option(
     "--store", "folder of stored runs that run arguments may name (default: none)", "DIR"

@@ -36,7 +36,7 @@ from ragscore.scoring.value_states import metric_columns
 
 
 @command(
-    "score GOLDEN RUN...",
+    "score [GOLDEN] RUN...",
     "Score runs against a golden file: means with 95 % intervals.",
     "score golden.yaml runs/dense runs/hybrid --metric mrr@10 --by difficulty",
     *GOLDEN_ARGUMENT,

@@ -19,7 +19,7 @@ from ragscore.golden.checks import CHECKS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
 from ragscore.io.file_content import text_lines
 from ragscore.io.golden_file import file_rows, split_header
-from ragscore.io.load import IR_DATASETS, golden_files, joined, load_golden
+from ragscore.io.load import IR_DATASETS, given_or_named, golden_files, joined, load_golden
 from ragscore.io.rows import table_rows, value_at
 from ragscore.io.source import Problems, Row, as_id
 
@@ -27,7 +27,7 @@ COLUMNS = ["severity", "rule", "query_id", "file", "line", "field", "found", "al
 
 
 def validate(
-    golden: Any,
+    golden: Any = None,
     *,
     catalogue: pd.DataFrame | None = None,
     format: str | None = None,
@@ -39,7 +39,8 @@ def validate(
     ----------
     golden
         A golden set in memory (which has no lines), or whatever `load_golden` takes: a file, a
-        pattern or a list of files, a frame, records, a dict.
+        pattern or a list of files, a frame, records, a dict. By default the file that the
+        environment names.
     catalogue
         A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in
         it.
@@ -71,6 +72,7 @@ def validate(
     Fields without declared values are searched for slips: values of one query beside a similar one
     of three or more, and values spelt in two ways.
     """
+    golden = given_or_named(golden)
     if isinstance(golden, Golden):
         return _table([_Part(golden)], catalogue)
     with warnings.catch_warnings():

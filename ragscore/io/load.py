@@ -41,6 +41,16 @@ RUN_FILES = ("per_query.jsonl", "results.jsonl")
 Paths = str | os.PathLike[str] | list[str] | list[Path]
 
 
+def given_or_named(source: Any) -> Any:
+    """Return what is given as golden set, else the file that the environment names."""
+    named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
+    chosen = source if source is not None else next(iter(named), None)
+    if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
+        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
+        raise DataError("no golden file given", field="source", allowed=allowed)
+    return chosen
+
+
 def load_golden(
     source: Any = None,
     format: str | None = None,
@@ -115,12 +125,8 @@ def load_golden(
     columns = _named(columns)
     if isinstance(source, Golden):
         return source
-    named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
     _check_side(source, Results, "a golden set")
-    chosen = source if source is not None else next(iter(named), None)
-    if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
-        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
-        raise DataError("no golden file given", field="source", allowed=allowed)
+    chosen = given_or_named(source)
     if paths := golden_files(chosen):
         parts = [
             load_golden(

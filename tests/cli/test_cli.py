@@ -194,11 +194,11 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(
         ),
         (
             ["score", "{a}", "{golden}"],
-            ["per_query.jsonl:", "ragscore score GOLDEN RUN..."],
+            ["per_query.jsonl:", "ragscore score [GOLDEN] RUN..."],
         ),
         (
             ["score", "{golden}", "{golden}"],
-            ["golden.yaml:", "ragscore score GOLDEN RUN..."],
+            ["golden.yaml:", "ragscore score [GOLDEN] RUN..."],
         ),
         (
             ["compare", "{golden}", "{b}", "--golden", "{golden}"],

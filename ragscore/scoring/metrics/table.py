@@ -24,7 +24,7 @@ def completed(metric: Metric) -> Metric:
 
 def spelling(name: str) -> str:
     """Return a name without case and separators."""
-    return re.sub(r"[\W_]+", "", name.casefold())
+    return re.sub(r"[\s_.-]+", "", name.casefold())
 
 
 TABLE = [completed(metric) for family in _ORDER for metric in family]
