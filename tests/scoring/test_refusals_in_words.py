@@ -147,8 +147,8 @@ def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_ag
     store.ingest(file)
     stored = store.load("a").responses
     pd.testing.assert_frame_equal(stored, results.responses, check_like=True)
-    results.save(tmp_path / "again.jsonl")
-    again = read(tmp_path / "again.jsonl").responses
+    results.save(tmp_path / "per_query.jsonl")
+    again = read(tmp_path / "per_query.jsonl").responses
     pd.testing.assert_frame_equal(
         again.drop(columns="run_id"), results.responses.drop(columns="run_id"), check_like=True
     )

@@ -88,7 +88,7 @@ def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
         {"id": "r", "query": "?", "answerable": False},
     ]
     golden = rs.load_golden(write_golden(rows))
-    with warned("out.jsonl", "1 alternatives", "1 targets", "1 tags", "1 stated", "1 query"):
+    with warned("out.jsonl", "answerable", "lang", "targets: 1", "tags: 1"):
         file = rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
     assert [one["relevant_docs"] for one in lines_of(file)] == [{"a": 1, "b": 1}, {}]
 
@@ -142,9 +142,9 @@ def test_runs_of_other_files_become_json_runs(write_run, tmp_path):
         write_run("r", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)]), record("none", [])])
     )
     plain = rs.Results(results.runs, results.responses, results.hits.drop(columns="score"))
-    assert json.loads(
-        rs.io.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()
-    ) == {
+    with warned("r.json", "config", "doc_id"):
+        file = rs.io.write_json_run(plain, tmp_path / "r.json", level="chunk")
+    assert json.loads(file.read_text()) == {
         "q": {"c1": 2.0, "c2": 1.0},
         "none": {},
     }
@@ -212,7 +212,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
 
 def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
-    with warned("1 query texts", "1 query labels"):
+    with warned("query", "reference_answer", "queries: 1"):
         assert json.loads(rs.io.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
             "1": {"b": 2, "a": 0}
         }
@@ -253,7 +253,7 @@ def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, 
         record("r", [], error="time-out"),
     ]
     results = rs.load_results(write_run("run", records))
-    with warned("1 errors"):
+    with warned("error", "responses: 1"):
         first, second = lines_of(rs.io.write_trec_rag(results, tmp_path / "out.jsonl"))
     assert (first["references"], first["answer"]) == (
         ["d1", "d2"],
@@ -340,9 +340,9 @@ def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(
         write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})])
     )
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "reference_answer": "right"}]))
-    written = json.loads(
-        rs.io.write_ragchecker(results, tmp_path / "run.json", golden).read_text()
-    )["results"][0]
+    with warned("run.json", "config", "elapsed_ms"):
+        file = rs.io.write_ragchecker(results, tmp_path / "run.json", golden)
+    written = json.loads(file.read_text())["results"][0]
     assert (written["gt_answer"], written["response"], written["query"]) == (
         "right",
         "a",
