@@ -165,10 +165,13 @@ def _value_codes(values: pd.Series, is_asked: Flags, wanted: pd.Series) -> tuple
 def _form(value: Any) -> str:
     """Return a text that is equal for JSON values that match.
 
-    Texts in lower case, numbers by value, types apart.
+    Texts in lower case, numbers by value, types apart; true is 1 and false 0, and null is "", as in
+    the harness that judges by metadata.
     """
-    if isinstance(value, str):
-        return f"text {value.lower()}"
+    if isinstance(value, str) or value is None:
+        return f"text {(value or '').lower()}"
+    if isinstance(value, bool):
+        value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
