@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, from_records
+from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import (
     RUN_LEVEL,
@@ -377,14 +377,15 @@ def _reported(metrics: Record) -> list[Record]:
 
 
 @counting_left_out("chatbot")
-def write_chatbot(results: Results, folder: str | Path) -> Path:
+def write_chatbot(results: Results, folder: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
     A run that was loaded from such a folder is written with the same objects again, unknown fields
     included. A field that is null there may be absent here, except in `config.json`. Of its
     `summary.md` only the description is written, which is the run's note.
     `metrics.json` holds the values that the run came with (`results.reported`);
-    `ev.save_metrics_json` writes newly computed ones.
+    `ev.save_metrics_json` writes newly computed ones. Where no row has a `config` of its own, each
+    gets the run's, with its k: that harness scores by what stands there.
 
     Parameters
     ----------
@@ -392,6 +393,8 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
         Exactly one run (see `Results.select`).
     folder
         Created if it isn't there.
+    golden
+        Says of which queries an answer is `abstention.hallucinated`: of those to be refused.
 
     Returns
     -------
@@ -408,15 +411,17 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
         name: {} if (frame := getattr(results, name)) is None else by_query(frame)
         for name in ("hits", "citations", "judgments", "reported")
     }
+    run = next(row_dicts(results.runs))
+    config = _config_of_rows(run, results.responses)
+    to_refuse = {*golden.refusals} if golden is not None else set()
     cases = [
         _case(
-            response,
+            response | config | _hallucinated(response, golden, to_refuse),
             **{name: of_query.get(response["query_id"], []) for name, of_query in rows.items()},
         )
         for response in row_dicts(results.responses.drop(columns="run_id"))
     ]
     write_lines(folder / "results.jsonl", cases)
-    run = next(row_dicts(results.runs))
     if run.get("config", "null") != "null":
         write_json(folder / "config.json", json.loads(run["config"]), indent=2)
     if metrics := _metrics(run, rows["reported"].get(RUN_LEVEL, [])):
@@ -425,6 +430,24 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
         title = f"# Evaluation Run Summary\n\n**Run ID**: `{run['run_id']}`\n\n"
         write_text(folder / "summary.md", f"{title}{DESCRIPTION}\n\n{run['note']}\n")
     return folder
+
+
+def _config_of_rows(run: Record, responses: pd.DataFrame) -> Record:
+    """Return the column of the run's config, with its k, that rows without one get."""
+    config = json.loads(run.get("config", "null")) or {}
+    if "k" in run:
+        config = {"k": run["k"]} | config
+    if not config or "x_config.json" in responses:
+        return {}
+    return {"x_config.json": json.dumps(config, ensure_ascii=False)}
+
+
+def _hallucinated(response: Record, golden: Golden | None, to_refuse: set[str]) -> Record:
+    """Return the column that says whether a query was answered that should be refused."""
+    if golden is None or "refused" not in response:
+        return {}
+    is_due = response["query_id"] in to_refuse
+    return {"x_abstention.hallucinated": bool(is_due and not response["refused"])}
 
 
 def _case(

@@ -1,8 +1,10 @@
 """What a user of the chatbot harness does with two run folders: score, compare, store, follow."""
 
 import json
+from dataclasses import replace
 
 import pytest
+from conftest import hit, record
 
 import ragscore as rs
 from ragscore.cli import main
@@ -337,3 +339,40 @@ def test_a_leaderboard_of_points_by_different_judges_says_so(tmp_path, golden):
     with warned("judge_fingerprint", "judge-1", "judge-2"):
         ev.leaderboard(CORRECTNESS)
     ev.leaderboard("mrr")  # which no judge measured: no warning
+
+
+def rows_of(file):
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_run_from_elsewhere_has_its_config_and_what_was_hallucinated_in_every_row(
+    write_run, write_golden, tmp_path
+):
+    records = [
+        record(name, [hit("c1", "d1", 1)], answer={"answer": "so", "refused": name == "z"})
+        for name in ("x", "y", "z")
+    ]
+    results = rs.load_results(write_run("r", records, config={"eval_k": 7, "folder_mode": "on"}))
+    results = replace(results, runs=results.runs.assign(k=7))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "x", "query": "?", "expected_doc_ids": ["d1"]},
+                {"id": "y", "query": "?", "answerable": False},
+                {"id": "z", "query": "?", "answerable": False},
+            ]
+        )
+    )
+    with warned("responses"):
+        rs.io.write_chatbot(results, tmp_path / "out", golden)
+    rows = rows_of(tmp_path / "out" / "results.jsonl")
+    assert [one["config"]["k"] for one in rows] == [7, 7, 7]
+    assert [one["config"]["folder_mode"] for one in rows] == ["on"] * 3
+    assert [one["abstention"] for one in rows] == [
+        {"abstained": False, "hallucinated": False},
+        {"abstained": False, "hallucinated": True},
+        {"abstained": True, "hallucinated": False},
+    ]
+    with warned("responses"):
+        rs.io.write_chatbot(results, tmp_path / "plain")
+    assert "hallucinated" not in rows_of(tmp_path / "plain" / "results.jsonl")[1]["abstention"]
