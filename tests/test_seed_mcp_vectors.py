@@ -12,6 +12,7 @@ from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
+from tests.messages import warned
 
 TABLE = {
     "hybrid+rerank": {"passed": 21, "recall_known": 1.0, "precision_top1": 0.9048, "mrr": 0.9048},
@@ -42,6 +43,28 @@ def test_the_profile_gives_the_published_table(load):
     } == TABLE
     assert {name: one["avg_latency_ms"] for name, one in aggregates.items()} == MS
     assert {one["n_queries"] for one in aggregates.values()} == {21}
+
+
+def test_outcomes_without_hits_give_the_published_table(load):
+    keys = {one["query"]: one.get("expected_source_keys") for one in QUESTIONS}
+    outcomes = []
+    for one in records():
+        hits, expected = one.pop("hits"), keys[one["query"]]
+        right = [
+            hit["rank"] for hit in hits if hit["metadata"]["source_key"].title() in (expected or ())
+        ]
+        # Those that expect no key pass by the hits that they must not have.
+        outcomes.append(
+            one
+            | {"n_hits": len(hits), "rank_first_match": min(right, default=None)}
+            | {"passed": bool(right) or expected is None}
+        )
+    with warned("results.jsonl", "n_hits", "seed-mcp"):
+        results, golden = load(QUESTIONS, outcomes)
+    aggregates = aggregate_of(results, golden, "seed-mcp")
+    assert {
+        name: {key: round(one[key], 4) for key in TABLE[name]} for name, one in aggregates.items()
+    } == TABLE
 
 
 def test_a_response_to_no_golden_question_counts_nowhere(load):

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.typing import Values
+from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.profiles import DEFAULT_K, Profile, find_profile
 from ragscore.scoring.score import score
 
@@ -48,11 +49,40 @@ def scores_by_run(results: Results, golden: Golden, profile: Profile) -> dict[st
         if any("{run_k}" in one for one in profile.aggregate.values()):
             warnings.filterwarnings("ignore", "cut-offs above the run's own k", UserWarning)
         scores = score(results, golden, list(dict.fromkeys([*labels, "failed"])), profile=profile)
+    scores = _with_outcomes(scores, results)
     counts_missing = profile.policies.get("missing") == "zero"
     return {
         str(run_id): rows if counts_missing else rows[rows["state"] != "missing"]
         for run_id, rows in scores.groupby("run_id", observed=False)
     }
+
+
+def _with_outcomes(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
+    """Return scores in which queries whose outcome alone is known have the values that it gives.
+
+    That is: n_hits says that there were hits, and none is among the results. The outcome is
+    `passed`, and `rank_first_match`, which is absent where nothing matched.
+    """
+    if results.reported is None or "found" not in scores:
+        return scores
+    told = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
+    told = told.reindex(columns=["n_hits", "passed", "rank_first_match"])
+    cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
+    hits = pd.MultiIndex.from_frame(results.hits[["run_id", "query_id"]].astype("str"))
+    told.index = pd.MultiIndex.from_tuples([(str(run), str(query)) for run, query in told.index])
+    outcome = told.reindex(cells).set_axis(scores.index)
+    is_told = ((outcome["n_hits"] > 0) & outcome["passed"].notna() & ~cells.isin(hits)).to_numpy()
+    rank = outcome["rank_first_match"].fillna(np.inf).to_numpy()
+    changed = {"found": outcome["passed"].to_numpy()}
+    for text in scores.columns[3:]:
+        label = parse_label(text) if text.startswith(("hit@", "mrr")) else None
+        if label is not None:
+            within = rank <= (label.k or np.inf)
+            value = 1.0 if text.startswith("hit") else 1 / rank
+            changed[text] = np.where(within, value, 0.0)
+    return scores.assign(
+        **{text: np.where(is_told, values, scores[text]) for text, values in changed.items()}
+    )
 
 
 def k_of_runs(results: Results, profile: Profile | None = None) -> dict[str, int | None]:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records, records_of
+from ragscore.frames.errors import plural, warn
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
 from ragscore.io.left_out import counting_left_out
@@ -59,6 +60,7 @@ class _Records(Tables):
     ks: dict[str, int | None] = field(default_factory=dict)
     n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
     places: dict[Cell, int] = field(default_factory=dict)
+    n_told: int = 0  # records of outcomes that name no hit, though there were some
 
 
 def read_retrievers(path: Path, strict: bool) -> Results:
@@ -71,6 +73,12 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     for n_by_text in records.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
     warn_of_repeats(path, most)
+    if n := records.n_told:
+        warn(
+            f"{path}: {plural(n, 'record')} of outcomes say that there were hits (n_hits), and hold"
+            " none: metrics of hits are 0 there; results.reported has the outcomes, and"
+            " to_profile('seed-mcp') counts them"
+        )
     runs = []
     for name, k in records.ks.items():
         errors = [one["error"] for one in records.responses if one["run_id"] == name]
@@ -114,6 +122,9 @@ def _read_row(row: Row, records: _Records, problems: Problems) -> None:
         record = Record(line, response=_response(values, query, line, problems))
         record.stored = list(_reported(values, line, problems))
         record.hits = list(_hits(hits or [], line, problems))
+        records.n_told += not record.hits and any(
+            one.metric == "n_hits" and one.value for one in record.stored
+        )
         records.add(record, cell)
 
 

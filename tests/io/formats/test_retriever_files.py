@@ -157,7 +157,8 @@ def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path):
 
 
 def test_a_summary_is_written_back_as_it_was(tmp_path):
-    results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
+    with warned("results.jsonl", "2 records", "n_hits"):
+        results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
     assert lines_of(rs.io.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
     with refused(field="results.reported"):
         rs.io.write_retriever_summary(
