@@ -64,7 +64,7 @@ def write_metrics_json(
     content: dict[str, Any] = {
         "run_id": str(run["run_id"]),
         "timestamp": run["created_at"].isoformat() if pd.notna(run.get("created_at")) else None,
-        "aggregate_metrics": _aggregates(results, golden, chosen),
+        **_aggregates(results, golden, chosen),
     }
     if isinstance(config, dict):
         content |= {"config_hash": config_hash(config), NOT_HASHED: config.get(NOT_HASHED)}
@@ -82,7 +82,7 @@ def config_hash(config: dict[str, Any]) -> str:
 
 
 def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str, Any]:
-    """Return the content of `aggregate_metrics`."""
+    """Return `aggregate_metrics`, and what stands beside it (`BESIDE` of the format)."""
     run_id, k = next(iter(k_of_runs(results, profile).items()))
     rows = scores_by_run(results, golden, profile)[run_id]
     means = aggregate_rows(rows, profile, k)
@@ -93,12 +93,12 @@ def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str,
             means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = coverage
     counts = errors(results, golden).iloc[0]
     asked = golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])]
+    cost = {
+        "judge_total_tokens": _plain(counts["judge_tokens"]),
+        "judge_total_usd": _plain(counts["judge_cost_usd"]),
+    }
     return {
-        **means,
-        "cost": {
-            "judge_total_tokens": _plain(counts["judge_tokens"]),
-            "judge_total_usd": _plain(counts["judge_cost_usd"]),
-        },
+        "aggregate_metrics": means | {"cost": cost},
         "by_tag": _by_slice(rows, golden, "tag", profile, k),
         "by_category": _by_slice(rows, golden, "category", profile, k),
         "total_tests": len(results.responses),

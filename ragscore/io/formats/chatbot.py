@@ -91,6 +91,8 @@ AGGREGATES = {
     "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
 }
 """Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is."""
+BESIDE = ("by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests")
+"""Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too."""
 
 Record = dict[str, Any]
 
@@ -194,7 +196,8 @@ def _run(
     folder_or_stem = path.absolute().parent.name if _is_run_folder(path) else stem
     run_id = as_id(left.pop("run_id", None)) or folder_or_stem
     stored = left.pop("aggregate_metrics", {})
-    numbers, others = _numbers_and_others(stored if isinstance(stored, dict) else {})
+    beside = {name: left.pop(name) for name in BESIDE if name in left}
+    numbers, others = _numbers_and_others((stored if isinstance(stored, dict) else {}) | beside)
     left |= {"aggregate_metrics": others} if others else {}
     config_or_first = config or next(
         (json.loads(row["x_config.json"]) for row in responses if "x_config.json" in row), {}
@@ -513,7 +516,9 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
     if not (merged or own or "config_hash" in run):
         return {}
     config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
-    return {"run_id": str(run["run_id"]), "aggregate_metrics": merged, **config_hash, **own}
+    beside = {name: merged.pop(name) for name in BESIDE if name in merged}
+    named = {"run_id": str(run["run_id"]), "aggregate_metrics": merged}
+    return named | beside | config_hash | own
 
 
 def _merged(one: Record, other: Record) -> Record:

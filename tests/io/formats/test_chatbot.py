@@ -74,8 +74,8 @@ METRICS = {
     "aggregate_metrics": {
         "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}},
         "latency": {"p50_ms": 1234.0}, "recall_at_k_avg": 0.5, "abstention_accuracy": None,
-        "by_tag": {"v1.0": {"mrr_avg": 0.5}},
     },
+    "by_tag": {"v1.0": {"mrr_avg": 0.5}}, "total_tests": 2,
     "config_hash": "0123456789abcdef", "eval_set_commit_hash": "abc",
 }  # fmt: skip
 
