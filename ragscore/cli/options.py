@@ -172,8 +172,8 @@ def reading_options(prefix: str, example: str, *sides: str) -> list[Option]:
         ),
         several(
             f"--{prefix}columns",
-            f"columns or fields by their role, such as {example} (several times; default: common"
-            " names are known)",
+            f"columns or fields by their role, such as {example} (several times; ROLE= for none;"
+            " default: common names are known)",
             "ROLE=NAME,...",
         ),
     ]
@@ -335,7 +335,10 @@ def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
     if given is not None:
         allowed = "roles and columns, such as query_id=qid,doc_id=docno"
         parts = ",".join(given).split(",")
-        found["columns"] = named_values(parts, flag(f"{prefix}columns"), allowed, str.strip)
+        found["columns"] = named_values(
+            parts, flag(f"{prefix}columns"), allowed, lambda one: one.strip() or None,
+            can_be_empty=True,
+        )  # fmt: skip
     return found
 
 
@@ -354,7 +357,7 @@ def in_options(error: Exception, prefix: str = "") -> str:
     """Return the message of an error, with the columns that it proposes as an option."""
     if not isinstance(error, DataError) or not error.columns:
         return str(error)
-    pairs = [f"{role}={column}" for role, column in error.columns.items()]
+    pairs = [f"{role}={column or ''}" for role, column in error.columns.items()]
     return error._worded(f"--{prefix}columns {','.join(pairs)}")
 
 

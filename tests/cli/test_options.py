@@ -122,6 +122,7 @@ LINES = [
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     ("score golden.yaml runs/dense --metric mrr --ids url+lower", 0, "0.417"),
+    ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     (f"compare {PAIR}", 0, "# hybrid against dense"),
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
