@@ -209,14 +209,12 @@ QUESTION = st.fixed_dictionaries({
 def equal(value, wanted):
     """Whether a metadata value is what was asked for.
 
-    Of one type, texts whatever their case, numbers by value.
+    Texts whatever their case, null as an empty text; numbers by value, true as 1.
     """
+    value, wanted = ("" if one is None else one for one in (value, wanted))
     if isinstance(value, str) and isinstance(wanted, str):
         return value.lower() == wanted.lower()
-    return value == wanted and (isinstance(value, bool), isinstance(value, str)) == (
-        isinstance(wanted, bool),
-        isinstance(wanted, str),
-    )
+    return bool(value == wanted)
 
 
 def met(hit, question, metadata, substrings):
