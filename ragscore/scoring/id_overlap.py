@@ -246,10 +246,10 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
     wanted = coded(targets[column])
     returned = coded(pd.Series(texts_at(hits[column], rows).to_pandas(), dtype="str"))
     sides = [pd.Series(one.cat.categories.astype("str")) for one in (wanted, returned)]
-    if not _may_be_near(pd.concat(sides).drop_duplicates(ignore_index=True)):
+    n, ids_of_both = len(sides[0]), pd.concat(sides, ignore_index=True)
+    of_both = near_keys(ids_of_both)
+    if not _may_be_near(ids_of_both, *of_both):
         return pd.DataFrame(columns=["run_id", "query_id", "expected", "hit"])
-    n = len(sides[0])
-    of_both = near_keys(pd.concat(sides, ignore_index=True))
     own, own_bare = (one.iloc[:n] for one in of_both)
     their, their_bare = (one.iloc[n:] for one in of_both)
     keys = pd.Index(pd.concat(of_both).unique())
@@ -282,10 +282,10 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
     return near[~is_among(near["expected"], hits[column])]
 
 
-def _may_be_near(ids: pd.Series) -> bool:
-    """Return True if any readings join two of these distinct ids, of whatever queries."""
-    whole, bare = near_keys(ids)
-    return not whole.is_unique or bool(is_among(bare[bare != whole], whole).any())
+def _may_be_near(ids: pd.Series, whole: pd.Series, bare: pd.Series) -> bool:
+    """Return True if any readings join two different ids, of whatever queries, by `near_keys`."""
+    of_one = whole[~ids.duplicated()]
+    return not of_one.is_unique or bool(is_among(bare[bare != whole], whole).any())
 
 
 def gather(

@@ -74,12 +74,9 @@ def _with_outcomes(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
     is_told = ((outcome["n_hits"] > 0) & outcome["passed"].notna() & ~cells.isin(hits)).to_numpy()
     rank = outcome["rank_first_match"].fillna(np.inf).to_numpy()
     changed = {"found": outcome["passed"].to_numpy()}
-    for text in scores.columns[3:]:
-        label = parse_label(text) if text.startswith(("hit@", "mrr")) else None
-        if label is not None:
-            within = rank <= (label.k or np.inf)
-            value = 1.0 if text.startswith("hit") else 1 / rank
-            changed[text] = np.where(within, value, 0.0)
+    for text in [str(one) for one in scores if str(one).startswith(("hit@", "mrr"))]:
+        value = 1.0 if text.startswith("hit") else 1 / rank
+        changed[text] = np.where(rank <= (parse_label(text).k or np.inf), value, 0.0)
     return scores.assign(
         **{text: np.where(is_told, values, scores[text]) for text, values in changed.items()}
     )

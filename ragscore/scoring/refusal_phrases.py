@@ -7,6 +7,7 @@ unknown. Answers are compared as a column, by one pattern of all phrases.
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 
 import pandas as pd
@@ -53,17 +54,19 @@ def unstated(responses: pd.DataFrame) -> pd.Series:
 
 def phrases_of(refusals: str | Iterable[str] = PHRASES) -> list[str]:
     """Return the phrases to look for: "phrases" stands for those of refusal_phrases.yaml."""
-    import yaml
-
-    found: dict[str, None] = {}
+    found: list[str] = []
     for one in [refusals] if isinstance(refusals, str) else refusals:
-        if one in (PHRASES, STATED):
-            file = resources.files("ragscore.scoring") / "refusal_phrases.yaml"
-            for own in yaml.safe_load(file.read_text(encoding="utf-8")).values():
-                found |= dict.fromkeys(own)
-        else:
-            found[one] = None
-    return list(found)
+        found += _listed() if one in (PHRASES, STATED) else [one]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _listed() -> list[str]:
+    import yaml  # not needed to score files of other formats
+
+    file = resources.files("ragscore.scoring") / "refusal_phrases.yaml"
+    by_language = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [phrase for phrases in by_language.values() for phrase in phrases]
 
 
 def read_as_refusals(answers: pd.Series, phrases: Iterable[str]) -> pd.Series:

@@ -125,3 +125,12 @@ def test_scores_are_nan_without_reference_or_answer_and_where_a_refusal_is_due(
         found["exact_match"].dropna().to_dict() == {"right": 1}
         and found.count()["rouge_l"] == found.count()["token_f1"] == 1
     )
+
+
+def test_an_empty_text_is_in_every_answer_and_an_id_keeps_its_space(write_golden):
+    rows = [{"id": "e ", "query": "?", "expected_doc_ids": ["d"], "must_contain": [""]}]
+    golden = rs.load_golden(write_golden(rows))
+    assert rs.validate(golden).empty
+    run = [{"query_id": "e ", "doc_id": ["d"], "answer": "so", "refused": False}]
+    scores = rs.score(rs.load_results(run), golden, ["answer_checks", "hit@5"])
+    assert scores.loc["e ", ["answer_checks", "hit@5"]].tolist() == [1, 1]
