@@ -100,6 +100,6 @@ def told_by_words(results: Results, policies: Policies) -> str:
         return f"Refusals by their words, where nothing is stated: {len(alike)} of {n}{listed}."
     return (
         f"Nothing states whether {n} {'is a refusal' if len(answers) == 1 else 'are refusals'}:"
-        " metrics of refusals leave them out, passed takes them for answers. Like refusals read"
+        " metrics of refusals leave them out, passed takes them for answers. Worded as a refusal:"
         f" {len(alike)}{listed}; refusals='phrases' goes by the words."
     )
