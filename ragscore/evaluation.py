@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.unjudged import Unjudged
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
+    from ragscore.judging.reliability import JudgeAgreement
     from ragscore.reporting import Report
     from ragscore.reporting.explorer.explorer import Explorer
     from ragscore.store.store import RunStore
@@ -1540,7 +1541,13 @@ class Evaluation(Display):
 
         return aggregate(self.results, self.golden, profile)
 
-    def save_metrics_json(self, path: str | Path, profile: str | Profile = METRICS_JSON) -> Path:
+    def save_metrics_json(
+        self,
+        path: str | Path,
+        profile: str | Profile = METRICS_JSON,
+        *,
+        agreement: JudgeAgreement | None = None,
+    ) -> Path:
         """Write one run's aggregates as the `metrics.json` of the chatbot harness.
 
         Parameters
@@ -1549,6 +1556,8 @@ class Evaluation(Display):
             A file that ends in .json, or a folder.
         profile
             Whose means are written.
+        agreement
+            Of the judge with a second one (`judged.spot_check`), written as `judge_reliability`.
 
         Raises
         ------
@@ -1561,7 +1570,13 @@ class Evaluation(Display):
         """
         from ragscore.analysis.harness_files import write_metrics_json
 
-        return write_metrics_json(self.results, self.golden, path, profile=profile)
+        return write_metrics_json(
+            self.results,
+            self.golden,
+            path,
+            profile=profile,
+            reliability=agreement.reliability if agreement else None,
+        )
 
     # What it prints
 

@@ -22,7 +22,12 @@ NOT_HASHED = "eval_set_commit_hash"
 
 
 def write_metrics_json(
-    results: Results, golden: Golden, path: str | Path, *, profile: str | Profile = METRICS_JSON
+    results: Results,
+    golden: Golden,
+    path: str | Path,
+    *,
+    profile: str | Profile = METRICS_JSON,
+    reliability: dict[str, float] | None = None,
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
@@ -42,6 +47,8 @@ def write_metrics_json(
         The harness whose means are written; see `ragscore.scoring.profiles`. With
         `dataclasses.replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})`
         they are taken over the queries to which a metric applies.
+    reliability
+        `judge_reliability`: how often two judges disagreed (`JudgeAgreement.reliability`).
 
     Returns
     -------
@@ -66,6 +73,8 @@ def write_metrics_json(
         "timestamp": run["created_at"].isoformat() if pd.notna(run.get("created_at")) else None,
         **_aggregates(results, golden, chosen),
     }
+    if reliability is not None:
+        content["judge_reliability"] = reliability
     if isinstance(config, dict):
         content |= {"config_hash": config_hash(config), NOT_HASHED: config.get(NOT_HASHED)}
     return write_json(file, content, indent=2)

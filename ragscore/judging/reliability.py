@@ -67,6 +67,19 @@ class JudgeAgreement(Display):
     table: pd.DataFrame
     pairs: pd.DataFrame
 
+    @property
+    def reliability(self) -> dict[str, float]:
+        """The `judge_reliability` of a chatbot harness's `metrics.json`.
+
+        `disagreement_rate`, the share of pairs that disagree over all criteria (0 to 1), and
+        `spot_check_n`, the number of responses.
+        """
+        n = self.table["n"]
+        return {
+            "disagreement_rate": float((self.table["disagreement"] * n).sum() / n.sum()),
+            "spot_check_n": len(self.pairs[["run_id", "query_id"]].drop_duplicates()),
+        }
+
     def _parts(self) -> list[str | Table]:
         rows = [
             f"{row['criterion']} {row['disagreement']:.0%} of {row['n']}"

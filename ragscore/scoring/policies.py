@@ -220,10 +220,11 @@ def fill_empty_gold(
     golden: Golden,
     keep_refusals: bool,
     min_grade: int,
+    profile: Profile | None,
 ) -> None:
     """Give queries without any relevant target their vacuous value, in place.
 
-    A query that the run never answered gets 0.
+    A query that the run never answered gets 0, and so do metrics that the profile says so of.
     """
 
     def without_target(grade: int) -> Flags:
@@ -236,10 +237,11 @@ def fill_empty_gold(
     ungraded = without_target(1)
     irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
     value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
+    zero_if_empty = profile.zero_if_empty if profile else ()
     for label in labels:
         if label.is_ranking and (vacuous := label.metric.vacuous) is not None:
             here = ungraded if label.metric.is_graded else irrelevant
-            filled = value if vacuous else 0.0
+            filled = value if vacuous and label.name not in zero_if_empty else 0.0
             columns[label.text] = np.where(here, filled, columns[label.text])
 
 

@@ -140,9 +140,8 @@ def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> f
         values = values[~np.isnan(values)]
     if not len(values):
         return 0.0 if key in profile.zero_if_none else None
-    return round_half_away(
-        float(STATISTICS[statistic or "mean"](values, profile)), profile.decimals
-    )
+    found = float(STATISTICS[statistic or "mean"](values, profile))
+    return round_half_away(found, profile.decimals_of.get(key, profile.decimals))
 
 
 def _percentile(values: Values, share: float, profile: Profile) -> float:

@@ -14,6 +14,7 @@ from ragscore.frames.errors import excerpt, nearest
 
 DEFAULT_K = 5
 METRICS_JSON = "chatbot"  # whose metrics.json `ev.save_metrics_json` writes
+COMPARE_JSON = "kebab"  # whose comparison `Comparison.from_json` reads
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,15 @@ class Profile:
         Judge should-refuse queries that have targets by retrieval, too.
     decimals
         Values are rounded half away from zero before they are compared; None: never.
+    decimals_of
+        Keys that are rounded to other decimals.
     levels, fallback_levels
         The levels of the targets that make a query's per-query rank, finest first: where chunker
         versions agree, and where they don't.
     bpref_as_recall
         Where a golden set judges no document as not relevant, bpref is recall, and not NaN.
+    zero_if_empty
+        Metrics that are 0 where nothing is relevant, though `empty_gold` is "one".
     no_claims
         The value of a judged share of claims (faithfulness, ...) where the text claims nothing:
         NaN, or one such as 1.0.
@@ -84,9 +89,11 @@ class Profile:
     should_refuse: str = "labels"
     score_refusals: bool = False
     decimals: int | None = None
+    decimals_of: dict[str, int] = field(default_factory=dict)
     levels: tuple[str, ...] = ("chunk", "span", "doc")
     fallback_levels: tuple[str, ...] = ("span", "doc")
     bpref_as_recall: bool = False
+    zero_if_empty: tuple[str, ...] = ()
     no_claims: float = math.nan
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -141,6 +148,10 @@ PROFILES = {
             "empty_result_rate": "empty_result_rate", "refusal_correctness": "refusal_correctness",
         },
     ),
+    # As that harness states it: recall, MAP and nDCG are 1 where nothing is relevant, hit
+    # rate and MRR 0, and so is precision; faithfulness is 1 where nothing is claimed. Its code
+    # gives 1 for hit rate and MRR, too, and leaves out answers without claims:
+    # dataclasses.replace(PROFILES["rig"], zero_if_empty=(), no_claims=math.nan).
     "rig": Profile(
         name="rig",
         aggregate={
@@ -148,6 +159,8 @@ PROFILES = {
             "mrr": "mrr:doc", "map": "map@{k}:doc", "ndcg": "ndcg@{k}:doc",
         },
         policies={"empty_gold": "one", "match": "doc"},
+        zero_if_empty=("hit", "mrr"),
+        no_claims=1.0,
         levels=("doc",),
         fallback_levels=("doc",),
         score_refusals=True,
@@ -162,6 +175,7 @@ PROFILES = {
         default_k=None,
         zero_if_none=("passed", "recall_known", "precision_top1", "mrr"),
         over_all_rows=("recall_known", "precision_top1", "mrr"),
+        decimals_of={"avg_latency_ms": 1},
         totals={"n_queries": "asked"},
         policies={"match": "predicate"},
         levels=("predicate",),

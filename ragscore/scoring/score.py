@@ -326,7 +326,7 @@ def scores_at(
     if policies.empty_gold != "nan":
         empty_value = EMPTY_VALUE[policies.empty_gold]
         fill_empty_gold(
-            columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade
+            columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade, profile
         )
     scores = with_policies(rows, columns, labels, policies.errors, policies.missing)
     for label in labels:

@@ -15,9 +15,10 @@ from ragscore.analysis.harness_files import config_hash, write_metrics_json
 from ragscore.analysis.operations import errors, indexing, latency
 from ragscore.analysis.refusals import refusals
 from ragscore.io.formats.chatbot import BESIDE
+from ragscore.judging.reliability import agreement
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.profiles import PROFILES
-from tests.messages import refused
+from tests.messages import refused, warned
 
 
 def results_of(responses, **frames):
@@ -400,7 +401,7 @@ def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path
     aggregate = aggregate_of(results, golden, "chatbot")["20260101_000000"]
     assert {name: values[name] for name in aggregate} == aggregate
     assert set(values) - set(aggregate) == {"cost"}
-    assert set(BESIDE) <= set(written)
+    assert set(BESIDE) - set(written) == {"judge_reliability"}
 
 
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
@@ -435,3 +436,23 @@ def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
     write_metrics_json(results, golden, folder)
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
     assert reported["", "by_tag.x.mrr_avg"] == 0.25 and reported["", "groundedness_avg"] == 4
+
+
+def test_metrics_json_holds_how_often_a_second_judge_disagreed(chatbot, tmp_path):
+    results, golden, _ = chatbot
+    one, two = (
+        pd.DataFrame({"run_id": "r", "query_id": ["q", "r"] * 2, "value": values}).assign(
+            criterion=["judge_correctness"] * 2 + ["judge_groundedness"] * 2
+        )
+        for values in ([5, 5, 4, 4], [5, 0, 4, 4])
+    )
+    with warned("judge_correctness 50%"):
+        found = agreement(one, two)
+    # of four pairs one is far apart, among two answers
+    assert found.reliability == {"disagreement_rate": 0.25, "spot_check_n": 2}
+    ev = rs.evaluate(results, golden, profile="chatbot")
+    folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")
+    file = ev.save_metrics_json(folder, agreement=found)
+    assert json.loads(file.read_text())["judge_reliability"] == found.reliability
+    reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
+    assert reported["", "judge_reliability.disagreement_rate"] == 0.25

@@ -211,6 +211,21 @@ def test_stored_outcomes_are_reported_and_not_judged_again(tmp_path, published):
         retrievers(stored, golden)
 
 
+def test_times_have_one_decimal_in_summaries_and_aggregates(tmp_path):
+    for name, rows in (
+        ("queries", [{"query": "a", "expected_source_keys": ["key-0"]}]),
+        ("results", [said("a", [found(1, "key-0")], elapsed_ms=3.14159)]),
+    ):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    results = rs.load_results(tmp_path / "results.jsonl")
+    ev = rs.evaluate(results, rs.load_golden(tmp_path / "queries.jsonl"))
+    rows = ev.retrievers().per_query
+    file = rs.io.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
+    assert json.loads(file.read_text(encoding="utf-8"))["elapsed_ms"] == 3.1
+    assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1
+
+
 def test_cut_texts_leave_questions_undecided(tmp_path):
     questions = [
         {"query": "open", "expected_substrings": ["late"]},

@@ -185,6 +185,20 @@ def test_headings_may_hold_arrows(found, heading):
     assert found(case(gold_supports=[SUPPORT | {"heading": heading}])) == []
 
 
+def test_tags_of_another_vault_break_no_rule_while_no_query_lists_that_vault(found):
+    # tags, vaults and folders say three things; keys that are null elsewhere may be absent
+    own = {"vaults": ["home"], "folders": ["notes"], "tags": ["work", "plans"]}
+    refused = {"answerable": False, "gold_supports": [], "vaults": ["home"], "tags": ["general"]}
+    pair = {"gold_supports": [SUPPORT, OTHER], **own}
+    assert not found(
+        case(**own),
+        case("test_002", **own),
+        case("test_003", category="multi_hop", required_support_groups=[[0, 1]], **pair),
+        case("test_004", **refused),
+        case("test_005", category="recency/conflict", recency_conflict_rule="cite_newer", **pair),
+    )
+
+
 def test_what_loading_finds_is_in_the_table_with_its_line(write_golden):
     rows = [
         {"id": "a", "query": "?", "expected_doc_ids": ["d"], "group": "g"},

@@ -178,7 +178,10 @@ def test_failed_queries_and_refusals_are_not_judged_unless_asked_for(asked, serv
     )
 
 
-def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so(asked, server):
+@pytest.mark.parametrize("profile", ["rig", rs.Profile("generous", {}, no_claims=1.0)])
+def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so(
+    asked, server, profile
+):
     results, golden = asked()
     judged = rs.judge(results, golden, "faithfulness", endpoint(server), cache=None)
     row = judged.judgments.query("query_id == 'q3'").iloc[0]
@@ -186,9 +189,8 @@ def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so
     says(row["reason"], "claim")
     assert np.isnan(row["value"])
     assert judged.ledger["state"].tolist() == ["scored", "scored", "not_measurable"]
-    assert scores(
-        judged, golden, "faithfulness", profile=rs.Profile("generous", {}, no_claims=1.0)
-    ) == {"q1": 0.5, "q2": 1, "q3": 1}
+    found = scores(judged, golden, "faithfulness", profile=profile)
+    assert found == {"q1": 0.5, "q2": 1, "q3": 1}
 
 
 def test_temperature_and_seed_are_those_that_were_set(asked, server):

@@ -73,3 +73,12 @@ def test_an_aggregate_needs_a_profile(pair):
         aggregate(*pair, None)
     with refused("kebap", "kebab"):
         aggregate(*pair, "kebap")
+
+
+def test_a_key_has_its_own_decimals_where_the_profile_says_so(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    timed = [record("q1", [], elapsed_ms=1.25), record("q2", [], elapsed_ms=1.2)]
+    results = rs.load_results(write_run("a", timed))
+    times = {"long": "latency_ms", "short": "latency_ms"}
+    own = rs.Profile(name="own", aggregate=times, decimals_of={"short": 1})
+    assert aggregate(results, golden, own)["a"] == {"long": pytest.approx(1.225), "short": 1.2}

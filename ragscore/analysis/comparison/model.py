@@ -5,7 +5,7 @@ is computed here: with a profile, its aggregates and their differences.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -31,7 +31,7 @@ from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.profiles import COMPARE_JSON, Profile, find_profile
 from ragscore.scoring.rules import Rule
 from ragscore.stats import overall_word
 
@@ -41,6 +41,10 @@ OUTCOMES = (
 )  # fmt: skip
 ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
 """Outcome -> its word in the reports of other harnesses."""
+OF_A_HARNESS = "cmp.to_json(), or a comparison that the kebab harness wrote"
+PER_QUERY_OF_A_HARNESS = {
+    "query_id": "str", "kind": "str", "a_hit_rank": "Int64", "b_hit_rank": "Int64", "note": "str",
+}  # fmt: skip
 
 
 FRAMES = (
@@ -262,8 +266,8 @@ class Comparison(ComparisonVerbs, Display):
     def to_json(self, *, own: bool = False) -> str:
         """Return the comparison as JSON, NaN as null.
 
-        With a profile this is the report of that harness, which `from_json` can't reload; with
-        `own` it is the comparison itself.
+        With a profile this is the report of that harness, of which `from_json` reloads the kebab
+        harness's; with `own` it is the comparison itself.
         """
         if self.profile and not own:
             content = _profile_report(self, self.profile)
@@ -275,6 +279,9 @@ class Comparison(ComparisonVerbs, Display):
     def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
         """Reload the comparison that `to_json` wrote: frames, level, policies, and profile by name.
 
+        A comparison that the kebab harness wrote has what its report holds: aggregates, and the
+        outcome and first ranks of each query. Its other frames are empty.
+
         Parameters
         ----------
         profile
@@ -283,10 +290,13 @@ class Comparison(ComparisonVerbs, Display):
         Raises
         ------
         DataError
-            No JSON, the report of another harness (write it with `to_json(own=True)`), or a profile
-            that isn't known.
+            No JSON, the report of another harness (write it with `to_json(own=True)`), an outcome
+            or a profile that isn't known.
         """
-        return _from_content(parse(text, "cmp.to_json()"), profile)
+        content = parse(text, "cmp.to_json()")
+        if isinstance(content, dict) and "run_a" in content:
+            return _from_profile_report(content, profile)
+        return _from_content(content, profile)
 
     def changed(self) -> pd.DataFrame:
         """One row per query that changed, by outcome from regression on; ranks are text."""
@@ -386,6 +396,39 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         primary=tuple(content["primary"]),
         declared=Declarations.from_plain(content["declared"]),
     )
+
+
+def _from_profile_report(report: dict[str, Any], profile: Profile | None) -> Comparison:
+    """Rebuild a comparison from the report that a profile's harness wrote (`_profile_report`)."""
+    from ragscore.analysis.comparison.compare import NO_CUT, compare_runs
+    from ragscore.io.load import load_golden, load_results
+
+    chosen = profile or find_profile(COMPARE_JSON)
+    require(report, ("run_b", "aggregate_a", "aggregate_b", "deltas", "per_query"), OF_A_HARNESS)
+    rows = frame_of(report["per_query"], PER_QUERY_OF_A_HARNESS, "per_query")
+    kinds = rows["kind"].replace({word: outcome for outcome, word in ONE_SIDED.items()})
+    if unknown := sorted(set(kinds) - set(OUTCOMES)):
+        raise DataError(
+            f"found {unknown[0]!r}", field="per_query.kind", allowed=", ".join(OUTCOMES[:4])
+        )
+    sides = [str(report["run_a"]), str(report["run_b"])]
+    # The frames of a comparison of these runs; what they hold of hits isn't known, so they lose it.
+    golden = load_golden({str(one): {"target": 1} for one in rows["query_id"]})
+    runs = {run: {str(one): [] for one in rows["query_id"]} for run in sides}
+    cmp = compare_runs(load_results(runs), golden, *sides, metrics="hit@1")
+    names = [name for name in FRAMES if name not in ("per_query", "config_diff")]
+    match = report["deltas"].get("chunker_version_match", "exact")
+    return replace(
+        cmp,
+        **{name: getattr(cmp, name).head(0) for name in names},
+        per_query=cmp.per_query.set_index("query_id").loc[rows["query_id"]].reset_index().assign(
+            outcome=kinds, rank_baseline=rows["a_hit_rank"], rank_candidate=rows["b_hit_rank"]
+        ),
+        level=Level("per_query", "", (), match),
+        k=NO_CUT, primary=(), policies={}, profile=chosen,
+        aggregates=dict(zip(sides, (report["aggregate_a"], report["aggregate_b"]), strict=True)),
+        golden=None, scores=None, _modes=None, results=None,
+    )  # fmt: skip
 
 
 def _profile_report(cmp: Comparison, profile: Profile) -> dict[str, Any]:

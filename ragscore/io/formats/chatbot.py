@@ -91,7 +91,10 @@ AGGREGATES = {
     "hallucination_rate_unanswerable": ("answered_unanswerable", "mean"),
 }
 """Aggregate of `metrics.json` -> our metric, at the run's own k, and the statistic that it is."""
-BESIDE = ("by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests")
+BESIDE = (
+    "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests",
+    "judge_reliability",
+)  # fmt: skip
 """Parts of `metrics.json` that stand beside `aggregate_metrics`; within it they are read, too."""
 
 Record = dict[str, Any]

@@ -215,6 +215,8 @@ def write_retriever_summary(
 ) -> Path:
     """Write the outcome of each response (n_hits, rank_first_match, passed, kind), without hits.
 
+    Times have one decimal, as that harness writes them.
+
     Parameters
     ----------
     rows
@@ -244,7 +246,10 @@ def write_retriever_summary(
     return write_lines(
         path,
         (
-            line | {"rank_first_match": None} | outcome
+            line
+            | {name: round(line[name], 1) for name in ("elapsed_ms",) if name in line}
+            | {"rank_first_match": None}
+            | outcome
             for _, line, outcome in _lines(results, outcomes)
         ),
     )

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
+from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from tests.messages import names, refused, says, warned
@@ -298,6 +300,46 @@ def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair
     ]
     # rounded first, then compared, as in its JSON
     assert table == [["MRR", "0.4167", "0.8333", "+0.4166"]]
+
+
+def test_a_report_of_the_harness_reloads_with_all_that_it_holds(pair):
+    cmp = compare_runs(*pair, "a", "b", profile="kebab")
+    again = Comparison.from_json(cmp.to_json())
+    assert again.to_json() == cmp.to_json() and again.to_markdown() == cmp.to_markdown()
+    assert again.counts == cmp.counts == {"win": 2, "loss": 1} and again.profile.name == "kebab"
+    assert not len(again.deltas) and again.deltas.dtypes.equals(cmp.deltas.dtypes)
+    assert Comparison.from_json(again.to_json(own=True)).to_json() == cmp.to_json()
+    with refused(field="scores"):
+        again.slices("difficulty")
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("only_a", "only_baseline"), ("draw", "draw"), ("better", None)]
+)
+def test_outcomes_of_a_harness_s_report_are_known_or_refused(pair, kind, outcome):
+    report = json.loads(compare_runs(*pair, "a", "b", profile="kebab").to_json())
+    report["per_query"][1]["kind"] = kind
+    if outcome is None:
+        with refused("better", field="per_query.kind"):
+            Comparison.from_json(json.dumps(report))
+    else:
+        again = Comparison.from_json(json.dumps(report))
+        assert again.per_query["outcome"].tolist() == ["loss", outcome, "win"]
+        assert json.loads(again.to_json())["per_query"][1]["kind"] == kind
+
+
+SHARED_REPORT = Path(__file__).parents[4] / "shared/data/kebab-eval/compare-1.json"
+
+
+@pytest.mark.skipif(not SHARED_REPORT.exists(), reason="needs a report beside the checkout")
+def test_a_report_that_the_harness_wrote_is_read():
+    text = SHARED_REPORT.read_text(encoding="utf-8")
+    cmp, report = Comparison.from_json(text), json.loads(text)
+    assert (cmp.baseline, cmp.candidate) == ("run_a", "run_b")
+    assert cmp.counts == {"win": 2, "loss": 1}
+    written = json.loads(cmp.to_json())
+    assert written["per_query"] == report["per_query"]
+    assert written["deltas"]["hit_at_k"] == pytest.approx(report["deltas"]["hit_at_k"], abs=5e-5)
 
 
 def test_a_profile_without_a_layout_of_its_own_has_ours(pair):
