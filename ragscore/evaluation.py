@@ -32,6 +32,7 @@ from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
+from ragscore.scoring.calls import CALLS, queries_with_several
 from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import FAILED
@@ -139,8 +140,11 @@ def evaluate(
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )
-    deciding = primary_of(scores, primary, declared)
-    settings = settings_of_runs().assign(primary=", ".join(deciding))
+    several = queries_with_several(results)
+    deciding = primary_of(
+        scores, primary, declared, are_united=given.calls == "union" and bool(several.any())
+    )
+    settings = _described(settings_of_runs(), deciding, several)
     # Frames of theirs that are changed later are for the next evaluation.
     return Evaluation(
         unshared(golden), scores, settings, deciding, given, find_profile(profile), rule,
@@ -211,11 +215,24 @@ def evaluate_stored(
     }  # fmt: skip
     own, declared = store._saved_columns(run_ids, declared, made_by)
     scores = scores if own is None else with_saved(scores, own)
-    deciding = primary_of(scores, primary or _saved_primary(settings, scores), declared)
+    several = store._queries_with_several(run_ids)
+    deciding = primary_of(
+        scores, primary or _saved_primary(settings, scores), declared,
+        are_united=given.calls == "union" and bool(several.any()),
+    )  # fmt: skip
     return Evaluation(
-        unshared(golden), scores, settings.assign(primary=", ".join(deciding)), deciding, given,
+        unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
+
+
+def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
+    """Return settings with the primary metrics, and the queries of each run with several calls."""
+    settings = settings.assign(primary=", ".join(deciding))
+    if not several.any():
+        return settings
+    counts = settings["run_id"].astype("str").map(several).fillna(0).astype("int64")
+    return settings.assign(n_several_calls=counts)
 
 
 def _saved_primary(settings: pd.DataFrame, scores: pd.DataFrame) -> list[str] | None:
@@ -237,7 +254,8 @@ class Evaluation(Display):
         One row per run and query (index query_id), one float column per metric: see `rs.score`.
     settings
         One row per run: match `level` and what a finer one would have `left_out`, `rule`,
-        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics.
+        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries, `primary` metrics; where
+        queries have several calls, the number of these (`n_several_calls`).
     primary
         The metrics that decide.
     policies, profile, rule
@@ -1640,6 +1658,7 @@ class Evaluation(Display):
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
         if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
             notes += filter(None, [told_by_words(self._source, self.policies)])
+        notes += self._calls_note()
         bases = {re.split("[@:]", str(name))[0] for name in self.scores}
         names = [name for name in _GAINS if name in bases]
         if names and (self.golden.targets["grade"] > 1).any():
@@ -1656,6 +1675,28 @@ class Evaluation(Display):
         if n := len(self.golden.refusals):
             notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
         return notes
+
+    def _calls_note(self) -> list[str]:
+        """Say how several calls of a query were read, and what other ways would give."""
+        if "n_several_calls" not in self.settings:
+            return []
+        how = resolve_policies(self.profile, self.policies).calls
+        n, of = int(self.settings["n_several_calls"].sum()), len(self.scores)
+        text = f"Several calls: {how} of the calls of {n} of {of} queries in runs."
+        ranking = [one for one in self.primary if self.declared.label_of(one).is_ranking]
+        if ranking and isinstance(self._source, Results) and self.profile is None:
+            metric = ranking[0]
+            means = {
+                other: score_and_settings(
+                    self._source, self.golden, [metric], self.rule, None,
+                    replace(self.policies, calls=other, match=self._level), self.declared,
+                )[0][metric].mean()
+                for other in CALLS
+                if other != how
+            }  # fmt: skip
+            shown = ", ".join(f"{mean:.3f} by {other}" for other, mean in means.items())
+            text += f" Over all rows, {metric} is {self.scores[metric].mean():.3f}; {shown}."
+        return [text]
 
     def _without_hits(self) -> list[str]:
         """Return the runs of which no answered query has a hit, as far as the scores tell."""

@@ -26,7 +26,8 @@ UNHURRIED = {
     "derandomize": float(os.environ.get("RAGSCORE_FUZZ", "1")) <= 1,
 }
 settings.register_profile("quick", max_examples=20, **UNHURRIED)
-settings.register_profile("all", **UNHURRIED)
+settings.register_profile("all", max_examples=40, **UNHURRIED)
+settings.register_profile("large", **UNHURRIED)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -35,13 +36,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
 CASES = 6  # of a test that are quick, unless it says otherwise
+MOST_CASES = 10  # of a test that --all runs, unless it says otherwise
 NOT_PASSED: set[str] = set()
-COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones
+COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
 DIFFERING = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="the tests that are marked as long, too")
+    parser.addoption("--large", action="store_true", help="every case of every test, at full size")
     parser.addoption(
         "--messages",
         choices=["check", "renew", "ignore"],
@@ -52,17 +55,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
+    config.addinivalue_line("markers", "large: only by --large, or by the test's own name")
     config.addinivalue_line("markers", f"sampled(n): n cases are quick, not {CASES}")
     config.addinivalue_line("markers", "each_case: all cases are quick")
-    everything = config.getoption("--all")
-    SIZE[0] = 1.0 if everything else 0.2
-    settings.load_profile("all" if everything else "quick")
+    size = size_of(config)
+    SIZE[0] = {"quick": 0.2, "all": 0.4, "large": 1.0}[size]
+    settings.load_profile(size)
+
+
+def size_of(config: pytest.Config) -> str:
+    """Return what is run: quick, all, or large."""
+    if config.getoption("--large"):
+        return "large"
+    return "all" if config.getoption("--all") else "quick"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the long tests, unless asked for: by `--all`, or by a test's own name.
 
-    Of a test with many cases, a few are quick ones, chosen by its name, the others long.
+    Of a test with many cases, a few are quick ones, chosen by its name, some more are long, and
+    `--large` runs the others.
     """
     cases = defaultdict(list)
     for item in items:
@@ -71,14 +83,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, same in cases.items():
         marker = same[0].get_closest_marker("sampled")
         n = marker.args[0] if marker else CASES
-        kept = Random(name).sample(range(len(same)), min(n, len(same)))
-        for at in set(range(len(same))) - set(kept):
-            same[at].add_marker("long")
-    long = {item for item in items if item.get_closest_marker("long")}
-    config.stash[COUNTS] = [len(items), len(long)]
-    if long and not config.getoption("--all") and not any("::" in one for one in config.args):
-        config.hook.pytest_deselected(items=list(long))
-        items[:] = [item for item in items if item not in long]
+        order = Random(name).sample(range(len(same)), len(same))
+        for place, at in enumerate(order):
+            if place >= min(n, len(same)):
+                same[at].add_marker("large" if place >= max(n, MOST_CASES) else "long")
+    large = {item for item in items if item.get_closest_marker("large")}
+    long = {item for item in items if item.get_closest_marker("long")} - large
+    config.stash[COUNTS] = [len(items), len(long), len(large)]
+    left_out = {"quick": long | large, "all": large, "large": set()}[size_of(config)]
+    if left_out and not any("::" in one for one in config.args):
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
     # Workers take whole files, in this order: those that hold one for long come first.
     items.sort(key=lambda item: item.path.suffix != ".ipynb" and item.path.name != "test_pages.py")
 
@@ -99,7 +114,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     """Take what a worker of xdist has to say."""
     given = getattr(node, "workeroutput", {})
     messages.SAID.update(given.get("said", {}))
-    node.config.stash[COUNTS] = given.get("counts", [0, 0])
+    node.config.stash[COUNTS] = given.get("counts", [0, 0, 0])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -107,14 +122,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()  # else extension modules complain at exit of what was never collected
     config = session.config
     if hasattr(config, "workeroutput"):
-        config.workeroutput |= {"said": messages.SAID, "counts": config.stash.get(COUNTS, [0, 0])}
+        config.workeroutput |= {"said": messages.SAID, "counts": config.stash.get(COUNTS, [0] * 3)}
         return
     said = {test: texts for test, texts in messages.SAID.items() if test not in NOT_PASSED}
     kept = messages.read()
     how = config.getoption("--messages")
     if how == "renew":
         # only a run of all tests of a file tells which texts nothing says any more
-        whole = config.getoption("--all")
+        whole = config.getoption("--large")
         ran = {test.partition("::")[0] if whole else test for test in said}
         others = {
             one: texts
@@ -136,15 +151,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.section("tests/messages.md")
         for line in differing:
             terminalreporter.write_line(line)
-    n, n_long = config.stash.get(COUNTS, [0, 0])
-    if config.getoption("--all"):
-        terminalreporter.write_line(f"every test: {n:,}, of which {n_long:,} are long")
-    elif n_long:
-        terminalreporter.write_line(f"quick: {n - n_long:,} of {n:,} tests; --all for the others")
+    n, n_long, n_large = config.stash.get(COUNTS, [0, 0, 0])
+    size = size_of(config)
+    if size == "large":
+        terminalreporter.write_line(f"large: every case of every test, {n:,} in all")
+    elif size == "all":
+        terminalreporter.write_line(
+            f"all: {n - n_large:,} of {n:,} cases, {n_long:,} of them long; --large for the others"
+        )
+    elif n_long or n_large:
+        n_quick = n - n_long - n_large
+        terminalreporter.write_line(f"quick: {n_quick:,} of {n:,} cases; --all for more of them")
 
 
 def fuzzed(n: int) -> int:
-    """How many files or examples a fuzz test takes: a fifth of `n` in a quick run.
+    """How many files or examples a fuzz test takes: a fifth of `n` in a quick run, .4 with --all.
 
     RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night).
     """

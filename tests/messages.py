@@ -242,7 +242,7 @@ def main() -> None:
         for file in Path(__file__).parent.rglob("test_*.py")
         if "messages import" in file.read_text(encoding="utf-8")
     )
-    raise SystemExit(pytest.main(["-q", "--all", "--messages=renew", *files]))
+    raise SystemExit(pytest.main(["-q", "--large", "--messages=renew", *files]))
 
 
 if __name__ == "__main__":

@@ -370,8 +370,8 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
     Examples
     --------
     >>> from dataclasses import replace
-    >>> steps = results.responses[["run_id", "query_id"]].assign(hop=0, kind="search")
-    >>> replace(results, hops=steps).hops_summary()[["run_id", "n_queries", "hops_mean"]]
+    >>> steps = results.responses[["run_id", "query_id"]].assign(call=1, kind="search")
+    >>> replace(results, calls=steps).hops_summary()[["run_id", "n_queries", "hops_mean"]]
     """
     steps = _hops(results).groupby(["run_id", "query_id"], observed=True, sort=False)
     queries = pd.DataFrame(
@@ -442,9 +442,9 @@ def _hops(results: Results) -> pd.DataFrame:
     """
     if results.hops is None:
         raise DataError(
-            "these results hold no hops",
-            field="results.hops",
-            allowed="a run whose answers have `hops`, or Results(..., hops=frame)",
+            "these results hold no calls",
+            field="results.calls",
+            allowed="a run whose answers have `hops`, a trace, or Results(..., calls=frame)",
         )
     frame = results.hops
     unknown = pd.Series(np.nan, index=frame.index)

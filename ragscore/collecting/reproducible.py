@@ -19,7 +19,7 @@ from ragscore.io.load import load_results
 
 # Durations, and values that are new in every call.
 _VOLATILE = re.compile(r"_ms$|(^|[._])(created_at|trace_id|attempts)$")
-_FRAMES = ("responses", "hits", "hit_meta", "citations", "hops", "judgments")
+_FRAMES = ("responses", "hits", "hit_meta", "citations", "calls", "judgments")
 _RUN = ("system", "suite", "k", "golden_hash", "chunker_version")
 COLUMNS = ["part", "query_id", "row", "column", "a", "b"]
 N_LISTED = 5  # differences shown by repr

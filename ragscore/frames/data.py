@@ -336,9 +336,10 @@ class Results(ResultsVerbs):
     ----------
     runs, responses, hits, citations
         One row per run / response to a query / hit / citation.
-    chunks, judgments, hit_meta, reported, matches, hops, documents
+    chunks, judgments, hit_meta, reported, matches, calls, documents
         Optional frames: the index during the run, judges' verdicts, metadata of hits, values that
-        another tool stored, stored matches, steps of multi-hop answers, versions of documents.
+        another tool stored, stored matches, searches and steps on the way to an answer, versions of
+        documents.
     problems
         One row per thing that loading with `strict=False` could not take.
     mapping
@@ -357,7 +358,7 @@ class Results(ResultsVerbs):
     hit_meta: pd.DataFrame | None = None
     reported: pd.DataFrame | None = None
     matches: pd.DataFrame | None = None
-    hops: pd.DataFrame | None = None
+    calls: pd.DataFrame | None = None
     documents: pd.DataFrame | None = None
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
@@ -396,6 +397,13 @@ class Results(ResultsVerbs):
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
         _remember(self)
+
+    @property
+    def hops(self) -> pd.DataFrame | None:
+        """The calls as steps of multi-hop answers: `hop` counts from 0."""
+        if self.calls is None:
+            return None
+        return self.calls.assign(call=self.calls["call"] - 1).rename(columns={"call": "hop"})
 
     def _renew(self) -> None:
         """Check the frames again if one was changed since."""

@@ -130,7 +130,8 @@ KINDS: dict[str, Kind] = {
         ("run_id", "query_id"), required("responses"), optional("responses"), ("x_", "latency_"),
         made={"query": lambda rows: pd.NA, "error": lambda rows: pd.NA},
     ),
-    # One row per hit; rank counts from 1; text_cut: only the beginning of the text was stored.
+    # One row per hit; rank counts from 1, through all calls of a query, one after the other; call:
+    # the search that returned it, from 1; text_cut: only the beginning of the text was stored.
     "hits": Kind(
         ("run_id", "query_id", "rank"), required("hits"), optional("hits"), ("x_",),
         infinite=("score", "score_lexical", "score_vector"),  # the logarithm of 0 ranks, too
@@ -162,10 +163,10 @@ KINDS: dict[str, Kind] = {
         {**_LOCATORS, "text": "str", "doc_type": "str", "run_id": "category"},
         ("x_",),
     ),
-    # One row per step of a multi-hop answer; sub_queries is a JSON list of texts.
-    "hops": Kind(
-        ("run_id", "query_id", "hop"), required("hops"), optional("hops"), ("x_",),
-        lowest={"hop": 0},
+    # One row per search or step on the way to an answer, counted from 1: what was asked of which
+    # tool, when (ISO 8601), and how many hits came back; sub_queries is a JSON list of texts.
+    "calls": Kind(
+        ("run_id", "query_id", "call"), required("calls"), optional("calls"), ("x_",),
     ),
     # One row per document of the corpus. A document is replaced by the one that `superseded_by`
     # names, or by a later one with the same version_key.

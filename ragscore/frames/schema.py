@@ -98,6 +98,7 @@ FIELDS: dict[str, list[Field]] = {
     "hits": [
         *_CELL,
         Field("rank", "rank", "rank", required=True, names="rank position pos"),
+        Field("call", "whole", "call", names="call call_no call_number call_index"),
         Field("chunk_id", "id", "chunk_id", names="retrieved_chunk_ids retrieved_chunks"
               " retrieved_context_ids retrieved_passage_ids chunk_ids passage_ids context_ids"
               f" node_ids {CHUNK_ID_NAMES}"),
@@ -126,10 +127,13 @@ FIELDS: dict[str, list[Field]] = {
         *_same("chunk_id", "doc_id", type="id"),
         Field("path"), Field("heading"), *_SPAN,
     ],
-    "hops": [
+    "calls": [
         *_CELL,
-        Field("hop", "place", "iter", required=True),
-        Field("kind", "text", "kind"),
+        Field("call", "place", required=True),
+        *_same("query", "tool", "kind", "start"),
+        Field("elapsed_ms", "number", "elapsed_ms"),
+        Field("n_hits", "whole", "n_hits"),
+        Field("error", "text", "error"),
         Field("sub_queries", "texts", "sub_queries"),
         Field("chunks_added", "whole", "context_chunks_added"),
         Field("forced_stop", "flag", "forced_stop"),
@@ -142,7 +146,8 @@ LAYOUT: dict[str, tuple[str, ...]] = {
                   "latency_*", "scope"),
     "responses.answer": ("answer", "grounded", "refused", "refusal_reason", "cost_usd",
                          "citations"),
-    "hits": ("rank", "chunk_id", "doc_id", "source_key", "chunker_version", "stale", "text_cut",
+    "hits": ("rank", "call", "chunk_id", "doc_id", "source_key", "chunker_version", "stale",
+             "text_cut",
              "score_kind", "doc_path", "snippet", "heading_path", "citation", "retrieval"),
 }  # fmt: skip
 """Object of our file -> its first fields, in the order in which they are written; others follow."""

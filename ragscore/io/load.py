@@ -208,12 +208,16 @@ def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> N
         )
 
 
+CALLS_ALLOWED = '{"tool": "*search*"}'
+
+
 def load_results(
     source: Any,
     format: str | None = None,
     columns: Columns | None = None,
     *,
     run_id: str | None = None,
+    calls_from: Mapping[str, str] | None = None,
     strict: bool = True,
     ties: str = "file",
     max_bytes: int | None = MAX_BYTES,
@@ -245,6 +249,9 @@ def load_results(
     run_id
         Names the run. By default a run is named by a column, by `run.json`, by a TREC run's tag, or
         after its file ("run" for a frame).
+    calls_from
+        For traces, which tools search: `{"tool": "*search*"}`, a pattern of their names. By default
+        only retrieval spans are calls; a tool is never guessed to be one.
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
     ties
@@ -276,6 +283,12 @@ def load_results(
     check_choice(ties, TIES, "ties")
     columns = _named(columns)
     check_type(run_id, (str, type(None)), "run_id", "a name")
+    if calls_from is not None:
+        check_type(calls_from, Mapping, "calls_from", CALLS_ALLOWED)
+        if {*calls_from} != {"tool"}:
+            raise DataError(
+                f"found {name_list(calls_from)}", field="calls_from", allowed=CALLS_ALLOWED
+            )
     if isinstance(source, Results):
         return source
     parts: list[Results] = []
@@ -288,14 +301,14 @@ def load_results(
         elif isinstance(one, Path):
             with size_limit(max_bytes), naming(one):
                 found = _choose(one, "results", format, columns)
-                parts.append(_read_run(one, found, columns, run_id, strict, ties))
+                parts.append(_read_run(one, found, columns, run_id, strict, ties, calls_from))
                 _check_values(parts[-1])
             rename = found.rename_runs if run_id is None else None
         else:
             _, value = _content(one, "results")
             found = _choose(value, "results", format, columns)
             value = value if found is RESULT_TABLE else _pandas(value)
-            parts.append(_read_run(value, found, columns, run_id, strict, ties))
+            parts.append(_read_run(value, found, columns, run_id, strict, ties, calls_from))
         renames.append(partial(rename, one) if rename else None)
     if run_id is not None and len(parts) > 1:
         raise DataError(
@@ -459,9 +472,11 @@ def _read_run(
     run_id: str | None,
     strict: bool,
     ties: str,
+    calls_from: Mapping[str, str] | None,
 ) -> Results:
     given = {
         "columns": columns,
+        "calls_from": calls_from,
         "run_id": run_id if "run_id" in found.options else None,
         "ties": ties if "ties" in found.options else None,
     }

@@ -26,8 +26,8 @@ from ragscore.io.source import Problems, as_id, json_rows
 from ragscore.io.stream import Progress, RunOnDisk, stream_records
 from ragscore.io.values import ID_ALLOWED, unify_types
 
-_FRAMES = ("responses", "hits", "citations", "hops", "hit_meta")
-_OPTIONAL = ("hops", "hit_meta")
+_FRAMES = ("responses", "hits", "citations", "calls", "hit_meta")
+_OPTIONAL = ("calls", "hit_meta")
 
 
 def read_per_query(path: Path, strict: bool) -> Results:

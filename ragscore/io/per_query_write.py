@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.io.citations import citation_and_span, heading_parts
-from ragscore.io.layout import ANSWER, CITATION, HIT, HOP, RECORD, RETRIEVAL, UNKNOWN, USAGE
+from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE
 from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import (
     by_query,
@@ -42,11 +42,11 @@ from ragscore.io.values import extra_fields, row_dicts
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
-    Loading the file gives the same runs, responses, hits, their metadata, citations and hops again,
-    row for row in the order of the responses; fields that we have no column for go back to where
-    they were. Other frames (chunks, ...) have no place in this format; `RunStore` keeps them, and
-    `rs.io.write_judgments` writes judgments beside it. `n_queries` and `n_failed` are counted anew
-    on loading.
+    Loading the file gives the same runs, responses, hits, their metadata, citations and calls
+    again, row for row in the order of the responses; fields that we have no column for go back to
+    where they were. Other frames (chunks, ...) have no place in this format; `RunStore` keeps them,
+    and `rs.io.write_judgments` writes judgments beside it. `n_queries` and `n_failed` are counted
+    anew on loading.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ def _write_both(file: Path, records: bytes, description: bytes) -> Path:
 
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
-    hits, citations, hops, meta = (
-        _by_query(results, kind) for kind in ("hits", "citations", "hops", "hit_meta")
+    hits, citations, calls, meta = (
+        _by_query(results, kind) for kind in ("hits", "citations", "calls", "hit_meta")
     )
     states = any(
         one in results.responses and results.responses[one].notna().any()
@@ -117,8 +117,11 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
     for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
         extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
-        if query_id in hops:
-            steps = [HOP.write(hop) | extra_fields(hop) for hop in hops[query_id]]
+        if query_id in calls:
+            steps = [
+                {"iter": int(call["call"]) - 1} | CALL.write(call) | extra_fields(call)
+                for call in calls[query_id]
+            ]
             extra["answer"] = {**extra.get("answer", {}), "hops": steps}
         cited = _in_order(citations.get(query_id, []), query_id)
         answer = _answer(response, extra, cited, states)

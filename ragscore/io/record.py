@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.frames.typing import Flags
 from ragscore.io.citations import read_heading, read_span
 from ragscore.io.formats.fields import ranks_of
-from ragscore.io.layout import ANSWER, CITATION, HIT, HOP, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
+from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
 from ragscore.io.records import Record, Rows, Tables
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import ID_ALLOWED, FieldReader, flatten, is_int, metadata
@@ -23,7 +23,7 @@ ANSWER_FIELDS = ANSWER.own | {"citations"}
 CITATION_FIELDS = CITATION.own | {"path", "span_unit"}
 HIT_FIELDS = HIT.own | {"doc_path", "span_unit", "metadata", "score_lexical", "score_vector"}
 HIT_COLUMNS = {name: field.column for name, field in HIT.fields.items()} | {"doc_path": "path"}
-HOP_COLUMNS = {name: field.column for name, field in HOP.fields.items()}
+CALL_COLUMNS = {name: field.column for name, field in CALL.fields.items()}
 RUN_FIELDS = ("run_id", "run_name", "run", "system")
 """Fields that may name the run of a record. A file holds one run, so they have one value."""
 
@@ -87,7 +87,7 @@ def _query_id(record: FieldReader, lines: dict[str, int]) -> str | None:
 
 
 def _answer(values: dict[str, Any], record: Record, tables: Tables, problems: Problems) -> None:
-    """Add the columns of an answer, its citations and hops."""
+    """Add the columns of an answer, its citations and calls."""
     answer = FieldReader(values, ANSWER.place, record.line, problems)
     problems.typos.check(values, ANSWER.known, record.line)
     found = ANSWER.read(answer, {})
@@ -103,10 +103,10 @@ def _answer(values: dict[str, Any], record: Record, tables: Tables, problems: Pr
     _inner(answer, "usage", USAGE, found)
     record.citations = _citations(answer)
     if answer.values.get("hops") != []:  # an empty list stays among the extra fields
-        record.hops = read_hops(answer.pop("hops"), record.line, problems)
+        record.steps = read_steps(answer.pop("hops"), record.line, problems)
     # Extra fields tell that there was an answer object. So does any value of a column; an object
     # without either is recorded as an empty one.
-    if answer.values or not (found or record.citations or record.hops):
+    if answer.values or not (found or record.citations or record.steps):
         found |= flatten({"answer": answer.values})
     record.response |= found
 
@@ -164,8 +164,8 @@ def _citations(answer: FieldReader) -> Rows:
     return found
 
 
-def read_hops(hops: Any, line: int, problems: Problems) -> Rows:
-    """Return one row per step of a multi-hop answer, numbered as the file numbers them.
+def read_steps(hops: Any, line: int, problems: Problems) -> Rows:
+    """Return one row per step of a multi-hop answer, numbered as the file does, but from 1.
 
     Durations are as written, where 0 ms means that none was taken.
     """
@@ -176,9 +176,9 @@ def read_hops(hops: Any, line: int, problems: Problems) -> Rows:
         return []
     rows = []
     for number, values in zip(_hop_numbers(hops, line, problems), hops, strict=True):
-        hop = FieldReader(values, HOP.place, line, problems)
+        hop = FieldReader(values, CALL.place, line, problems)
         hop.pop("iter")
-        rows.append(HOP.read(hop, {"hop": number}) | flatten(hop.values))
+        rows.append(CALL.read(hop, {"call": number + 1}) | flatten(hop.values))
     return rows
 
 
@@ -188,7 +188,7 @@ def _hop_numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> l
     numbers = [hop.get("iter") for hop in hops]
     if all(number is None for number in numbers):
         return in_order
-    valid = [number for number in numbers if is_int(number) and 0 <= number < 2**31]
+    valid = [number for number in numbers if is_int(number) and 0 <= number < 2**31 - 1]
     if len(set(valid)) < len(numbers):
         allowed = "whole numbers from 0, each once, or no number at all"
         problems.reject(numbers, line, "answer.hops.iter", allowed)

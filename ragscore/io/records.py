@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragscore.io.values import as_json, metadata_rows
+from ragscore.io.values import metadata_rows
 
 Rows = list[dict[str, Any]]
 
@@ -17,6 +17,8 @@ class Call:
     kind: str | None = None
     elapsed_ms: float | None = None
     error: str | None = None
+    tool: str | None = None
+    start: str | None = None
 
 
 @dataclass(slots=True)
@@ -49,9 +51,9 @@ class Record:
         A dict of columns of the hits frame per hit, by rank, also with `metadata`, a mapping. None:
         nothing is known about retrieval.
     calls
-        Each retrieval on the way; two or more become hops.
-    citations, hops
-        Columns of these frames.
+        Each search on the way. Their hits are those of the record, unless it has its own.
+    citations, steps
+        Columns of the frames citations and calls.
     stored
         Scores that another tool computed.
     extra
@@ -74,7 +76,7 @@ class Record:
     hits: Rows | None = None
     calls: list[Call] = field(default_factory=list)
     citations: Rows = field(default_factory=list)
-    hops: Rows = field(default_factory=list)
+    steps: Rows = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     gold_ids: dict[str, list[str]] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class Record:
     def is_answered(self) -> bool:
         """True if the record holds something that only a run can have."""
         of_run = (self.hits, self.run, *map(self.response.get, ("answer", "error", "elapsed_ms")))
-        return bool(self.stored) or any(value is not None for value in of_run)
+        return bool(self.stored or self.calls) or any(value is not None for value in of_run)
 
     @property
     def is_labelled(self) -> bool:
@@ -107,7 +109,7 @@ class Tables:
     hits: Rows = field(default_factory=list)
     hit_meta: Rows = field(default_factory=list)
     citations: Rows = field(default_factory=list)
-    hops: Rows = field(default_factory=list)
+    calls: Rows = field(default_factory=list)
     judgments: Rows = field(default_factory=list)
     reported: Rows = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
@@ -118,7 +120,14 @@ class Tables:
     def add(self, record: Record, cell: dict[str, Any]) -> None:
         """Add the rows of a record; `cell` is its query, and its run where there are several."""
         self.responses.append(cell | record.response)
-        for rank, hit in enumerate(record.hits or (), 1):
+        hits = record.hits
+        if hits is None and record.calls:
+            hits = [
+                {"call": number, **hit}
+                for number, call in enumerate(record.calls, 1)
+                for hit in call.hits
+            ]
+        for rank, hit in enumerate(hits or (), 1):
             row = {**cell, "rank": rank, **hit}
             if "metadata" in row and (meta := row.pop("metadata")):
                 place = cell | {"rank": row["rank"]}
@@ -126,10 +135,8 @@ class Tables:
             self.hits.append(row)
         for number, one in enumerate(record.citations, 1):
             self.citations.append({**cell, "position": number, **one})
-        if record.hops:
-            self.hops += [cell | one for one in record.hops]
-        elif len(record.calls) > 1:
-            self.hops += [cell | one for one in _hops(record.calls)]
+        self.calls += [cell | one for one in record.steps]
+        self.calls += [cell | _call(number, call) for number, call in enumerate(record.calls, 1)]
         for score in {score.metric: score for score in record.stored}.values():
             if score.is_judged or score.value is None:
                 self.judgments.append(cell | _judgment(score))
@@ -137,19 +144,13 @@ class Tables:
                 self.reported.append(cell | {"metric": score.metric, "value": score.value})
 
 
-def _hops(calls: list[Call]) -> Rows:
-    """Return one row per retrieval call; what a call adds are the chunks that none had before."""
-    seen: set[Any] = set()
-    rows = []
-    for number, call in enumerate(calls):
-        ids = {one.get("chunk_id") or one.get("doc_id") for one in call.hits} - {None}
-        rows.append(
-            {"hop": number, "kind": call.kind, "chunks_added": len(ids - seen),
-             "sub_queries": None if call.query is None else as_json([call.query]),
-             "x_elapsed_ms": call.elapsed_ms, "x_error": call.error}
-        )  # fmt: skip
-        seen |= ids
-    return rows
+def _call(number: int, call: Call) -> dict[str, Any]:
+    """Return the row of a call."""
+    return {
+        "call": number, "query": call.query, "tool": call.tool, "kind": call.kind,
+        "start": call.start, "elapsed_ms": call.elapsed_ms, "n_hits": len(call.hits),
+        "error": call.error,
+    }  # fmt: skip
 
 
 def _judgment(score: Stored) -> dict[str, Any]:

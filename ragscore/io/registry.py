@@ -14,6 +14,7 @@ from typing import Any
 
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import warn
+from ragscore.io import traces
 from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, Sample, function_at
 from ragscore.io.formats.chatbot import fits_folder
@@ -49,11 +50,12 @@ TOOLS = [
     Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
            about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
     Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
-           about=("Phoenix's spans, or an experiment", "its columns",
+           about=("Phoenix's experiment", "its columns",
                   "references of Phoenix's experiment")),
-    Format("otlp", Mark("resourceSpans"), _IO + "traces:read_otlp",
-           about=("spans of OpenTelemetry, with attributes of OpenInference or GenAI",
-                  "`resourceSpans`", "labels among the spans' attributes, by `columns=`")),
+    Format("traces", traces.fits, _IO + "traces:read_traces",
+           about=("spans of agents: OTLP, dumps of OpenTelemetry's SDK, Phoenix, Langfuse,"
+                  " LangSmith, TruLens", "ids of spans and traces, `resourceSpans`",
+                  "labels among the spans' attributes, by `columns=`")),
 ]  # fmt: skip
 """Files with labels and results side by side; `read` takes (source, problems, run, columns)."""
 
@@ -145,7 +147,10 @@ RESULT_FORMATS = [
         ("`{query: {document: score}}`", "JSON, two levels of objects with numbers"),
         options=("ties",),
     ),
-    *(result_part(tool, "columns") for tool in TOOLS),
+    *(
+        result_part(tool, "columns", *(["calls_from"] if tool.name == "traces" else []))
+        for tool in TOOLS
+    ),
 ]  # fmt: skip
 GOLDEN_FORMATS = [
     Format(

@@ -39,7 +39,7 @@ from ragscore.io.values import unify_types
 BLOCK_ROWS = 1 << 14
 """About the rows of a frame that comes back: fewer cost time per frame, more cost memory."""
 BLOCK_BYTES = 1 << 25
-LINE_TABLES = ("responses", "hits", "citations", "hops", "hit_meta")
+LINE_TABLES = ("responses", "hits", "citations", "calls", "hit_meta")
 Progress = Callable[[int], object]
 
 

@@ -8,7 +8,7 @@ to end; rows per query, and all labels, are read one by one.
 import csv
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -54,7 +54,7 @@ from ragscore.io.rows import (
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.tools.cases import DIALOGUES, hash_query, imported, is_called, text_id
-from ragscore.io.tools.cells import Cells, is_scored, score_of, with_roles
+from ragscore.io.tools.cells import Cells, are_calls, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
 
@@ -82,6 +82,8 @@ class Table:
         Its columns or its rows; one of them is None.
     queries
         Every query of a dict as (run, query), also those without hits.
+    calls
+        The frame of calls of a dict with a list of ids for each call, without their run.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Table:
     records: list[Row] | None = None
     first_line: int = 1
     queries: list[tuple[str | None, str]] | None = None
+    calls: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -274,13 +277,15 @@ def is_columns(source: Mapping[Any, Any]) -> bool:
 def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
     """Return a dict {query: [ids]}, {query: {id: score}} or {run: {query: ...}} as a table.
 
-    One row per hit.
+    One row per hit. A list of lists has the ids of each call.
     """
     runs: list[str | None] = []
     queries: list[str] = []
     ids: list[Any] = []
     scores: list[float | None] = []
     ranks: list[int] = []
+    of_call: list[int] = []
+    calls: list[dict[str, Any]] = []
     every: list[tuple[str | None, str]] = []
     has_runs = all(
         isinstance(value, Mapping)
@@ -293,6 +298,14 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
         for query_id, value in _keyed(of_run, name, "query").items():
             every.append((run_id, query_id))
             found = plain_cell(value)
+            numbers: list[int] | None = None
+            if are_calls(found):
+                numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
+                calls += [
+                    {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
+                    for n, of_one in enumerate(found, 1)
+                ]
+                found = [one for of_one in found for one in of_one]
             if isinstance(found, Mapping):
                 for one, score in found.items():
                     if isinstance(score, bool) or not isinstance(score, (int, float)):
@@ -317,6 +330,7 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
                 ids.append(as_id(one))
                 scores.append(score)
             ranks += range(1, len(pairs) + 1)
+            of_call += numbers or [1] * len(pairs)
             runs += [run_id] * len(pairs)
             queries += [query_id] * len(pairs)
     columns: dict[str, Any] = {"query_id": pd.Series(queries, dtype="str")}
@@ -326,7 +340,9 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
         columns["run_id"] = pd.Series(runs, dtype="str")
     if any(score is not None for score in scores):
         columns["score"] = pd.Series(scores, dtype=object)
-    return Table(name, name, pd.DataFrame(columns), queries=every)
+    if calls:
+        columns["call"] = pd.Series(of_call, dtype="int32")
+    return Table(name, name, pd.DataFrame(columns), queries=every, calls=calls)
 
 
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
@@ -450,6 +466,9 @@ def read_results_table(
     if ties != "file":
         results = replace(results, hits=rank_hits(results.hits, ties))
     if table.queries is not None:
+        if table.calls:
+            rows = pd.DataFrame(table.calls)
+            results = replace(results, calls=rows.assign(run_id=rows["run_id"].fillna(run_id)))
         return results
     rank = (
         f"{roles['score']} (descending)" if is_per_hit and "score" in roles else "order of the hits"
@@ -544,7 +563,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
             described = pd.DataFrame({"run_id": runs, "system": system, "repeat": repeats})
             described = described[keep].drop_duplicates("run_id").astype({"system": "str"})
     hits["run_id"] = runs
-    for role, dtype in (("rank", "int32"), ("score", "float64")):
+    for role, dtype in (("rank", "int32"), ("call", "int32"), ("score", "float64")):
         if role in columns:
             hits[role] = _numbers(table, columns[role], problems, keep, dtype)
     if "score" in hits and "rank" not in hits:
@@ -587,7 +606,9 @@ def _results_of(
         own = hits[name].rename(str(name).removeprefix("x_"))
         _refuse_several(table, own, codes_of(coded(own.astype("str"))), cell, str(own.name))
     run_column = _run_column(hits, cell)
-    if "rank" in hits:
+    if "call" in hits:
+        ranked, run_column = _ranked_by_call(table, hits, cell, columns), None
+    elif "rank" in hits:
         ranked = hits
         if not _are_ranks(cell, hits["rank"].to_numpy(), len(size)):
             try:
@@ -639,6 +660,43 @@ def _results_of(
         hits=ranked,
         problems=problems.frame(),
     )
+
+
+def _ranked_by_call(
+    table: Table, hits: pd.DataFrame, cell: Codes, columns: Mapping[str, pd.Series]
+) -> pd.DataFrame:
+    """Return hits with calls from 1, and ranks through the calls of a query, one after the other.
+
+    Ranks and scores of the table are those within a call.
+    """
+    call = hits["call"].to_numpy(np.int64)
+    if len(call) and call.min() < 0:
+        raise DataError(
+            f"call {call.min()}", file=table.name, field=str(columns["call"].name),
+            allowed="whole numbers from 1, or from 0",
+        )  # fmt: skip
+    within = cell * (int(call.max(initial=0)) + 1) + call
+    n_used = len(np.unique(within))
+    if "rank" in hits:
+        inner = hits["rank"].to_numpy()
+        if (twice := pd.DataFrame({"list": within, "rank": inner}).duplicated()).any():
+            at = int(twice.to_numpy().argmax())
+            raise DataError(
+                f"rank {inner[at]} twice in call {call[at]} of"
+                f" {hits['query_id'].iloc[at]!r}",
+                file=table.name, line=table.first_line + at, field=str(columns["rank"].name),
+                allowed="each rank once in a call",
+            )  # fmt: skip
+    elif "score" in hits and hits["score"].notna().any():
+        inner = _ranks_by_score(within, hits["score"].to_numpy(), n_used)
+    else:
+        inner = _ranks_in_order(within, n_used)
+    order = np.lexsort((inner, call, cell))
+    rank = np.empty(len(order), dtype=np.int32)
+    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    starts = np.repeat(begins, np.diff(begins, append=len(order)))
+    rank[order] = np.arange(len(order)) - starts + 1
+    return hits.assign(call=call + (1 if call.min(initial=1) == 0 else 0), rank=rank)
 
 
 def _warn_of_whole_scores(table: Table, scores: npt.NDArray[np.float64]) -> None:
@@ -1048,13 +1106,13 @@ class _Merged:
             if (text := as_text(first)) is None and value not in (None, []):
                 self.problems.reject(value, row.line, roles[name], "text (quote a yes/no)")
             self._state(record, name, text, row)
-        for name, field in _LISTS.items():
+        for name, column in _LISTS.items():
             if (texts := cells.texts(name)) is not None:
-                record[field] = list(dict.fromkeys([*record.get(field, []), *texts]))
+                record[column] = list(dict.fromkeys([*record.get(column, []), *texts]))
         grade = nested(cells.pop("grade"))
-        for name, field in (("doc_id", "expected_doc_ids"), ("chunk_id", "expected_chunk_ids")):
+        for name, expected in (("doc_id", "expected_doc_ids"), ("chunk_id", "expected_chunk_ids")):
             if name in roles:
-                self._expect(record, field, nested(cells.pop(name)), grade, roles, row)
+                self._expect(record, expected, nested(cells.pop(name)), grade, roles, row)
         if (texts := cells.texts("text")) is not None and "chunk_id" not in roles:
             made = [text_id(one) for one in texts]
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)

@@ -15,6 +15,7 @@ from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden, Results, empty
 from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
+from ragscore.scoring.calls import n_calls
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import BY_NAME, Label
@@ -158,6 +159,13 @@ class RowFacts:
         if hits is None or "text_cut" not in hits:
             return self._count(None)
         return self._count(hits[hits["text_cut"].fillna(False).to_numpy(dtype=bool)])
+
+    @cached_property
+    def n_calls(self) -> Counts:
+        """Searches for the row's query, at least 1."""
+        if self.results is None:
+            return np.ones(len(self.rows), dtype=np.int64)
+        return np.append(n_calls(self.results), 1)[self.response]
 
     @cached_property
     def n_cited(self) -> Counts:

@@ -16,6 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, names_of, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.calls import CALLS
 from ragscore.scoring.id_changes import READINGS, find_join
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.profiles import Profile
@@ -31,6 +32,7 @@ POLICIES = {
     "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
+    "calls": CALLS,
 }  # fmt: skip
 
 
@@ -65,6 +67,11 @@ class Policies:
     ties
         The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
         ranks (see `rs.match.rank_hits`).
+    calls
+        How several searches for one query are read (`hits.call`). "union": all that they found, k
+        of each for a metric at k; what goes by an order (mrr, map, ndcg, judged, ...) is NaN there.
+        "first", "last": one call alone. "each": the mean of the calls. "best": each metric's best
+        call, which nobody knew before.
     min_grade
         The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
         Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
@@ -100,6 +107,7 @@ class Policies:
     collapse: str = "none"
     unknown: str = "exclude"
     ties: str = "file"
+    calls: str = "union"
     min_grade: int = 1
     judged_only: bool = False
     ids: str | Sequence[str] | Callable[[str], str] = ""
@@ -146,7 +154,8 @@ def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
     return given
 
 
-LATER = {"ids": "", "refusals": STATED}  # policies that go without saying where they are as before
+# policies that go without saying where they are as before
+LATER = {"ids": "", "refusals": STATED, "calls": "union"}
 
 
 def as_recorded(policies: Policies) -> dict[str, Any]:

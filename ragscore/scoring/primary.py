@@ -23,13 +23,16 @@ def primary_of(
     scores: pd.DataFrame,
     given: Sequence[str] | str | None = None,
     declared: Declarations = NOTHING_DECLARED,
+    *,
+    are_united: bool = False,
 ) -> tuple[str, ...]:
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
     (both of the pair), passed; a metric of your own that was declared for an aspect goes before
     ours. Without any of these, the first metric. Where one of the pair of
-    refusals is given, the other joins it if it was scored.
+    refusals is given, the other joins it if it was scored. With `are_united`, several calls of some
+    queries were united: metrics of retrieval that go by an order decide nothing.
 
     Raises
     ------
@@ -39,6 +42,11 @@ def primary_of(
     columns = metric_columns(scores)
     if given is None:
         has_value = [name for name in columns if scores[name].notna().any()]
+        if are_united:
+            labels = {name: declared.label_of(name) for name in has_value}
+            has_value = [
+                name for name, one in labels.items() if not one.is_ranking or one.metric.of_calls
+            ]
         return default_primary(has_value, declared) or tuple(columns[:1])
     names = names_of(given, "primary")
     names = [column_of(name, columns) for name in names]

@@ -19,6 +19,7 @@ from ragscore.frames.errors import names_of, warn
 from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.answers import answer_columns
+from ragscore.scoring.calls import has_several, scores_of_calls
 from ragscore.scoring.grading import (
     count_undecidable,
     decidable,
@@ -277,7 +278,7 @@ def scores_at(
     policies: Policies,
     whole: Golden | None = None,
 ) -> Scored:
-    """Score at a level that is chosen already.
+    """Score at a level that is chosen already, with several calls read as the policies say.
 
     Each query is scored by itself, so the queries of a run may be scored in parts.
 
@@ -290,6 +291,27 @@ def scores_at(
     whole
         The golden set that `golden` is a part of, if it is one.
     """
+
+    def score_these(results: Results, labels: list[Label]) -> Scored:
+        return _scores_at(results, golden, labels, level, rule, profile, policies, whole)
+
+    if not has_several(results):
+        return score_these(results, labels)
+    found: Scored = scores_of_calls(score_these, results, labels, policies.calls)
+    return found
+
+
+def _scores_at(
+    results: Results,
+    golden: Golden,
+    labels: list[Label],
+    level: Level,
+    rule: Rule | None,
+    profile: Profile | None,
+    policies: Policies,
+    whole: Golden | None = None,
+) -> Scored:
+    """Score hits as one list for each query; arguments as for `scores_at`."""
     keep_refusals = keeps_refusals(profile)
     is_part = whole is not None and len(whole.queries) > len(golden.queries)
     results = with_refusals_read(in_order(results, policies), policies)

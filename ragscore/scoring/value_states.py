@@ -27,6 +27,7 @@ NOT_EXPECTED = ("not_applicable", "unexplained")
 FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 
 ELSEWHERE = "the query has targets, but none at this match level; match='per_query' may use them"
+NO_ORDER = "its calls have no common order; calls='first', 'last', 'each' or 'best' has one"
 
 Reasons = npt.NDArray[np.object_]
 # texts of their own for each row are written only where they are read
@@ -177,6 +178,8 @@ class ValueStates:
             yield is_nan & reads & ~one.here, "missing", f"no {one.what} recorded"
         if facts.results is None:
             return
+        if label.is_ranking and not metric.of_calls:
+            yield is_nan & (facts.n_calls > 1), "not_applicable", NO_ORDER
         for gap in metric.gaps:
             yield is_nan & gap.holds(facts), "not_applicable", gap.text
         if metric.reads_matches:

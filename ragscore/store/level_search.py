@@ -204,7 +204,7 @@ def _sample_hits(results: Results, expected: pd.Series) -> Results:
         hits=sample,
         chunks=chunks,
         hit_meta=meta.head(1) if meta is not None and len(meta) else None,
-        **dict.fromkeys(("judgments", "reported", "matches", "hops", "documents")),
+        **dict.fromkeys(("judgments", "reported", "matches", "calls", "documents")),
     )
 
 

@@ -111,6 +111,8 @@ def read_frame(file: StoredFile, kind: str) -> pd.DataFrame:
     """Read a table as a frame of this kind, without undeclared columns."""
     frame = read_parquet(file)
     with reading_parquet(str(file), file.mended_by):
+        if kind == "calls" and "hop" in frame:
+            frame = frame.assign(call=frame["hop"] + 1)  # as hops counted from 0
         return conform(frame[known_columns(frame.columns, kind)], kind)
 
 

@@ -66,8 +66,9 @@ class StoredRun:
 
     @cached_property
     def entries(self) -> dict[str, FileEntry]:
-        """Its files by kind, such as hits, scores and metrics."""
-        return entries_of(self.described)
+        """Its files by kind, such as hits, scores and metrics; calls were called hops once."""
+        found = entries_of(self.described)
+        return {"calls" if kind == "hops" else kind: entry for kind, entry in found.items()}
 
     def file(self, kind: str) -> StoredFile | None:
         """Return one of its files; None if it has none of the kind."""

@@ -49,7 +49,7 @@ from ragscore.store.described import TEXTS
 from ragscore.store.disk import make_folder
 from ragscore.store.draft import Draft, writing
 from ragscore.store.ingest import write_file
-from ragscore.store.parquet import check_columns, write_frame
+from ragscore.store.parquet import check_columns, read_frame, write_frame
 from ragscore.store.places import place_of, stamps
 from ragscore.store.runs import change_run, check_distinct, is_taken, put_run, stored_runs
 from ragscore.store.scoring import (
@@ -656,7 +656,7 @@ class RunStore(RunStoreVerbs):
         Parameters
         ----------
         frames
-            By kind: judgments, chunks, citations, hit_meta, reported, hops, documents. Rows of
+            By kind: judgments, chunks, citations, hit_meta, reported, calls, documents. Rows of
             other runs are refused.
         overwrite
             Replace a frame that the run has already.
@@ -669,7 +669,7 @@ class RunStore(RunStoreVerbs):
                 raise DataError(
                     f"found {kind!r}",
                     field="frames",
-                    allowed="judgments, chunks, citations, hit_meta, reported, hops or documents",
+                    allowed="judgments, chunks, citations, hit_meta, reported, calls or documents",
                 )
             if kind in run.entries and not overwrite:
                 raise DataError(
@@ -773,6 +773,17 @@ class RunStore(RunStoreVerbs):
         """Return the runs that the store holds now; only new or changed ones are read."""
         self._catalogue = open_catalogue(self.root, self._catalogue)
         return self._catalogue
+
+    def _queries_with_several(self, run_ids: list[str]) -> pd.Series:
+        """Return by run_id how many queries were searched for more than once."""
+        catalogue = self._open()
+        found = {}
+        for run_id in run_ids:
+            if (file := catalogue.stored[run_id].file("calls")) is not None:
+                calls = read_frame(file, "calls")
+                known = calls.get("n_hits", pd.Series(pd.NA, index=calls.index)).notna()
+                found[run_id] = calls.loc[known & (calls["call"] > 1), "query_id"].nunique()
+        return pd.Series(found, dtype="int64")
 
     def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
         check_distinct(self.root, run_ids)

@@ -44,7 +44,7 @@ FRAMES = (
     "chunks",
     "reported",
     "matches",
-    "hops",
+    "calls",
     "documents",
     "problems",
 )
@@ -283,7 +283,7 @@ def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
     """Read a table of one run without its run_id, which must be the same in every row."""
     with open_parquet(run.table(kind)) as source:
         names = known_columns(columns_without(source, without), kind)
-        if "run_id" not in names:
+        if "run_id" not in names or (kind == "calls" and "call" not in names):
             raise _OddTable
         is_large = source.metadata.num_rows > MANY_ROWS
         table = source.read(names, use_threads=is_large)

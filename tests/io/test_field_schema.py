@@ -86,7 +86,7 @@ def test_each_field_in_our_file_is_read_and_written_by_its_object():
         "responses": [layout.RECORD, layout.ANSWER, layout.USAGE],
         "hits": [layout.HIT, layout.RETRIEVAL],
         "citations": [layout.CITATION],
-        "hops": [layout.HOP],
+        "calls": [layout.CALL],
     }
     for kind, objects in parts.items():
         placed = {field.column for field in FIELDS[kind] if field.at}

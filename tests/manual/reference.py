@@ -525,10 +525,11 @@ RUN_FIELDS = {
             "`prompt_tokens` and `completion_tokens`",
             "`responses.prompt_tokens`, `.completion_tokens`",
         ),
-        "hops": Field("list of objects", "steps of a multi-hop answer", "`hops`"),
+        "hops": Field("list of objects", "searches and steps on the way", "`calls`"),
     },
     "hit": {
         "rank": Field("whole number from 1", "rank; the order of the list where no hit has one"),
+        "call": Field("whole number from 1", "which search returned it; ranks count through all"),
         "chunk_id": Field("text", "id of the chunk"),
         "doc_id": Field("text", "id of the document"),
         "doc_path": Field("text", "path of the document's file"),
@@ -572,9 +573,21 @@ RUN_FIELDS = {
             "text", "with `start` and `end`, or by `citation`, as of a hit", "`citations.span_unit`"
         ),
     },
-    "hop": {
-        "iter": Field("whole number from 0", "number of the step; the order where none has one"),
-        "kind": Field("text", "kind of the step"),
+    "call": {
+        "iter": Field(
+            "whole number from 0",
+            "number of the call; the order where none has one",
+            "`calls.call`, from 1",
+        ),
+        "query": Field("text", "what was asked"),
+        "tool": Field("text", "of which tool"),
+        "kind": Field("text", "kind of the call or step"),
+        "start": Field("ISO 8601", "when"),
+        "elapsed_ms": Field("number", "how long it took"),
+        "n_hits": Field(
+            "whole number", "hits that it returned; a step that searched nothing: none"
+        ),
+        "error": Field("text", "why it failed"),
         "sub_queries": Field("list of texts", "what it searched for"),
         "context_chunks_added": Field("whole number", "chunks that it added"),
         "forced_stop": Field("true or false", "whether a limit ended it"),
@@ -617,13 +630,13 @@ RUN_FIELDS = {
 
 
 def run_column(part: str) -> Callable[[str], str]:
-    from ragscore.io.record import HIT_COLUMNS, HOP_COLUMNS
+    from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
 
-    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "hop": HOP_COLUMNS}
+    columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "call": CALL_COLUMNS}
     frames = {
         "answer": "responses",
         "hit": "hits",
-        "hop": "hops",
+        "call": "calls",
         "run": "runs",
         "judgment": "judgments",
     }
@@ -767,7 +780,7 @@ STORE_TABLES = {
     "chunks": "chunk of the index",
     "reported": "value that another tool stored",
     "matches": "match of a hit and a target",
-    "hops": "step of a multi-hop answer",
+    "calls": "search or step on the way to an answer",
     "documents": "document of the corpus",
     "problems": "thing that loading could not take",
 }

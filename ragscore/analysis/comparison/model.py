@@ -414,7 +414,7 @@ def _from_profile_report(report: dict[str, Any], profile: Profile | None) -> Com
     sides = [str(report["run_a"]), str(report["run_b"])]
     # The frames of a comparison of these runs; what they hold of hits isn't known, so they lose it.
     golden = load_golden({str(one): {"target": 1} for one in rows["query_id"]})
-    runs = {run: {str(one): [] for one in rows["query_id"]} for run in sides}
+    runs: dict[str, Any] = {run: {str(one): [] for one in rows["query_id"]} for run in sides}
     cmp = compare_runs(load_results(runs), golden, *sides, metrics="hit@1")
     names = [name for name in FRAMES if name not in ("per_query", "config_diff")]
     match = report["deltas"].get("chunker_version_match", "exact")

@@ -24,7 +24,7 @@ from ragscore.io.records import Record, Tables
 from ragscore.io.source import Problems
 from ragscore.io.values import as_number, flatten
 
-TABLES = ("responses", "hits", "judgments", "reported", "citations", "hops", "hit_meta")
+TABLES = ("responses", "hits", "judgments", "reported", "citations", "calls", "hit_meta")
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def imported(cases: list[Record], described: dict[str, Any], problems: Problems)
     return Imported(results, golden, problems.frame())
 
 
-ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats")
+ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats", "calls_from")
 """What is known of a file, beside its run: runs have the names of a column, only its labels are
-wanted, several records of a query are repeats whatever tells them apart."""
+wanted, several records of a query are repeats whatever tells them apart, which tools search."""
 
 
 def _identify(case: Record, problems: Problems) -> bool:
@@ -232,6 +232,7 @@ def _name_texts(cases: list[Record]) -> None:
     It is the id of the same text elsewhere in the file, else a hash of the text.
     """
     hits = [hit for case in cases for hit in case.hits or []]
+    hits += [hit for case in cases for call in case.calls for hit in call.hits]
     known = {
         _normal(hit["text"]): hit["chunk_id"]
         for hit in hits

@@ -11,7 +11,7 @@ from typing import Any
 from ragscore.frames.kinds import LABELS
 from ragscore.frames.schema import FIELDS
 from ragscore.io.columns import METRIC_ROLES, inner_roles
-from ragscore.io.records import Record, Stored
+from ragscore.io.records import Call, Record, Stored
 from ragscore.io.rows import LIST_ALLOWED, is_list_text, nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.values import ID_ALLOWED, VERDICTS, FieldReader, as_number, flatten
@@ -266,10 +266,26 @@ def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Proble
         if (ids := cells.ids(f"gold_{level}_id")) is not None
     }
     case.gold_texts = cells.texts("gold_text") or case.gold_texts
+    case.calls = _calls(cells) or case.calls
     hits = _hits(cells)
     case.hits = case.hits if hits is None else hits
     case.stored += _scores(cells)
     return case
+
+
+def _calls(cells: Cells) -> list[Call]:
+    """Return the calls of a record whose ids are a list for each call; else none."""
+    roles = [role for role in ("doc_id", "chunk_id", "text") if role in cells.values]
+    lists = {role: nested(cells.values[role]) for role in roles}
+    if not any(are_calls(one) for one in lists.values()):
+        return []
+    found = []
+    for number in range(max(len(one) for one in lists.values())):
+        of_call = cells.of({role: one[number] for role, one in lists.items() if number < len(one)})
+        found.append(Call(_hits(of_call) or []))
+    for role in lists:
+        cells.pop(role)
+    return found
 
 
 def _hits(cells: Cells) -> list[dict[str, Any]] | None:
@@ -347,6 +363,16 @@ def is_scored(value: Any) -> bool:
     if not (isinstance(value, list) and len(value) == 2):
         return False
     return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
+
+
+def are_calls(value: Any) -> bool:
+    """Return True for lists of ids or texts, one for each call, and not for pairs with scores."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, list) for one in value)
+        and not all(is_scored(one) for one in value)
+    )
 
 
 def _inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 The reader of such a format takes `(source, problems, described, columns)` and returns `Imported`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +45,7 @@ def _read(
     columns: Columns | None,
     side: str,
     strict: bool,
+    calls_from: Mapping[str, str] | None = None,
 ) -> Imported:
     name = "frame" if isinstance(source, pd.DataFrame) else str(source)
     for role in columns or {}:
@@ -57,6 +58,7 @@ def _read(
         "run_id": run_id or run_name_of(source),
         "is_golden": side == "golden",
         "are_repeats": "repeat" in (columns or {}),
+        "calls_from": calls_from,
     }
     try:
         found: Imported = function_at(tool.read)(source, Problems(name, strict), described, roles)
@@ -67,9 +69,13 @@ def _read(
 
 def _results_part(tool: Format) -> Callable[..., Results]:
     def read(
-        source: Source, strict: bool, columns: Columns | None = None, run_id: str | None = None
+        source: Source,
+        strict: bool,
+        columns: Columns | None = None,
+        run_id: str | None = None,
+        calls_from: Mapping[str, str] | None = None,
     ) -> Results:
-        found = _read(tool, source, run_id, columns, "results", strict).results
+        found = _read(tool, source, run_id, columns, "results", strict, calls_from).results
         if found is None:
             raise DataError(
                 "labels only: nothing that a system answered",

@@ -24,7 +24,7 @@ from ragscore.io.tools.cells import (
     with_roles,
     without_missing,
 )
-from ragscore.io.traces import Dialect, attribute_span, ranking
+from ragscore.io.traces import Dialect, attribute_span, calls_of
 
 SCORE = re.compile(
     r"^(?P<name>.+?)(?:/v\d+)?/"
@@ -70,7 +70,7 @@ def _case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
     _expect(case, cells.of(cells.mapping("expectations") | _assessed(cells) | among_scores))
     case.reference_answer = case.reference_answer or cells.text("ground_truth", "targets", "target")
     own = (one.get("attributes") for one in spans)
-    case.hits, case.calls = ranking(
+    case.calls = calls_of(
         [attribute_span(one, MLFLOW) for one in own if isinstance(one, dict)], MLFLOW
     )
     case.stored = _stored(cells)

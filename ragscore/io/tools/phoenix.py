@@ -1,4 +1,4 @@
-"""Phoenix's frame of spans (traces.py), and its experiments: one record per run of an example."""
+"""Phoenix's experiments: one record per run of an example. Its spans are traces.py's."""
 
 from typing import Any
 
@@ -10,26 +10,22 @@ from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import QUERY_KEYS, Cells, stored, with_roles
-from ragscore.io.traces import ANSWER_KEYS, read_frame, text_of
+from ragscore.io.traces import ANSWER_KEYS, text_of
 
 
 def fits(seen: Sample) -> bool:
-    """Return True for a table of spans, or of an experiment's runs."""
-    is_spans = seen.has("context.trace_id", "parent_id")
-    return is_spans or seen.has("example_id", "repetition_number")
+    """Return True for a table of an experiment's runs."""
+    return seen.has("example_id", "repetition_number")
 
 
 def read(
     source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
 ) -> Imported:
-    """Read one case per trace, or per run of an example."""
+    """Read one case per run of an example."""
     if isinstance(source, pd.DataFrame) and source.index.name and source.index.name not in source:
         source = source.reset_index()  # the client's frame has the span's id as its index
-    rows = list(table_rows(source, problems))
-    if rows and "example_id" in rows[0].values:
-        cases = [_experiment_case(row, columns, problems) for row in rows]
-        return imported(cases, described, problems)
-    return read_frame(rows, problems, described, columns)
+    cases = [_experiment_case(row, columns, problems) for row in table_rows(source, problems)]
+    return imported(cases, described, problems)
 
 
 def _experiment_case(row: Row, columns: dict[str, str], problems: Problems) -> Record:

@@ -67,6 +67,9 @@ class Metric:
         compared. It is written by hand: a hash of the source would change with every rename and
         comment, but not with the functions that the formula calls. A test holds every metric's
         values on a fixed example, and fails if they change and the version doesn't.
+    of_calls
+        What it is of all calls of a query together: a "set" metric, a "share" of the places within
+        k of each call, or none ("": it goes by an order, which they don't have).
     reads
         Columns that its formula reads from lists: see `scoring.metrics.lists`.
     source
@@ -99,6 +102,7 @@ class Metric:
     monotone: bool = False
     unjudged: Relabelled | None = None
     vacuous: float | None = 1.0
+    of_calls: str = ""
     aspect: str = ""
     priority: int = 0
     spelled: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ metric = Family("ranking", needs=(TARGETS, HITS), reads_matches=True)
 @metric(
     "hit@k", "1 if a relevant hit (grade ≥ min_grade, by default 1) has rank ≤ k", kind="binary",
     also="trec_eval success_k, ir_measures Success@k, ranx hit_rate@k", monotone=True,
-    aspect="retrieval", priority=5,
+    aspect="retrieval", priority=5, of_calls="set",
 )  # fmt: skip
 def hit(credit: Credit, label: Label) -> Values:
     return np.isfinite(credit.first_rank).astype("float64")
@@ -48,13 +48,13 @@ def recall(credit: Credit, label: Label) -> Values:
 metric(
     "recall@k", "distinct relevant targets met at rank ≤ k / all of them",
     also="trec_eval recall_k, ir_measures R@k", spelled=("Recall",),
-    unjudged=recall_bounds, aspect="retrieval", priority=4,
+    unjudged=recall_bounds, aspect="retrieval", priority=4, of_calls="set",
 )(recall)  # fmt: skip
 
 
 @metric(
     "recall_all@k", "1 if every target of some support group is met at rank ≤ k", kind="binary",
-    needs=(GROUPS, HITS), vacuous=None,
+    needs=(GROUPS, HITS), vacuous=None, of_calls="set",
 )  # fmt: skip
 def recall_all(credit: Credit, label: Label) -> Values:
     assert credit.complete_rank is not None
@@ -64,7 +64,7 @@ def recall_all(credit: Credit, label: Label) -> Values:
 
 @metric(
     "precision@k", "relevant hits at rank ≤ k / k", also="trec_eval P_k, ir_measures P@k",
-    spelled=("Precision",), monotone=True, vacuous=0.0,
+    spelled=("Precision",), monotone=True, vacuous=0.0, of_calls="share",
 )  # fmt: skip
 def precision(credit: Credit, label: Label) -> Values:
     return credit.total(credit.grade >= credit.min_grade) / float(label.k or 0)
@@ -317,6 +317,7 @@ def bpref(credit: Credit, label: Label) -> Values:
 @metric(
     "set_precision", "relevant hits / hits, 0 without hits",
     also="trec_eval set_P, ir_measures SetP", monotone=True, default=False, vacuous=0.0,
+    of_calls="set",
 )  # fmt: skip
 def set_precision(credit: Credit, label: Label) -> Values:
     return credit.total(credit.grade >= credit.min_grade) / np.maximum(credit.n_hits, 1.0)
@@ -325,6 +326,7 @@ def set_precision(credit: Credit, label: Label) -> Values:
 metric(
     "set_recall", "distinct relevant targets met / all of them",
     also="trec_eval set_recall, ir_measures SetR", unjudged=recall_bounds, default=False,
+    of_calls="set",
 )(recall)  # fmt: skip
 
 

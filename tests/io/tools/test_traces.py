@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import ragscore as rs
 from tests.messages import refused
 
@@ -48,103 +50,195 @@ def put(folder, *spans):
 KIND = "openinference.span.kind"
 
 
-def test_two_retrievals_of_one_query_are_two_calls_and_the_last_one_ranks(tmp_path):
+def root(trace="t", query="a?", **more):
+    return span(trace, 1, None, 0, 900, **{KIND: "AGENT", "input.value": query, **more})
+
+
+def retrieval(number, parent, start, end, query, *ids, trace="t", kind="RETRIEVER"):
+    at = "retrieval.documents" if kind == "RETRIEVER" else "reranker.output_documents"
+    about = {KIND: kind, "input.value": query, **documents(at, *ids)}
+    return span(trace, number, parent, start, end, **about)
+
+
+def calls(results):
+    """The rows of calls, and the ids of the hits of each."""
+    hits = results.hits
+    lists = [
+        hits.loc[(hits["query_id"] == one.query_id) & (hits["call"] == one.call), "chunk_id"]
+        for one in results.calls.itertuples()
+    ]
+    return results.calls, [one.tolist() for one in lists]
+
+
+def test_each_retrieval_of_a_trace_is_a_call_with_its_hits(tmp_path):
     found = rs.load_results(
         put(
             tmp_path,
-            span(
-                "t",
-                1,
-                None,
-                0,
-                900,
-                **{KIND: "AGENT", "input.value": "a?", "output.value": "A", "session.id": "s"},
-            ),
-            span(
-                "t",
-                2,
-                1,
-                10,
-                30,
-                **{
-                    KIND: "RETRIEVER",
-                    "input.value": "a1",
-                    **documents("retrieval.documents", "c1", "c2"),
-                },
-            ),
-            span(
-                "t",
-                3,
-                1,
-                40,
-                70,
-                **{
-                    KIND: "RETRIEVER",
-                    "input.value": "a2",
-                    **documents("retrieval.documents", "c2", "c3", "c4"),
-                },
-            ),
-            span(
-                "t",
-                4,
-                1,
-                80,
-                90,
-                **{KIND: "LLM", "llm.token_count.prompt": 7, "llm.cost.total": 0.5},
-            ),
-            span(
-                "u",
-                1,
-                None,
-                1000,
-                1100,
-                2,
-                **{KIND: "AGENT", "input.value": "b?", "session.id": "s"},
-            ),
+            root(**{"output.value": "A", "session.id": "s"}),
+            retrieval(2, 1, 10, 30, "a1", "c1", "c2"),
+            retrieval(3, 1, 40, 70, "a2", "c2", "c3", "c4"),
+            span("t", 4, 1, 80, 90, **{KIND: "LLM", "llm.token_count.prompt": 7,
+                 "llm.cost.total": 0.5}),
+            span("u", 1, None, 1000, 1100, 2, **{KIND: "AGENT", "input.value": "b?",
+                 "session.id": "s"}),
         )
-    )
-    assert found.hits["chunk_id"].tolist() == ["c2", "c3", "c4"]
-    hops = found.hops
-    assert hops["kind"].tolist() == ["retriever"] * 2 and hops["chunks_added"].tolist() == [2, 2]
-    assert hops["sub_queries"].tolist() == ['["a1"]', '["a2"]']
-    assert hops["x_elapsed_ms"].tolist() == [20.0, 30.0]
+    )  # fmt: skip
+    table, lists = calls(found)
+    assert lists == [["c1", "c2"], ["c2", "c3", "c4"]]
+    assert table["query"].tolist() == ["a1", "a2"] and table["n_hits"].tolist() == [2, 3]
+    assert table["elapsed_ms"].tolist() == [20.0, 30.0]
+    assert table["start"].tolist()[0] == "1970-01-01T00:00:05.010000+00:00"
+    assert found.hits["rank"].tolist() == [1, 2, 3, 4, 5]
     rows = found.responses.set_index("query")
     assert rows.loc["a?", "answer"] == "A" and rows.loc["a?", "elapsed_ms"] == 900
     assert rows.loc["a?", "prompt_tokens"] == 7 and rows.loc["a?", "cost_usd"] == 0.5
     assert rows.loc["b?", "error"] == "boom" and rows["x_turn"].tolist() == [1, 2]
-    assert json.loads(found.hit_meta["value"].iloc[0]) == "c2"
+    assert json.loads(found.hit_meta["value"].iloc[0]) == "c1"
 
 
-def test_genai_attributes_are_another_dialect_of_the_same(tmp_path):
+def test_a_retrieval_inside_another_is_the_same_call_and_one_without_documents_has_none(tmp_path):
     found = rs.load_results(
         put(
             tmp_path,
-            span(
-                "t",
-                1,
-                None,
-                0,
-                9,
-                **{"gen_ai.operation.name": "invoke_agent", "gen_ai.retrieval.query.text": "a?"},
-            ),
-            span(
-                "t",
-                2,
-                1,
-                1,
-                3,
-                **{
-                    "gen_ai.operation.name": "retrieval",
-                    "gen_ai.retrieval.documents": json.dumps([{"id": "d1", "score": 0.5}]),
-                },
-            ),
-            span(
-                "t", 3, 1, 4, 5, **{"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3}
-            ),
+            root(),
+            retrieval(2, 1, 10, 30, "outer", "c1", "c2"),
+            retrieval(3, 2, 11, 29, "inner"),
+            retrieval(4, 1, 40, 70, "outer"),
+            retrieval(5, 4, 41, 69, "inner", "c3"),
+            retrieval(6, 1, 80, 90, "nothing"),
         )
     )
+    table, lists = calls(found)
+    assert lists == [["c1", "c2"], ["c3"], []] and table["n_hits"].tolist() == [2, 1, 0]
+    assert table["query"].tolist() == ["outer", "outer", "nothing"]
+
+
+def test_a_reranker_takes_the_place_of_the_calls_before_it(tmp_path):
+    found = rs.load_results(
+        put(
+            tmp_path,
+            root(),
+            retrieval(2, 1, 10, 30, "first", "c1", "c2"),
+            retrieval(3, 1, 40, 50, "rerank", "c2", "c1", kind="RERANKER"),
+            retrieval(4, 1, 60, 70, "second", "c3"),
+        )
+    )
+    table, lists = calls(found)
+    assert lists == [["c2", "c1"], ["c3"]] and table["query"].tolist() == ["first", "second"]
+    assert table["kind"].tolist() == ["reranker", "retriever"]
+
+
+def test_a_tool_is_a_call_only_where_a_pattern_names_it(tmp_path):
+    listed = json.dumps([{"url": "https://a", "title": "A", "body": "text"}, {"url": "https://b"}])
+    tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": '{"query": "x"}',
+            "output.value": listed}  # fmt: skip
+    file = put(tmp_path, root(), span("t", 2, 1, 10, 20, **tool))
+    assert rs.load_results(file).calls is None
+    found = rs.load_results(file, calls_from={"tool": "*search*"})
+    assert found.calls[["query", "tool", "n_hits"]].to_numpy().tolist() == [["x", "web_search", 2]]
+    assert found.hits["doc_id"].tolist() == ["https://a", "https://b"]
+    assert rs.load_results(file, calls_from={"tool": "*lookup*"}).calls is None
+    with refused("tools", field="calls_from"):
+        rs.load_results(file, calls_from={"tools": "*"})
+
+
+def test_equal_questions_of_several_turns_are_several_queries(tmp_path):
+    found = rs.load_results(
+        put(
+            tmp_path,
+            root("t", "Why?", **{"session.id": "s1"}),
+            root("u", "Why?", **{"session.id": "s2"}),
+            root("v", "How?", **{"session.id": "s2"}),
+        )
+    )
+    assert found.responses["query_id"].tolist()[:2] == ["s1/1", "s2/1"]
+    assert len(found.responses) == 3 and found.runs["run_id"].tolist() == ["traces"]
+    alone = rs.load_results(put(tmp_path, root("t", "How?")))
+    assert alone.responses["query_id"].tolist() == found.responses["query_id"].tolist()[2:]
+
+
+def test_spans_whose_parent_is_not_there_are_kept_and_counted(tmp_path):
+    lost = retrieval(3, 9, 40, 70, "lost", "c2")
+    found = rs.load_results(put(tmp_path, root(), lost, retrieval(2, 1, 10, 30, "kept", "c1")))
+    assert calls(found)[1] == [["c1"], ["c2"]]
+    row = found.responses.iloc[0]
+    assert (row["x_n_spans"], row["x_n_roots"], row["x_n_orphans"]) == (3, 1, 1)
+
+
+def test_genai_attributes_are_another_dialect_of_the_same(tmp_path):
+    operation = "gen_ai.operation.name"
+    found = rs.load_results(
+        put(
+            tmp_path,
+            span("t", 1, None, 0, 9, **{operation: "invoke_agent",
+                 "gen_ai.retrieval.query.text": "a?"}),
+            span("t", 2, 1, 1, 3, **{operation: "retrieval",
+                 "gen_ai.retrieval.documents": json.dumps([{"id": "d1", "score": 0.5}])}),
+            span("t", 3, 1, 4, 5, **{operation: "chat", "gen_ai.usage.input_tokens": 3}),
+        )
+    )  # fmt: skip
     assert found.hits[["chunk_id", "score"]].to_numpy().tolist() == [["d1", 0.5]]
-    assert found.responses["prompt_tokens"].tolist() == [3] and found.hops is None
+    assert found.responses["prompt_tokens"].tolist() == [3] and len(found.calls) == 1
+
+
+SDK = {"trace_id": "t", "start_time": 10**18, "end_time": 10**18 + 10**6, "status": {}}
+LANGFUSE = {"traceId": "t", "parentObservationId": None, "startTime": "2026-01-01T00:00:00Z",
+            "endTime": "2026-01-01T00:00:01Z"}  # fmt: skip
+RUN = {"trace_id": "t", "parent_run_id": None, "start_time": "2026-01-01T00:00:00",
+       "inputs": {"question": "a?"}}  # fmt: skip
+TRULENS = "ai.observability."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [  # a dump of OpenTelemetry's SDK
+            SDK | {"span_id": "1", "parent_id": None, "name": "root",
+                   "attributes": {KIND: "AGENT", "input.value": "a?"}},
+            SDK | {"span_id": "2", "parent_id": "1", "name": "search",
+                   "attributes": {KIND: "RETRIEVER", **documents("retrieval.documents", "c1")}},
+        ],
+        {  # Langfuse's export of a trace
+            "trace": {"id": "t", "sessionId": "s", "scores": [{"name": "good", "value": 0.5}]},
+            "observations": [
+                LANGFUSE | {"id": "1", "type": "SPAN", "name": "root", "input": {"query": "a?"}},
+                LANGFUSE | {"id": "2", "type": "RETRIEVER", "name": "search",
+                            "parentObservationId": "1", "output": [{"id": "c1"}]},
+            ],
+        },
+        {  # LangSmith's runs, posted and patched
+            "post": [RUN | {"id": "1", "run_type": "chain", "name": "root"},
+                     RUN | {"id": "2", "run_type": "retriever", "name": "search",
+                            "parent_run_id": "1"}],
+            "patch": [RUN | {"id": "2", "run_type": "retriever", "parent_run_id": "1",
+                             "outputs": {"documents": [{"page_content": "x", "id": "c1"}]}}],
+        },
+        [  # Phoenix's REST API
+            {"context": {"trace_id": "t", "span_id": "1"}, "parent_id": None, "span_kind": "AGENT",
+             "attributes": {"input.value": "a?"}, "name": "root"},
+            {"context": {"trace_id": "t", "span_id": "2"}, "parent_id": "1", "name": "search",
+             "span_kind": "RETRIEVER",
+             "attributes": dict(documents("retrieval.documents", "c1"))},
+        ],
+        [  # TruLens
+            {"trace": {"trace_id": "t", "span_id": "1", "parent_id": ""}, "record": {"name": "r"},
+             "record_attributes": {TRULENS + "span_type": "record_root",
+                                   TRULENS + "record_root.input": "a?"}},
+            {"trace": {"trace_id": "t", "span_id": "2", "parent_id": "1"}, "record": {"name": "s"},
+             "record_attributes": {TRULENS + "span_type": "retrieval",
+                                   TRULENS + "retrieval.retrieved_contexts": ["one text"]}},
+        ],
+    ],
+    ids=["SDK", "Langfuse", "LangSmith", "Phoenix", "TruLens"],
+)  # fmt: skip
+def test_spans_of_every_container_end_in_one_response_with_its_call(tmp_path, content):
+    file = tmp_path / "spans.json"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    found = rs.load_results(file)
+    assert found.responses["query"].tolist() == ["a?"]
+    assert found.calls["n_hits"].tolist() == [1] and found.hits["call"].tolist() == [1]
+    ids = found.hits["chunk_id"].tolist()
+    assert ids == ["c1"] or found.hits["text"].tolist() == ["one text"]
 
 
 def test_a_span_without_a_trace_is_a_problem_with_its_line(tmp_path):

@@ -1,0 +1,167 @@
+"""Several searches for one query: what they count as, by the policy `calls`.
+
+In: results whose hits name their call, and a function that scores results. Out: its scores, with
+those of queries with several calls made of what each call found. `@k` is k of each call.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.data import Results
+from ragscore.frames.ranking import ranked_again
+from ragscore.frames.typing import Values
+from ragscore.scoring.metrics import Label
+from ragscore.scoring.rules import response_of
+from ragscore.scoring.success import OF_SUCCESS
+
+CALLS = ("union", "first", "last", "best", "each")
+Ints = npt.NDArray[np.int64]
+
+
+def call_of_hits(hits: pd.DataFrame) -> Ints:
+    """Return the call of each hit, from 1; a hit that names none is of the first."""
+    if "call" not in hits:
+        return np.ones(len(hits), dtype=np.int64)
+    return hits["call"].fillna(1).to_numpy(np.int64)
+
+
+def searches(results: Results) -> pd.DataFrame | None:
+    """Return the calls that are searches: those whose number of hits is known."""
+    calls = results.calls
+    if calls is None or "n_hits" not in calls:
+        return None
+    return calls[calls["n_hits"].notna().to_numpy()]
+
+
+def n_calls(results: Results) -> Ints:
+    """Return the number of searches for each response, at least 1."""
+    counts = np.ones(len(results.responses) + 1, dtype=np.int64)
+    frames = [] if "call" not in results.hits else [results.hits]
+    if frames and (found := searches(results)) is not None:
+        frames.append(found)
+    for frame in frames:
+        np.maximum.at(counts, response_of(frame, results.responses), call_of_hits(frame))
+    return counts[:-1]
+
+
+def has_several(results: Results) -> bool:
+    """Return True if some query was searched for more than once."""
+    return "call" in results.hits and bool((n_calls(results) > 1).any())
+
+
+def queries_with_several(results: Results) -> pd.Series:
+    """Return by run_id how many queries were searched for more than once."""
+    if "call" not in results.hits:
+        return pd.Series(dtype="int64")
+    several = pd.Series(n_calls(results) > 1, index=results.responses.index)
+    return several.groupby(results.responses["run_id"].astype("str"), sort=False).sum()
+
+
+def of_call(results: Results, call: int | Ints) -> Results:
+    """Return the results with the hits of one call alone, of all or of each response; ranks from 1.
+
+    A query that has no such call has no hits.
+    """
+    hits = results.hits
+    wanted = np.broadcast_to(call, len(results.responses))
+    response = response_of(hits, results.responses)
+    is_of = call_of_hits(hits) == np.append(wanted, -1)[response]
+    kept = hits[is_of]
+    return ranked_again(results, kept.assign(rank=_rank_in_call(kept)))
+
+
+def _rank_in_call(hits: pd.DataFrame) -> pd.Series:
+    cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
+    return hits.groupby(cells, observed=True)["rank"].rank("first").astype("int32")
+
+
+def scores_of_calls(
+    score: Callable[[Results, list[Label]], Any],
+    results: Results,
+    labels: list[Label],
+    how: str,
+) -> Any:
+    """Return what `score` makes of the results, with several calls of a query read as `how` says.
+
+    Parameters
+    ----------
+    score
+        Gives an object with `scores`, whose rows are those of the responses first of all.
+    how
+        "first", "last": the hits of one call. "union": what all calls found together; metrics that
+        go by an order are NaN. "each": the mean of the calls. "best": each metric's best call.
+    """
+    counts = n_calls(results)
+    if how in ("first", "last"):
+        return score(of_call(results, 1 if how == "first" else counts), labels)
+    whole = score(results, labels)
+    scores = whole.scores
+    of_row = _calls_of_rows(scores, results, counts)
+    several = of_row > 1
+    united = _united(score, results, labels, int(counts.max()), of_row)
+    columns: dict[str, Values] = {}
+    by_call = [] if how == "union" else [
+        score(of_call(results, call), labels).scores for call in range(1, int(counts.max()) + 1)
+    ]  # fmt: skip
+    for label in labels:
+        text, values = label.text, scores[label.text].to_numpy("float64")
+        if label.name in OF_SUCCESS:
+            columns[text] = np.where(several, united[text], values)
+        elif label.is_ranking and how == "union":
+            known = united[text] if label.metric.of_calls else np.nan
+            columns[text] = np.where(several, known, values)
+        elif label.is_ranking:
+            each = np.stack([one[text].to_numpy("float64") for one in by_call], axis=1)
+            asked = np.arange(each.shape[1]) < of_row[:, None]
+            columns[text] = np.where(several, _combined(each, asked, how), values)
+    return replace(whole, scores=scores.assign(**columns))
+
+
+def _combined(each: Values, asked: npt.NDArray[np.bool_], how: str) -> Values:
+    """Return the mean or the best of the calls that there were; NaN where one is."""
+    if how == "best":
+        return np.where(asked, each, -np.inf).max(axis=1)
+    total: Values = np.where(asked, each, 0.0).sum(axis=1)
+    return total / asked.sum(axis=1)
+
+
+def _calls_of_rows(scores: pd.DataFrame, results: Results, counts: Ints) -> Ints:
+    """Return the number of calls of each row of scores; 1 for rows without a response."""
+    keys = ["run_id", "query_id"]
+    several = results.responses.loc[counts > 1, keys].astype("str")
+    known = pd.Series(counts[counts > 1], index=pd.MultiIndex.from_frame(several))
+    rows = scores.reset_index()[keys].astype("str")
+    found: Ints = known.reindex(pd.MultiIndex.from_frame(rows)).fillna(1).to_numpy(np.int64)
+    return found
+
+
+def _united(
+    score: Callable[[Results, list[Label]], Any],
+    results: Results,
+    labels: list[Label],
+    most: int,
+    of_row: Ints,
+) -> dict[str, Values]:
+    """Return the values of what all calls found together, within the first k hits of each.
+
+    Calls take turns in one list, in which rank k of a call is within `most` · k. A share counts the
+    places of the query's own calls.
+    """
+    hits = results.hits
+    rank = (_rank_in_call(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
+    turns = ranked_again(results, hits.assign(rank=rank.astype("int32")))
+    if "k" in turns.runs:
+        turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))
+    wanted = [one for one in labels if one.is_ranking or one.name in OF_SUCCESS]
+    deep = [one if one.k is None else replace(one, k=one.k * most) for one in wanted]
+    scores = score(turns, deep).scores if deep else pd.DataFrame(index=of_row)
+    found = {one.text: scores[one.text].to_numpy("float64") for one in wanted}
+    for label in wanted:
+        if label.metric.of_calls == "share":
+            found[label.text] = found[label.text] * most / of_row
+    return found

@@ -1,0 +1,166 @@
+"""Several searches for one query: how they make one value, by hand and by properties."""
+
+from dataclasses import replace
+from zlib import crc32
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.store.places import place_of
+from ragscore.store.runs import stored_runs
+from ragscore.store.tables import read_runs
+from tests.conftest import fuzzed
+from tests.messages import refused, says
+
+# q1: two calls, of which the second finds t, and b again; q2: one call; q3: two that find nothing.
+FOUND = {
+    "q1": [["a", "b", "x"], ["t", "c", "b", "y"]],
+    "q2": [["u", "v"]],
+    "q3": [["x"], ["y", "z"]],
+}
+RIGHT = {"q1": {"t": 1, "b": 1}, "q2": {"u": 1}, "q3": {"w": 1}}
+METRICS = ["hit@1", "hit@2", "recall@1", "recall@2", "recall@3", "precision@2", "mrr", "ndcg@3"]
+
+
+@pytest.fixture(scope="module")
+def both():
+    return rs.load_results(FOUND), rs.load_golden(RIGHT)
+
+
+BY_HAND = {  # of q1, in the order of METRICS
+    # {a | t}, {a b | t c}, {a b x | t c b}; of 2 · 2 places b and t are right
+    "union": [1, 1, 0.5, 1, 1, 0.5, np.nan, np.nan],
+    # a b x: b at 2; ndcg (1/log2(3)) / (1 + 1/log2(3))
+    "first": [0, 1, 0, 0.5, 0.5, 0.5, 0.5, 0.386853],
+    # t c b y: t at 1, b at 3; ndcg (1 + 1/2) / (1 + 1/log2(3))
+    "last": [1, 1, 0.5, 0.5, 1, 0.5, 1, 0.919721],
+    "each": [0.5, 1, 0.25, 0.5, 0.75, 0.5, 0.75, 0.653287],
+    "best": [1, 1, 0.5, 0.5, 1, 0.5, 1, 0.919721],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", list(BY_HAND))
+def test_calls_make_one_value_as_the_policy_says(both, how):
+    scores = rs.score(*both, METRICS, calls=how)
+    assert scores.loc["q1", METRICS].tolist() == pytest.approx(BY_HAND[how], nan_ok=True, abs=1e-6)
+    # one call is scored alike, whatever the policy
+    assert scores.loc["q2", METRICS].tolist() == [1, 1, 1, 1, 1, 0.5, 1, 1]
+    hits = [name for name in METRICS if name.startswith("hit")]
+    assert scores.loc["q3", hits].tolist() == [0, 0]
+
+
+def test_what_has_no_order_says_so_and_does_not_decide(both):
+    ev = rs.evaluate(*both)
+    told = ev.explain("mrr").set_index("query_id")
+    assert told["state"].tolist() == ["not_applicable", "scored", "not_applicable"]
+    says(told.loc["q1", "reason"], "order", "calls='first'")
+    assert ev.primary[0] == "recall@10" and rs.evaluate(*both, calls="last").primary[0] == "ndcg@10"
+
+
+def test_the_printed_evaluation_names_the_policy_and_what_others_would_give(both):
+    ev = rs.evaluate(*both, ["recall@2"])
+    # q1 1, q2 1, q3 0 | q1 .5 by the first, the last, the best and the mean call
+    says(ev, "union", "2 of 3", "recall@2 is 0.667", "0.500 by first", "0.500 by each")
+    assert ev.settings["n_several_calls"].tolist() == [2]
+    single = rs.evaluate({"q2": ["u"]}, {"q2": {"u": 1}})
+    assert "n_several_calls" not in single.settings and "everal calls" not in str(single)
+
+
+def test_calls_of_a_column_count_from_1_and_their_ranks_are_their_own():
+    table = pd.DataFrame(
+        [("q1", 0, 1, "a"), ("q1", 1, 2, "c"), ("q1", 1, 1, "t"), ("q1", 0, 2, "b")],
+        columns=["query_id", "call", "rank", "doc_id"],
+    )
+    hits = rs.load_results(table).hits.sort_values("rank")
+    assert hits["doc_id"].tolist() == ["a", "b", "t", "c"]
+    assert hits["call"].tolist() == [1, 1, 2, 2] and hits["rank"].tolist() == [1, 2, 3, 4]
+    with refused("twice", "call", field="rank", file="frame"):
+        rs.load_results(table.assign(rank=1))
+
+
+def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
+    rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
+    results = rs.load_results(rows)
+    assert results.hits[["doc_id", "call"]].to_numpy().tolist() == [["a", 1], ["b", 3], ["c", 3]]
+    assert results.calls["n_hits"].tolist() == [1, 0, 2]
+    scores = rs.score(results, rs.load_golden({"q1": {"c": 1}}), ["recall@1", "recall@2"])
+    assert scores.loc["q1", ["recall@1", "recall@2"]].tolist() == [0, 1]
+    first = rs.score(results, rs.load_golden({"q1": {"a": 1}}), ["mrr"], calls="first")
+    assert first.loc["q1", "mrr"] == 1
+
+
+def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
+    results, golden = both
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results)
+    pd.testing.assert_frame_equal(store.load().calls, results.calls)
+    for how in BY_HAND:
+        of_store = store.score(golden, METRICS, calls=how, part_hits=2)
+        in_memory = rs.score(results, golden, METRICS, calls=how)
+        pd.testing.assert_frame_equal(of_store[METRICS], in_memory[METRICS])
+    ev = store.evaluate(golden)
+    assert ev.settings["n_several_calls"].tolist() == [2] and ev.primary[0] == "recall@10"
+
+
+def test_a_run_file_keeps_calls_and_what_each_asked(both, tmp_path):
+    results, _ = both
+    asked = results.calls.assign(query="what?", tool="search", elapsed_ms=1.5)
+    results = replace(results, calls=asked)
+    again = rs.load_results(results.save(tmp_path / "run", format="per_query"))
+    pd.testing.assert_frame_equal(again.calls, results.calls)
+    pd.testing.assert_frame_equal(again.hits, results.hits)
+
+
+def test_a_store_of_before_gives_its_hops_as_calls(both, tmp_path):
+    results, _ = both
+    rs.RunStore(tmp_path).save(results)
+    (run,) = stored_runs(place_of(tmp_path))
+    files = run.described["ragscore"]["files"]
+    file = tmp_path / run.name / files["calls"]["name"]
+    calls = pd.read_parquet(file)
+    hops = calls.assign(hop=calls["call"] - 1).drop(columns="call")
+    hops.to_parquet(file, index=False)
+    content = file.read_bytes()
+    files["hops"] = files.pop("calls") | {"size": len(content), "crc32": f"{crc32(content):08x}"}
+    again = read_runs([run], results.runs)
+    assert again.calls[["query_id", "call", "n_hits"]].equals(
+        results.calls[["query_id", "call", "n_hits"]]
+    )
+
+
+lists = st.lists(st.sampled_from("abcde"), max_size=4, unique=True)
+
+
+@settings(max_examples=fuzzed(50))
+@given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
+def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):
+    results = rs.load_results({"q": calls, "other": [["a"]]})
+    golden = rs.load_golden({"q": dict.fromkeys(right, 1), "other": {"a": 1}})
+    for k in (1, 2, 3):
+        names = [f"hit@{k}", f"recall@{k}", f"precision@{k}"]
+        found = rs.score(results, golden, names).loc["q", names].tolist()
+        seen = {doc for one in calls for doc in one[:k]}
+        n_right = sum(doc in right for one in calls for doc in one[:k])
+        expected = [
+            float(bool(seen & right)), len(seen & right) / len(right), n_right / (k * len(calls))
+        ]  # fmt: skip
+        assert found == pytest.approx(expected)
+
+
+@settings(max_examples=fuzzed(50))
+@given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
+def test_each_and_best_are_the_mean_and_the_best_of_the_calls_alone(calls, right):
+    names = ["mrr", "ndcg@3", "recall@2"]
+    golden = rs.load_golden({"q": dict.fromkeys(right, 1), "other": {"a": 1}})
+    alone = [
+        rs.score(rs.load_results({"q": one, "other": ["a"]}), golden, names).loc["q", names]
+        for one in calls
+    ]
+    results = rs.load_results({"q": calls, "other": [["a"]]})
+    for how, made in (("each", np.mean), ("best", np.max)):
+        found = rs.score(results, golden, names, calls=how).loc["q", names].tolist()
+        assert found == pytest.approx(made(np.array(alone, dtype=float), axis=0).tolist())
