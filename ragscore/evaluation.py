@@ -55,10 +55,12 @@ from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
 from ragscore.scoring.value_states import explain, label_of, metric_columns
 
 if TYPE_CHECKING:
+    from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
     from ragscore.analysis.comparison.relabelling import LabelEffect
     from ragscore.analysis.comparison.score_diff import ScoreDiff
     from ragscore.analysis.config_effects import ConfigEffects
+    from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.failure_causes import Failures
     from ragscore.analysis.leaderboard import Leaderboard
     from ragscore.analysis.paraphrases import Paraphrases
@@ -137,6 +139,7 @@ def evaluate(
     results, reported = split_reported(results)
     check_inputs(results, golden)
     results, golden, given = with_ids_read(results, golden, given)
+    golden = _with_sessions(golden, results)
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )
@@ -224,6 +227,21 @@ def evaluate_stored(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
+
+
+def _with_sessions(golden: Golden, results: Results) -> Golden:
+    """Return queries with the conversations that traces name, where the golden set names none."""
+    told = results.responses
+    if "conversation" in golden.queries or "x_session_id" not in told:
+        return golden
+    sessions = told.drop_duplicates("query_id").set_index("query_id")
+    sessions = sessions.reindex(golden.queries["query_id"])
+    if not sessions["x_session_id"].duplicated(keep=False).any():
+        return golden
+    named = {"conversation": sessions["x_session_id"].astype("str").to_numpy()}
+    if "x_turn" in sessions:
+        named["turn"] = sessions["x_turn"].astype("Int64").astype("str").to_numpy()
+    return replace(golden, queries=golden.queries.assign(**named))
 
 
 def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
@@ -1068,6 +1086,67 @@ class Evaluation(Display):
             declared=self.declared,
         )  # fmt: skip
 
+    def calls(self, k: int | None = None) -> CallReport:
+        """Return what each search for a query adds, and which call found each target first.
+
+        Parameters
+        ----------
+        k
+            Hits of each call that count; by default all.
+
+        Returns
+        -------
+        `CallReport`: frames `table`, `after`, `targets`, `per_query` and `outcomes`; its docstring
+        has the columns. `plot()` draws recall against calls.
+
+        Raises
+        ------
+        DataError
+            No query has several calls.
+
+        Examples
+        --------
+        >>> twice = rs.load_results({"q": [["a"], ["b", "c"]]})
+        >>> rs.evaluate(twice, {"q": {"c": 1}}).calls().after[["call", "recall"]]
+        """
+        from ragscore.analysis.calls import calls
+
+        level = None if self.rule is not None else self._level
+        return calls(self.results, self.golden, level or "doc", self.rule, self._min_grade, k)
+
+    def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
+        """Return a metric by turn, first against later turns, and where conversations fail.
+
+        Intervals, tests and gates of this evaluation take conversations as independent, not turns.
+
+        Parameters
+        ----------
+        metric
+            By default the first primary one.
+        bad
+            A turn with at most this value fails.
+
+        Returns
+        -------
+        `Conversations`: frames `table`, `turns` and `per_conversation`; its docstring has the
+        columns. `plot()` draws the metric by turn.
+
+        Raises
+        ------
+        DataError
+            No query names its conversation (`load_golden(turns=pattern)`).
+
+        Examples
+        --------
+        >>> talk = [{"id": "c_1", "query": "a?", "expected_doc_ids": ["a"], "conversation": "c"}]
+        >>> rs.evaluate({"c_1": ["a"]}, talk).conversations("mrr").table[["n", "mean"]]
+        """
+        from ragscore.analysis.conversations import conversations
+
+        scores, names = self._scored(metric or self.primary[0])
+        assert names is not None
+        return conversations(scores, self.golden, names[0], bad, self.declared)
+
     def risk_coverage(
         self,
         *,
@@ -1640,7 +1719,8 @@ class Evaluation(Display):
         shared = query_clusters(self.golden, pd.Index(self.golden.queries["query_id"]), "group")
         if shared is not None:
             n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-            notes.append(f"Intervals allow for {n} clusters (group) of {of} queries in all.")
+            what = "conversations" if "conversation" in self.golden.queries else "clusters (group)"
+            notes.append(f"Intervals allow for {n} {what} of {of} queries in all.")
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")

@@ -69,13 +69,13 @@ _LOCATORS = {
     "start": "Int64", "end": "Int64", "span_unit": "str",
 }  # fmt: skip
 _CELL = {"run_id": "category", "query_id": "str"}
-LABELS = ("lang", "difficulty", "category", "group", "variant")
+LABELS = ("lang", "difficulty", "category", "group", "variant", "conversation", "turn")
 """Texts that a golden query is sliced by."""
 
 KINDS: dict[str, Kind] = {
     # -- Golden: what is right --
     # One row per query. answerable: NA = unlabelled, False = should be refused. group: paraphrases
-    # of one intent, variant: which of them.
+    # of one intent, variant: which of them. turn: the number of the query in its conversation.
     "queries": Kind(
         ("query_id",),
         {"query_id": "str", "query": "str", "answerable": "boolean", "position": "int64"},

@@ -20,7 +20,7 @@ from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.intervals import kind_of, shared_only
+from ragscore.scoring.intervals import kind_of, query_clusters, shared_only
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
@@ -254,9 +254,9 @@ def _clustered(values: pd.DataFrame, codes: Integers) -> pd.DataFrame:
 
 def _groups(golden: Golden) -> Integers:
     """Return one number per paraphrase group; a query without a group is alone."""
-    if "group" not in golden.queries:
+    codes = query_clusters(golden, pd.Index(golden.queries["query_id"]), "group")
+    if codes is None:
         return np.arange(len(golden.queries))
-    codes = pd.factorize(golden.queries["group"])[0].astype(np.int64)
     return np.where(codes < 0, codes.max(initial=-1) + np.cumsum(codes < 0), codes)
 
 

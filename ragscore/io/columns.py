@@ -57,6 +57,9 @@ GOLDEN_ROLES = {
     "category": "category",
     "group": "group",
     "variant": "variant",
+    "conversation": "conversation conversation_id session session_id thread_id dialog_id"
+    " dialogue_id",
+    "turn": "turn turn_number turn_no turn_index",
     "tags": "tags",
     "vaults": "vaults",
     "folders": "folders",

@@ -5,6 +5,7 @@ In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Resu
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -61,6 +62,7 @@ def load_golden(
     catalogue: pd.DataFrame | None = None,
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
+    turns: str | None = None,
     max_bytes: int | None = MAX_BYTES,
 ) -> Golden:
     """Load a golden set: queries, what answers them, and which of them should be refused.
@@ -80,9 +82,9 @@ def load_golden(
         "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. A number is
         the column's place, from 0; with these, a file needs no header. Roles: query_id, query,
         doc_id, chunk_id, text (what is expected), grade, answerable, should_refuse,
-        reference_answer, lang, difficulty, category, group, variant, tags, vaults, folders,
-        must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`. `{"grade": None}`:
-        no column has this role, whatever its name.
+        reference_answer, lang, difficulty, category, group, variant, conversation, turn, tags,
+        vaults, folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
+        `{"grade": None}`: no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -97,6 +99,9 @@ def load_golden(
         JSON lines). Without it a query's text is its id.
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
+    turns
+        A pattern that reads the conversation and the turn out of a query's id, with groups of these
+        names: "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)" for 106_1. By default they are columns.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
         times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
@@ -131,7 +136,7 @@ def load_golden(
         parts = [
             load_golden(
                 one, format, columns, strict=strict, absent_docs=absent_docs,
-                catalogue=catalogue, topics=topics, split=split, max_bytes=max_bytes,
+                catalogue=catalogue, topics=topics, split=split, turns=turns, max_bytes=max_bytes,
             )
             for one in paths
         ]  # fmt: skip
@@ -171,7 +176,32 @@ def load_golden(
             **given,
         )
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
-    return golden
+    return golden if turns is None else _with_turns(golden, turns, name)
+
+
+def _with_turns(golden: Golden, pattern: str, name: str | Path) -> Golden:
+    """Return the golden set with the conversation and the turn that ids name."""
+    check_type(pattern, str, "turns", "a pattern")
+    groups = ("conversation", "turn")
+    try:
+        known = re.compile(pattern).groupindex.keys()
+    except re.error as error:
+        raise DataError(f"no pattern ({error})", field="turns", allowed=TURNS_ALLOWED) from error
+    if set(known) != set(groups):
+        raise DataError(
+            f"a pattern with groups {name_list(known) or 'none'}", field="turns",
+            allowed=TURNS_ALLOWED,
+        )  # fmt: skip
+    found = golden.queries["query_id"].str.extract(f"^(?:{pattern})$")
+    if (without := found["conversation"].isna()).all():
+        raise DataError(
+            f"none of the {len(found)} ids fits, such as"
+            f" {golden.queries['query_id'].iloc[0]!r}",
+            file=name, field="turns", allowed=TURNS_ALLOWED,
+        )  # fmt: skip
+    if without.any():
+        warn(f"{name}: {plural(int(without.sum()), 'query')} of {len(found)} in no conversation")
+    return replace(golden, queries=golden.queries.assign(**{one: found[one] for one in groups}))
 
 
 def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> None:
@@ -208,6 +238,7 @@ def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> N
         )
 
 
+TURNS_ALLOWED = 'a pattern such as "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)"'
 CALLS_ALLOWED = '{"tool": "*search*"}'
 
 

@@ -4,7 +4,7 @@ Each draws one idea, says n, and computes nothing that a table couldn't give. Th
 frames are from draw themselves, too: `cmp.plot()`, `ev.plot.summary()`.
 """
 
-from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
+from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import score_distribution, scores_by_rank, slices, summary
@@ -17,7 +17,7 @@ __all__ = [
     "summary", "slices", "heatmap", "trend",
     "ranks", "outcomes", "forest", "scatter", "slice_deltas",
     "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",
-    "refusal_matrix", "failure_transitions", "risk_coverage",
+    "refusal_matrix", "failure_transitions", "risk_coverage", "calls", "turns",
 ]  # fmt: skip
 
 

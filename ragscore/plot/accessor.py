@@ -10,7 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from ragscore.frames.errors import nearest
-from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
+from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import scores_by_rank, slices, summary
@@ -157,6 +157,11 @@ FAILURES = Gallery(
     'ev.failures().plot("dense", "hybrid")',
     Picture(failure_transitions, {"table": lambda found: found}),
 )
+CONVERSATIONS = Gallery(
+    "ev.conversations().plot()",
+    Picture(turns, {"table": lambda found: found.turns, "metric": lambda found: found.metric}),
+)
+CALLS = Gallery("ev.calls().plot()", Picture(calls, {"after": lambda found: found.after}))
 RISK_COVERAGE = Gallery(
     "ev.risk_coverage().plot()", Picture(risk_coverage, {"curve": lambda found: found.curve})
 )

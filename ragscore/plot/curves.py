@@ -7,7 +7,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.errors import check_known, nearest
+from ragscore.frames.errors import check_choice, check_known, nearest
 from ragscore.plot.lettering import lettered
 from ragscore.plot.runs import chosen_or_leading, draw_lines, name_lines
 from ragscore.plot.style import (
@@ -94,6 +94,105 @@ def metric_at_k(
     title(ax, _highest_at(rows, name, level))
     unit_scale(ax, "0 to 1")
     name_lines(ax, ends, legend)
+    return ax
+
+
+@lettered
+def calls(
+    after: pd.DataFrame,
+    measure: str = "recall",
+    *,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw what the searches for a query have found after each call: a line per run.
+
+    The first run has the 95 % interval of its means as a band.
+
+    Parameters
+    ----------
+    after
+        `CallReport.after`.
+    measure
+        recall, or hit.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False; by default names stand at the ends of lines.
+
+    Raises
+    ------
+    DataError
+        Not that frame, or none of its rows has a value.
+    """
+    check_columns(after, {"run_id", "call", "n", "recall", "hit"}, "after", "ev.calls().after")
+    check_choice(measure, ("recall", "hit"), "measure")
+    ends = ["low", "high"] if measure == "recall" else ["hit_low", "hit_high"]
+    rows = after[after[measure].notna()]
+    if not len(rows):
+        raise DataError("no query has a target", field="after", allowed="ev.calls().after")
+    ax = _by_number(rows, ["call", measure, *ends], measure, highlight, legend, ax)
+    ax.set_xlabel(f"calls so far (n = {n_text(rows['n'])} queries)")
+    title(ax, f"{measure} after each call")
+    unit_scale(ax, "0 to 1")
+    return ax
+
+
+@lettered
+def turns(
+    table: pd.DataFrame,
+    metric: str = "metric",
+    *,
+    highlight: list[str] | str | None = None,
+    legend: str | bool | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a metric over the turns of conversations: a line per run.
+
+    The first run has the 95 % interval of its means as a band.
+
+    Parameters
+    ----------
+    table
+        `Conversations.turns`.
+    metric
+        Its name, for the axis.
+    highlight
+        Runs in colour; the others are grey.
+    legend
+        "right", "below", "inside" or False; by default names stand at the ends of lines.
+
+    Raises
+    ------
+    DataError
+        Not that frame.
+    """
+    columns = ["turn", "mean", "low", "high"]
+    check_columns(table, {"run_id", "n", *columns}, "table", "ev.conversations().turns")
+    ax = _by_number(table, columns, metric, highlight, legend, ax)
+    ax.set_xlabel(f"turn (n = {n_text(table['n'])} conversations)")
+    title(ax, f"{metric} by turn")
+    return ax
+
+
+def _by_number(
+    rows: pd.DataFrame,
+    columns: list[str],
+    metric: str,
+    highlight: list[str] | str | None,
+    legend: str | bool | None,
+    ax: "Axes | None",
+) -> "Axes":
+    """Draw a line per run over whole numbers; `columns` are the number, the mean and its ends."""
+    rows = rows.assign(name=rows["run_id"].astype("str"))
+    styles = run_styles(rows, highlight)
+    first = next(run for run, style in styles.items() if not style.is_muted)
+    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
+    drawn = draw_lines(ax, rows, styles, columns, [first], 0.12)
+    ax.set_xticks(sorted(rows[columns[0]].unique()))
+    ax.set_ylabel(f"mean {metric}; band: 95 % interval of {first}")
+    name_lines(ax, drawn, legend)
     return ax
 
 

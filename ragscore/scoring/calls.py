@@ -72,10 +72,11 @@ def of_call(results: Results, call: int | Ints) -> Results:
     response = response_of(hits, results.responses)
     is_of = call_of_hits(hits) == np.append(wanted, -1)[response]
     kept = hits[is_of]
-    return ranked_again(results, kept.assign(rank=_rank_in_call(kept)))
+    return ranked_again(results, kept.assign(rank=of_rank(kept)))
 
 
-def _rank_in_call(hits: pd.DataFrame) -> pd.Series:
+def of_rank(hits: pd.DataFrame) -> pd.Series:
+    """Return the rank of each hit among those of its call."""
     cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
     return hits.groupby(cells, observed=True)["rank"].rank("first").astype("int32")
 
@@ -153,7 +154,7 @@ def _united(
     places of the query's own calls.
     """
     hits = results.hits
-    rank = (_rank_in_call(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
+    rank = (of_rank(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
     turns = ranked_again(results, hits.assign(rank=rank.astype("int32")))
     if "k" in turns.runs:
         turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))

@@ -28,6 +28,8 @@ def query_clusters(
 ) -> Groups | None:
     """Return the cluster number of each query by a column of `golden.queries`, -1 for none.
 
+    "group" stands for the conversation, too, where queries name one.
+
     Returns
     -------
     None if no two of these queries share a cluster. Without a golden set there are no clusters.
@@ -47,7 +49,13 @@ def query_clusters(
     if golden is None or cluster is None:
         return None
     check_type(cluster, str, "cluster", "a column of golden.queries, or None")
-    if cluster not in golden.queries:
+    queries = golden.queries
+    column = queries.get(cluster)
+    if cluster == "group" and "conversation" in queries:
+        # turns of one conversation depend on each other, and so do paraphrases
+        talk = queries["conversation"]
+        column = talk if column is None else talk.fillna(column)
+    if column is None:
         if cluster == "group":
             return None
         known = [
@@ -58,7 +66,7 @@ def query_clusters(
             field="cluster",
             allowed=nearest(cluster, known, "a column of golden.queries:"),
         )
-    codes, names = pd.factorize(golden.queries[cluster])
+    codes, names = pd.factorize(column)
     # numbered by name: sums over clusters don't depend on the order of queries
     number = np.append(np.argsort(np.argsort(names.astype("str"), kind="stable")), -1)
     of_golden = np.append(number[codes], -1)

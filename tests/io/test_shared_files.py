@@ -80,3 +80,60 @@ def test_results_are_as_many_as_the_file_holds(file, known):
     n_reported = 0 if results.reported is None else len(results.reported)
     counts = (len(results.runs), len(results.responses), len(results.hits), n_reported)
     assert counts == known
+
+
+TRACES = {  # file: responses, documents of each call, the first document's id (None: it has none)
+    "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl": (
+        1, [10, 0, 0, 8], "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
+    ),
+    "phoenix-export-agent-trace/phoenix_chromadb_spans_20250821_125133.jsonl": (4, [], None),
+    "phoenix-export-agent-trace/phoenix_chain_spans_20250821_125133.jsonl.gz": (1, [], None),
+    "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz": (
+        16, [10, 0, 0, 8], "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
+    ),
+    "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv": (1, [3], None),
+    "trulens-otel-spans/retrieval_span.json": (1, [4], None),
+    "phoenix-rest-turn/pxi_turn_trace.json": (1, [], None),
+    "phoenix-rest-turn/pxi_suggestion_traces.json": (3, [], None),
+    "langsmith-runs/langsmith_py_wrap_openai_.json": (1, [], None),
+    "langfuse-traces/openai-agents-2025-09-30.trace.json": (1, [], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "known"), TRACES.items(), ids=list(TRACES))
+def test_spans_end_in_as_many_calls_as_there_were_searches(file, known):
+    results = opened(rs.load_results, file)
+    n_responses, n_documents, first = known
+    calls = [] if results.calls is None else results.calls["n_hits"].tolist()
+    assert (len(results.responses), calls) == (n_responses, n_documents)
+    assert len(results.hits) == sum(n_documents)
+    if first is not None:
+        assert results.hits["chunk_id"].iloc[0] == first
+        assert results.hits["score"].iloc[0] == pytest.approx(0.4897047304)
+        assert results.calls["query"].nunique() == 1
+
+
+TOOLS = {  # file and the pattern of its search tools: documents of each call, the first one
+    ("agno-2025-06-11", "*search*"): ([5], "https://twitter.com/explore/tabs/trending/"),
+    ("langgraph-python-2025-08-22", "*Search*"): ([1], "https://example.com"),
+    ("beeai-2025-08-01", "*wikipedia.success*"): ([1], "https://en.wikipedia.org/wiki/Barcelona"),
+    ("openai-agents-2025-09-30", "*search*"): ([], None),
+}
+
+
+@pytest.mark.parametrize(("named", "known"), TOOLS.items(), ids=[one for one, _ in TOOLS])
+def test_searches_that_are_tools_are_calls_by_a_pattern_alone(named, known):
+    name, pattern = named
+    file = DATA / f"langfuse-traces/{name}.trace.json"
+    assert opened(rs.load_results, file).calls is None
+    results = rs.load_results(file, calls_from={"tool": pattern})
+    n_documents, first = known
+    assert n_documents == [] or results.calls["n_hits"].tolist() == n_documents
+    assert first is None or results.hits["doc_id"].iloc[0] == first
+
+
+def test_mean_searches_of_an_agents_runs_are_the_published_ones():
+    results = opened(rs.load_results, "browsecomp-plus-bm25-agent/single_gpt_4.1.jsonl.gz")
+    counts = results.responses.set_index("query_id")["x_tool_call_counts.search"]
+    latest = counts[~counts.index.duplicated(keep="last")]  # of a query asked twice
+    assert len(latest) == 830 and latest.mean() == pytest.approx(4.9349, abs=5e-5)

@@ -1,0 +1,223 @@
+"""What each search for a query adds: recall after each call, and what calls repeat.
+
+In: results whose hits name their call, golden set, and the match level. Out: `CallReport`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import plural
+from ragscore.frames.typing import Values
+from ragscore.frames.verbs import Accessor
+from ragscore.scoring.calls import call_of_hits, has_several, n_calls, of_rank, searches
+from ragscore.scoring.grading import grade_hits, level_rule
+from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.rules import Rule, targets_at
+from ragscore.stats import interval_of_means
+
+CELL = ["run_id", "query_id"]
+OUTCOMES = ("all found", "some found", "none found", "no target")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CallReport(FramesResult):
+    """What each search for a query adds.
+
+    Attributes
+    ----------
+    table
+        One row per run: `n_queries` with searches, `n_several` of them with more than one;
+        `calls_mean`, `calls_max` per query; `n_targets`, of which `n_first` were found by the first
+        call and `n_later` by a later one; `repeated`, the share of the later calls' hits whose
+        document an earlier call had returned, and `without_new`, the share of later calls without
+        any new document (0 to 1, lower is better; NaN without later calls).
+    after
+        One row per run and number of calls, from 1: over the `n` queries with a target, mean
+        `recall` of the calls so far with its 95 % interval `low`, `high`, and `hit`, the share of
+        queries with any right hit, with `hit_low`, `hit_high`. A query with fewer calls keeps what
+        its last one reached.
+    targets
+        One row per run, query and target: `call` that found it first and its `rank` there (NA: none
+        did).
+    per_query
+        One row per run and query: `n_calls`, `n_hits`, `n_later_hits` of later calls, of them
+        `n_repeated`, later calls `n_without_new` documents, `elapsed_ms` of the calls and
+        `cost_usd` of the response (NaN: unknown), `outcome`: all found, some found, none found, no
+        target.
+    outcomes
+        One row per run and outcome: `n` queries, and the means of `n_calls`, `elapsed_ms` and
+        `cost_usd`.
+    k
+        Hits of each call that were looked at; None: all.
+    """
+
+    FRAMES = ("table", "after", "targets", "per_query", "outcomes")
+    METHODS = ("plot()",)
+
+    plot = Accessor("ragscore.plot.accessor:CALLS")
+
+    after: pd.DataFrame
+    targets: pd.DataFrame
+    per_query: pd.DataFrame
+    k: int | None
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The figures of each run."""
+        run = self.per_query["run_id"].astype("str")
+        rows = self.per_query.assign(run_id=run).groupby("run_id", sort=False)
+        later = rows["n_later_hits"].sum().astype("float64").replace(0.0, np.nan)
+        n_later_calls = (rows["n_calls"].sum() - rows.size()).astype("float64")
+        call = self.targets["call"]
+        found = self.targets.assign(
+            run_id=self.targets["run_id"].astype("str"),
+            is_first=call.eq(1).fillna(False),
+            is_later=call.gt(1).fillna(False),
+        ).groupby("run_id", sort=False)
+        table = pd.DataFrame(
+            {
+                "n_queries": rows.size(),
+                "n_several": self.per_query["n_calls"].gt(1).groupby(run, sort=False).sum(),
+                "calls_mean": rows["n_calls"].mean(),
+                "calls_max": rows["n_calls"].max(),
+                "n_targets": found.size(),
+                "n_first": found["is_first"].sum(),
+                "n_later": found["is_later"].sum(),
+                "repeated": rows["n_repeated"].sum() / later,
+                "without_new": rows["n_without_new"].sum() / n_later_calls.replace(0.0, np.nan),
+            }
+        )
+        return table.reset_index()
+
+    @cached_property
+    def outcomes(self) -> pd.DataFrame:
+        """Calls, time and cost by outcome."""
+        rows = self.per_query.assign(outcome=pd.Categorical(self.per_query["outcome"], OUTCOMES))
+        groups = rows.groupby(["run_id", "outcome"], observed=True, sort=True)
+        means = groups[["n_calls", "elapsed_ms", "cost_usd"]].mean()
+        return means.assign(n=groups.size()).reset_index()[
+            ["run_id", "outcome", "n", "n_calls", "elapsed_ms", "cost_usd"]
+        ].astype({"outcome": "str"})  # fmt: skip
+
+    def _heading(self) -> str:
+        cut = "" if self.k is None else f", {self.k} hits of each"
+        n = self.per_query["run_id"].nunique()
+        return f"Calls of {plural(n, 'run')}{cut}"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.table.round(3)
+
+
+def calls(
+    results: Results,
+    golden: Golden,
+    level: str,
+    rule: Rule | None,
+    min_grade: int,
+    k: int | None,
+) -> CallReport:
+    """Measure what each call adds; see `Evaluation.calls`."""
+    if not has_several(results):
+        raise DataError(
+            "no query has several calls",
+            field="results.calls",
+            allowed="traces with several searches, lists of lists of ids, or a column `call`",
+        )
+    hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
+    if k is not None:
+        hits = hits[hits["rank_in_call"] <= k]
+    judged = targets_at(golden, level).targets
+    relevant = judged[judged["grade"] >= min_grade]
+    found = grade_hits(hits, relevant, rule or level_rule(level, results, golden))[1]
+    places = hits[[*CELL, "rank", "call", "rank_in_call"]]
+    found = found.merge(places, on=[*CELL, "rank"], how="left")
+    counts = n_calls(results)
+    responses = results.responses[CELL].assign(n_calls=counts)
+    own = relevant[["query_id", "target_id"]].drop_duplicates()
+    known = found[[*CELL, "target_id", "call", "rank_in_call"]]
+    targets = responses[CELL].merge(own, on="query_id")
+    targets = targets.merge(known, on=[*CELL, "target_id"], how="left")
+    targets = targets.rename(columns={"rank_in_call": "rank"})
+    targets = targets.astype({"call": "Int64", "rank": "Int64"})
+    after = _after(targets, golden, int(counts.max()))
+    return CallReport(after, targets, _per_query(results, hits, responses, targets), k)
+
+
+def _after(targets: pd.DataFrame, golden: Golden, most: int) -> pd.DataFrame:
+    """Return recall and hit after each number of calls, with intervals."""
+    first = targets["call"].astype("Float64").fillna(np.inf).to_numpy("float64")
+    is_found = pd.DataFrame(first[:, None] <= _upto(most)).astype("float64")
+    rows = []
+    for run_id, own in targets.groupby("run_id", observed=True, sort=False):
+        reached = is_found.loc[own.index].groupby(own["query_id"], sort=False).mean()
+        recall = reached.to_numpy("float64")
+        groups = query_clusters(golden, reached.index, "group")
+        ends = interval_of_means(recall, "bounded", groups=groups)
+        hit = (recall > 0).astype("float64")
+        hit_ends = interval_of_means(hit, "binary", groups=groups)
+        rows.append(_rows(str(run_id), recall, ends, hit, hit_ends))
+    names = ["run_id", "call", "n", "recall", "low", "high", "hit", "hit_low", "hit_high"]
+    return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=names)
+
+
+def _upto(most: int) -> npt.NDArray[np.int64]:
+    return np.arange(1, most + 1)
+
+
+def _rows(
+    run_id: str,
+    recall: Values,
+    ends: tuple[Values, Values],
+    hit: Values,
+    hit_ends: tuple[Values, Values],
+) -> pd.DataFrame:
+    n, most = recall.shape
+    return pd.DataFrame({
+        "run_id": run_id, "call": _upto(most), "n": n, "recall": recall.mean(axis=0),
+        "low": ends[0], "high": ends[1], "hit": hit.mean(axis=0),
+        "hit_low": hit_ends[0], "hit_high": hit_ends[1],
+    })  # fmt: skip
+
+
+def _per_query(
+    results: Results, hits: pd.DataFrame, responses: pd.DataFrame, targets: pd.DataFrame
+) -> pd.DataFrame:
+    """Return what the calls of each query did."""
+    named = [name for name in ("doc_id", "chunk_id") if name in hits]
+    document = hits[named[0]] if named else pd.Series(pd.NA, index=hits.index)
+    for other in named[1:]:
+        document = document.fillna(hits[other])
+    seen = hits[[*CELL, "call"]].assign(document=document)
+    first = seen.groupby([*CELL, "document"], observed=True)["call"].transform("min")
+    seen["repeated"] = (first < seen["call"]).to_numpy(dtype=bool, na_value=False)
+    seen["new"] = ~seen["repeated"]
+    seen["later"] = seen["call"] > 1
+    by_query = seen.groupby(CELL, observed=True)
+    with_new = seen[seen["new"] & seen["later"]].drop_duplicates([*CELL, "call"])
+    table = responses.set_index(CELL).assign(
+        n_hits=by_query.size(), n_repeated=by_query["repeated"].sum(),
+        n_later_hits=by_query["later"].sum(),
+        later_new=with_new.groupby(CELL, observed=True).size(),
+    )  # fmt: skip
+    counted = ["n_hits", "n_repeated", "n_later_hits", "later_new"]
+    table[counted] = table[counted].fillna(0).astype("int64")
+    table["n_without_new"] = table["n_calls"] - 1 - table.pop("later_new")
+    known = searches(results)
+    table["elapsed_ms"] = np.nan
+    if known is not None and "elapsed_ms" in known:
+        times = known.groupby(CELL, observed=True)["elapsed_ms"].sum(min_count=1)
+        table["elapsed_ms"] = times.reindex(table.index)
+    table["cost_usd"] = results.responses.set_index(CELL).get("cost_usd", np.nan)
+    reached = targets["call"].notna().groupby([targets[name] for name in CELL], observed=True)
+    share = reached.mean().reindex(table.index)
+    table["outcome"] = np.select(
+        [share.isna(), share == 1, share > 0], ["no target", "all found", "some found"],
+        "none found",
+    )  # fmt: skip
+    return table.reset_index().astype({"outcome": "str"})

@@ -1,0 +1,83 @@
+"""What each search adds: recall after each call, who found what, and what is repeated."""
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused
+
+RUNS = {
+    "A": {
+        "q1": [["a", "b", "x"], ["t", "c", "b", "y"]],
+        "q2": [["u", "v"]],
+        "q3": [["x"], ["y", "z"], ["x"]],
+    },
+    "B": {"q1": [["t"], ["b"]], "q2": [["z"], ["u"]], "q3": [["x"]]},
+}
+GOLDEN = {"q1": {"t": 1, "b": 1}, "q2": {"u": 1}, "q3": {"w": 1}}
+
+
+@pytest.fixture(scope="module")
+def ev():
+    return rs.evaluate(RUNS, GOLDEN)
+
+
+def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
+    after = ev.calls().after.set_index(["run_id", "call"])
+    # q1 .5 and then 1, q2 1, q3 0 | q1 .5 and then 1, q2 0 and then 1, q3 0
+    assert after["recall"].tolist() == pytest.approx([1.5 / 3, 2 / 3, 2 / 3, 0.5 / 3, 2 / 3, 2 / 3])
+    assert after["hit"].tolist() == pytest.approx([2 / 3] * 3 + [1 / 3, 2 / 3, 2 / 3])
+    assert after["n"].tolist() == [3] * 6
+    assert ((after["low"] < after["recall"]) & (after["recall"] < after["high"])).all()
+
+
+def test_the_call_that_found_each_target_first_is_named_with_its_rank_there(ev):
+    targets = ev.calls().targets.set_index(["run_id", "query_id", "target_id"])
+    assert targets.loc[("A", "q1")].to_numpy().tolist() == [[2, 1], [1, 2]]
+    assert targets.loc[("B", "q2", "u")].tolist() == [2, 1]
+    assert targets.loc[("A", "q3", "w")].isna().all()
+    # within the first hit of each call, b is found by neither
+    assert (
+        ev.calls(k=1)
+        .targets.set_index(["run_id", "query_id", "target_id"])
+        .loc[("A", "q1", "b"), "call"]
+        is pd.NA
+    )
+
+
+def test_repeats_and_calls_without_a_new_document_are_counted(ev):
+    table = ev.calls().table.set_index("run_id")
+    # of the later calls' 4 + 3 hits b and x were there before; of 3 later calls one has only x
+    assert table.loc["A", ["repeated", "without_new"]].tolist() == pytest.approx([2 / 7, 1 / 3])
+    assert table.loc["B", ["repeated", "without_new"]].tolist() == [0, 0]
+    assert table["n_several"].tolist() == [2, 2] and table["calls_max"].tolist() == [3, 2]
+    assert table[["n_targets", "n_first", "n_later"]].to_numpy().tolist() == [[4, 2, 1], [4, 1, 2]]
+
+
+def test_calls_and_costs_are_told_by_outcome():
+    results = rs.load_results(RUNS["A"])
+    calls = results.calls.assign(elapsed_ms=[10.0, 20, 5, 1, 2, 3])
+    responses = results.responses.assign(cost_usd=[0.5, 0.25, 1.0])
+    results = rs.Results(results.runs, responses, results.hits, calls=calls)
+    found = rs.evaluate(results, GOLDEN).calls().outcomes.set_index("outcome")
+    assert found.loc["all found", ["n", "n_calls", "elapsed_ms", "cost_usd"]].tolist() == [
+        2, 1.5, 17.5, 0.375
+    ]  # fmt: skip
+    assert found.loc["none found", "n_calls"] == 3
+
+
+def test_a_run_with_one_call_each_is_refused():
+    with refused(field="results.calls"):
+        rs.evaluate({"q1": ["a"]}, {"q1": {"a": 1}}).calls()
+
+
+def test_its_picture_has_a_line_for_each_run_and_says_n(ev):
+    ax = ev.calls().plot()
+    assert ax.get_xlabel() == "calls so far (n = 3 queries)"
+    lines = [line.get_ydata().tolist() for line in ax.get_lines() if len(line.get_ydata()) == 3]
+    assert [round(one[0], 3) for one in lines] == [0.5, 0.167]
+    assert ev.calls().plot("hit").get_ylabel().startswith("mean hit")
+    with refused("mrr", field="measure"):
+        ev.calls().plot("mrr")
+    plt.close("all")

@@ -1,0 +1,122 @@
+"""Conversations: turns depend on each other, first and later turns differ, and some recover."""
+
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused, says, warned
+
+# c1: right, wrong, right; c2: wrong, wrong; c3: right
+VALUES = {"c1_1": 1, "c1_2": 0, "c1_3": 1, "c2_1": 0, "c2_2": 0, "c3_1": 1}
+PATTERN = "(?P<conversation>c[0-9])_(?P<turn>[0-9]+)"
+
+
+@pytest.fixture
+def golden(tmp_path):
+    file = tmp_path / "golden.jsonl"
+    rows = [{"id": one, "query": f"{one}?", "expected_doc_ids": ["d"]} for one in VALUES]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return rs.load_golden(file, turns=PATTERN)
+
+
+@pytest.fixture
+def ev(golden):
+    return rs.evaluate({one: ["d"] if right else ["x"] for one, right in VALUES.items()}, golden)
+
+
+def test_ids_name_conversation_and_turn_by_a_pattern(golden):
+    queries = golden.queries
+    assert queries["conversation"].tolist() == ["c1"] * 3 + ["c2"] * 2 + ["c3"]
+    assert queries["turn"].tolist() == ["1", "2", "3", "1", "2", "1"]
+    assert golden.slices("conversation")["conversation"].value_counts()["c1"] == 3
+
+
+def test_turns_and_conversations_have_their_means(ev):
+    found = ev.conversations("hit@1")
+    row = found.table.iloc[0]
+    # 3 of 6 turns; (2/3 + 0 + 1) / 3; first turns 2 of 3, later ones 1 of 3
+    assert (row["n"], row["n_conversations"], row["mean"]) == (6, 3, 0.5)
+    assert row["mean_of_conversations"] == pytest.approx(5 / 9)
+    assert (row["first"], row["n_first"]) == (pytest.approx(2 / 3), 3)
+    assert (row["later"], row["n_later"]) == (pytest.approx(1 / 3), 3)
+    by_turn = found.turns.set_index("turn")
+    assert by_turn["n"].tolist() == [3, 2, 1]
+    assert by_turn["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
+
+
+def test_a_conversation_has_its_first_failure_and_whether_it_recovered(ev):
+    rows = ev.conversations("hit@1").per_conversation.set_index("conversation")
+    assert rows["first_failure"].fillna(0).tolist() == [2, 1, 0]
+    assert rows["recovered"].astype(object).where(rows["recovered"].notna(), None).tolist() == [
+        True, False, None
+    ]  # fmt: skip
+    assert rows["n_turns"].tolist() == [3, 2, 1]
+
+
+def test_intervals_take_conversations_as_independent_and_say_so(golden):
+    runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
+    talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]
+    alone = rs.load_golden({one: {"d": 1} for one in VALUES})
+    turns = rs.evaluate(runs, alone).summary("hit@1").iloc[0]
+    assert talks["mean"] == turns["mean"]
+    assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
+    says(rs.evaluate(runs, golden), 2, "conversations", 5)
+
+
+def test_a_pattern_that_names_nothing_is_refused(golden, tmp_path):
+    file = tmp_path / "golden.jsonl"
+    with refused("none", field="turns"):
+        rs.load_golden(file, turns="[0-9]+")
+    with refused("c1_1", field="turns", file="golden.jsonl"):
+        rs.load_golden(file, turns="(?P<conversation>x+)(?P<turn>[0-9])")
+    with refused(field="turns"):
+        rs.load_golden(file, turns="(")
+    with warned("golden.jsonl", 1, 6):
+        part = rs.load_golden(file, turns="(?P<conversation>c[12])_(?P<turn>[0-9])")
+    assert part.queries["conversation"].isna().sum() == 1
+    with refused(field="golden.queries.conversation"):
+        rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).conversations()
+
+
+def test_its_picture_has_the_turns(ev):
+    ax = ev.conversations("hit@1").plot()
+    assert ax.get_xlabel() == "turn (n = 1–3 conversations)"
+    assert ax.get_lines()[0].get_xdata().tolist() == [1, 2, 3]
+    plt.close("all")
+
+
+def test_columns_of_a_table_name_conversation_and_turn():
+    table = pd.DataFrame(
+        {"query_id": ["a", "b"], "session_id": ["s", "s"], "turn_number": [1, 2],
+         "relevant_ids": [["d"], ["d"]]}
+    )  # fmt: skip
+    queries = rs.load_golden(table).queries
+    assert queries[["conversation", "turn"]].to_numpy().tolist() == [["s", "1"], ["s", "2"]]
+
+
+CAST = Path(__file__).parents[3] / "shared/data/trec-cast-2021"
+RUNS = {"org_convdr.run": (0.3502, 0.3478, 0.5617, 0.3213),
+        "org_manual_bm25.run": (0.3881, 0.3901, 0.3243, 0.3969)}  # fmt: skip
+BY_TURN = [0.5617, 0.4004, 0.3971, 0.3384, 0.1735, 0.3514, 0.3457, 0.2770, 0.2029, 0.3118, 0.4161]
+
+
+@pytest.mark.skipif(not CAST.exists(), reason="needs a track's files beside the checkout")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_turns_of_a_track_have_the_values_of_trec_eval():
+    golden = rs.load_golden(
+        CAST / "trec-cast-qrels-docs.2021.qrel.gz", turns="(?P<conversation>[0-9]+)_(?P<turn>.+)"
+    )
+    results = rs.load_results([CAST / f"{run}.gz" for run in RUNS])
+    ev = rs.evaluate(results, golden, ["ndcg_linear@5"], profile="trec", primary="ndcg_linear@5")
+    found = ev.conversations()
+    table = found.table.set_index("run_id")
+    for run, known in RUNS.items():
+        values = table.loc[run, ["mean", "mean_of_conversations", "first", "later"]]
+        assert values.tolist() == pytest.approx(known, abs=5e-5)
+    turns = found.turns[found.turns["run_id"] == "org_convdr.run"]
+    assert turns["mean"].tolist() == pytest.approx(BY_TURN, abs=5e-5)
+    assert turns["n"].tolist() == [19, 19, 19, 18, 18, 18, 16, 16, 8, 5, 2]
