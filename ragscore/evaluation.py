@@ -1762,7 +1762,7 @@ class Evaluation(Display):
             return []
         how = resolve_policies(self.profile, self.policies).calls
         n, of = int(self.settings["n_several_calls"].sum()), len(self.scores)
-        text = f"Several calls: {how} of the calls of {n} of {of} queries in runs."
+        text = f"Several calls: {how}, for {n} of {of} queries."
         ranking = [one for one in self.primary if self.declared.label_of(one).is_ranking]
         if ranking and isinstance(self._source, Results) and self.profile is None:
             metric = ranking[0]
