@@ -1,95 +1,63 @@
-"""Changes of ids by which hits and targets would join: case, paths, prefixes, chunk suffixes.
+"""Readings of ids by which hits and targets join: case, URLs, paths, chunk suffixes, affixes.
 
-In: the distinct ids of both sides. Out: the smallest change that joins most of the expected ids, in
-words and as code to paste. Only ids are read, never hits.
+In: ids of both sides. Out: the ids as named readings give them; what joins most of them, in words
+and as the policy `ids=` is given it. Only ids are read, never hits.
 """
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import reduce
-from itertools import combinations
+from functools import partial
+from itertools import combinations, product
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import is_among
+from ragscore.frames.typing import Flags
 
 Apply = Callable[[pd.Series], pd.Series]
 
-# Affixes are tried with so many of the expected ids: enough to tell the right one.
+# Readings and affixes are tried with so many of the expected ids: enough to tell the right one.
 TRIED = 500
-# A change may be left out if at least this share of the ids still joins without it.
+# A reading may be left out if at least this share of the ids still joins without it.
 ENOUGH = 0.9
 # Ids that differ by chance don't count as joined: at least this share of one side has to.
 LEAST_SHARE = 0.05
+# An affix is one if so many of the ids of a side have it.
+SHARED = 0.8
 
 
-@dataclass(frozen=True)
-class Change:
-    """One way to write ids anew: in words, as code around the name of a column, as a function."""
+class Reading(NamedTuple):
+    """A way to read the ids of both sides: in words, as a function, and as `ids=` is given it."""
 
     words: str
-    code: str
-    apply: Apply = field(compare=False)
+    read: Apply
+    ids: str = ""
 
 
-Changes = tuple[Change, ...]
-
-
-@dataclass(frozen=True)
-class Join:
-    """Changes that make ids of hits equal expected ones.
+class Join(NamedTuple):
+    """A reading that makes ids of hits equal expected ones.
 
     Attributes
     ----------
-    of_hits, of_expected
-        The changes of each side, in the order they are made.
+    reading
+        Its `ids` are empty where ids join as they are.
     n_joined
         The number of distinct expected ids that equal one of the hits' then.
     pairs
-        Up to three of them as they are now: the id of a hit, and the expected one.
+        Up to three of them as they are now: the expected id, and the hit's.
     """
 
-    of_hits: Changes
-    of_expected: Changes
+    reading: Reading
     n_joined: int
-    pairs: tuple[tuple[str, str], ...]
-
-    @property
-    def words(self) -> str:
-        """The changes in words, each once."""
-        return " and ".join(dict.fromkeys(one.words for one in (*self.of_hits, *self.of_expected)))
+    pairs: list[tuple[str, str]]
 
 
-def _substitution(words: str, pattern: str, by: str) -> Change:
-    new = f'r"{by}"' if by else '""'
-    return Change(
-        words,
-        f'{{}}.str.replace(r"{pattern}", {new}, regex=True)',
-        lambda ids: ids.str.replace(pattern, by, regex=True),
-    )
-
-
-_CHUNK = _substitution(
-    "without the chunk suffix",
-    r"(?i)(#.*|(::|[_:@/-])(chunk|passage|section|segment|page|part|[cps])?[_:-]?\d+)$",
-    "",
-)
-# Simpler ones, which are proposed where they do as well.
-_SIMPLE_CHUNKS = tuple(
-    _substitution(_CHUNK.words, pattern, "") for pattern in (r"#.*$", r"::.*$", r"[_-]\d+$")
-)
-# In the order they are made; what changes least comes first, and is tried last to be left out.
-_CHANGES = (
-    Change("without surrounding white space", "{}.str.strip()", lambda ids: ids.str.strip()),
-    Change("in lower case", "{}.str.lower()", lambda ids: ids.str.lower()),
-    _CHUNK,
-    _substitution("by the last part of their path", r"^.*[/\\:](.)", r"\1"),
-    _substitution("without file extension", r"\.[A-Za-z][A-Za-z0-9]{0,4}$", ""),
-    _substitution("without zero padding", r"(^|\D)0+(\d)", r"\1\2"),
-)
+def _substitution(words: str, pattern: str, by: str = "") -> Reading:
+    return Reading(words, lambda ids: ids.str.replace(pattern, by, regex=True))
 
 
 def _as_urls(ids: pd.Series) -> pd.Series:
@@ -111,32 +79,35 @@ def _as_urls(ids: pd.Series) -> pd.Series:
     return ids
 
 
-def _matches(ids: pd.Series, pattern: str) -> npt.NDArray[np.bool_]:
+def _matches(ids: pd.Series, pattern: str) -> Flags:
     return ids.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
 
 
 _URL = r"(?i)^(?:https?://|www\.|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?/)"
+_CHUNK = r"(::|[_:@/-])(chunk|passage|section|segment|page|part|[cps])?[_:-]?\d+$"
 # Readings of ids by name, in the order they are made.
 READINGS = {
-    "strip": _CHANGES[0],
-    "url": Change("as URLs (scheme, host case, www., slash, percent encoding)", "", _as_urls),
-    "lower": _CHANGES[1],
-    "fragment": _substitution("without the fragment", r"#.*$", ""),
-    "query": _substitution("without the query string", r"\?[^#]*", ""),
-    "chunk": _CHUNK,
-    "path": _CHANGES[3],
-    "extension": _CHANGES[4],
-    "zeros": _CHANGES[5],
+    "strip": Reading("without surrounding white space", lambda ids: ids.str.strip()),
+    "url": Reading("as URLs (scheme, host case, www., slash, percent encoding)", _as_urls),
+    "lower": Reading("in lower case", lambda ids: ids.str.lower()),
+    "fragment": _substitution("without the fragment", r"#.*$"),
+    "query": _substitution("without the query string", r"\?[^#]*"),
+    "chunk": _substitution("without the chunk suffix", rf"(?i)(#.*|{_CHUNK})$"),
+    "subchunk": _substitution("without a chunk suffix after a number", rf"(?i)(\d){_CHUNK}", r"\1"),
+    "path": _substitution("by the last part of their path", r"^.*[/\\:](.)", r"\1"),
+    "extension": _substitution("without file extension", r"\.[A-Za-z][A-Za-z0-9]{0,4}$"),
+    "zeros": _substitution("without zero padding", r"(^|\D)0+(\d)", r"\1\2"),
 }
 # These leave out a part that may tell two documents apart. An id that has the part is held to be
 # the same as one that lacks it, never as one that has another.
-CUTTING = ("fragment", "query", "chunk", "path", "extension")
+PARTS = ("fragment", "query", "chunk", "subchunk")
+CUTTING = (*PARTS, "path", "extension")
 
 
 # Where no id has any of these, the reading changes none; looking is cheaper than reading.
 _MARKS = {
-    "url": "/%wW", "fragment": "#", "query": "?", "chunk": "#:_@/-", "path": "/\\:",
-    "extension": ".", "zeros": "0",
+    "url": "/%wW", "fragment": "#", "query": "?", "chunk": "#:_@/-", "subchunk": ":_@/-",
+    "path": "/\\:", "extension": ".", "zeros": "0",
 }  # fmt: skip
 
 
@@ -149,7 +120,7 @@ def read_as(ids: pd.Series, names: Iterable[str]) -> pd.Series:
                 of, characters = ids, "".join(ids.tolist())
             if not any(one in characters for one in marks):
                 continue
-        ids = READINGS[name].apply(ids)
+        ids = READINGS[name].read(ids)
     return ids
 
 
@@ -160,156 +131,155 @@ def near_keys(ids: pd.Series) -> tuple[pd.Series, pd.Series]:
     """
     names = list(READINGS)
     at = names.index("chunk")
+    rest = names[at + 2 :]
     whole = read_as(ids, names[:at])
-    return read_as(whole, names[at + 1 :]), read_as(whole, names[at:])
+    return read_as(whole, rest), read_as(whole, ["chunk", *rest])
 
 
-def readings_that_join(
-    expected: pd.Series, hits: pd.Series
-) -> tuple[tuple[str, ...], npt.NDArray[np.bool_]]:
-    """Return the fewest readings that make most of these pairs equal, and flags of those pairs."""
+def reading_that_joins(
+    expected: pd.Series, hits: pd.Series, is_paired: bool
+) -> tuple[Reading, Flags]:
+    """Return the least reading that joins most of these expected ids, and flags of these.
+
+    Parameters
+    ----------
+    is_paired
+        Each expected id is compared with the hit's of its row, else with those of all hits.
+    """
+    join = _are_equal if is_paired else is_among
+    names = _names(expected, hits) if is_paired else _names(*_near(expected, hits), False)
+    words = " and ".join(READINGS[name].words for name in names)
+    best = Reading(words, partial(read_as, names=names), repr("+".join(names)) if names else "")
+    found = _joined(expected, hits, names) if is_paired else join(*map(best.read, (expected, hits)))
+    if "path" not in names and found.sum() >= ENOUGH * min(len(expected), len(hits)):
+        return best, found
+    # An affix cuts less than the directories of a path.
+    least = ENOUGH * found.sum() if "path" in names else found.sum() + 1
+    for affix in _affixes(expected, hits):
+        own, their = affix.read(expected), affix.read(hits)
+        is_shared = max((own != expected).mean(), (their != hits).mean()) >= SHARED
+        more = join(own, their)
+        if is_shared and more.sum() >= max(least, 1):
+            best, found, least = affix, more, more.sum() + 1
+    return best, found
+
+
+def _are_equal(one: pd.Series, other: pd.Series) -> Flags:
+    return (one == other).to_numpy(dtype=bool)
+
+
+def _are_equal_paths(one: pd.Series, other: pd.Series) -> Flags:
+    """Flag pairs of which one is the end of the other's path, or equal."""
+    pairs = [sorted(pair, key=len) for pair in zip(one.tolist(), other.tolist(), strict=True)]
+    return np.array(
+        [long == end or long.endswith(tuple(sep + end for sep in "/\\:")) for end, long in pairs],
+        dtype=bool,
+    )
+
+
+def _near(expected: pd.Series, hits: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Return some expected ids, and the hits', that any readings may join."""
+    expected = expected.iloc[:: max(1, len(expected) // TRIED)]
+    own, their = near_keys(expected), near_keys(hits)
+    is_near = [
+        is_among(one[0], pd.concat(other)) | is_among(one[1], other[0])
+        for one, other in ((own, their), (their, own))
+    ]
+    return expected[is_near[0]], hits[is_near[1]]
+
+
+def _names(expected: pd.Series, hits: pd.Series, is_paired: bool = True) -> tuple[str, ...]:
+    """Return the fewest readings that join most of these ids."""
     kept = tuple(name for name in READINGS if name not in CUTTING)
-    names, found = kept, _are_read_equal(expected, hits, kept)
-    for subset in (*combinations(CUTTING, 1), *combinations(CUTTING, 2)):
-        more = _are_read_equal(expected, hits, (*kept, *subset))
-        if ENOUGH * more.sum() > found.sum():
-            names, found = (*kept, *subset), more
+    names, n = kept, 0
+    for n_parts in range(4):
+        for parts in combinations(CUTTING, n_parts):
+            more = _joined(expected, hits, (*kept, *parts), is_paired).sum()
+            if ENOUGH * more > n:
+                names, n = (*kept, *parts), more
+        if n >= ENOUGH * len(expected):
+            break
     for name in kept[::-1]:
         fewer = tuple(one for one in names if one != name)
-        less = _are_read_equal(expected, hits, fewer)
-        if less.sum() >= ENOUGH * found.sum():
-            names, found = fewer, less
-    return tuple(name for name in READINGS if name in names), found
+        less = _joined(expected, hits, fewer, is_paired).sum()
+        if less >= ENOUGH * n:
+            names, n = fewer, less
+    return tuple(name for name in READINGS if name in names)
 
 
-def _are_read_equal(
-    one: pd.Series, other: pd.Series, names: Iterable[str]
-) -> npt.NDArray[np.bool_]:
-    used = [name for name in READINGS if name in names and name != "path"]
-    bare = [name for name in used if name not in CUTTING]
-    left, right = read_as(one, bare), read_as(other, bare)
-    is_equal = (left == right).to_numpy(dtype=bool)
-    for longer, shorter in ((read_as(one, used), right), (read_as(other, used), left)):
-        is_equal = is_equal | (longer == shorter).to_numpy(dtype=bool)
-        if "path" in names:
-            pairs = zip(longer.tolist(), shorter.tolist(), strict=True)
-            is_equal = is_equal | [_is_path_of(whole, part) for whole, part in pairs]
-    return is_equal
+def _joined(
+    expected: pd.Series, hits: pd.Series, names: Iterable[str], is_paired: bool = True
+) -> Flags:
+    """Flag expected ids that these readings join; of pairs, `CUTTING` ones from one side."""
+    names = [name for name in READINGS if name in names]
+    join = same = _are_equal if is_paired else is_among
+    read = names
+    if is_paired and "path" in names:
+        same, read = _are_equal_paths, [name for name in names if name != "path"]
+    bare = [name for name in read if name not in (CUTTING if is_paired else PARTS)]
+    own, their = read_as(expected, read), read_as(hits, read)
+    own_bare, their_bare = read_as(expected, bare), read_as(hits, bare)
+    found = same(own, their_bare) | same(own_bare, their) | same(own_bare, their_bare)
+    return found & join(read_as(expected, names), read_as(hits, names))
 
 
-def _is_path_of(whole: str, part: str) -> bool:
-    return whole.endswith(part) and whole.removesuffix(part).endswith(("/", "\\", ":"))
+def _affixes(expected: pd.Series, hits: pd.Series) -> list[Reading]:
+    """Return prefixes and suffixes that ids of one side have and equal the other's without.
+
+    Where all ids of a side have as many parts, what the other's have beyond them is a suffix too.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+    tried = expected.iloc[:: max(1, len(expected) // TRIED)].tolist()
+    for which, turn in (("prefix", -1), ("suffix", 1)):
+        texts = sorted(one[::turn] for one in hits.tolist())
+        known = set(texts)
+        for text in (one[::turn] for one in tried):
+            pairs = [(text, text[:n]) for n in range(1, len(text)) if text[:n] in known]
+            at = bisect_right(texts, text)
+            pairs += [(one, text) for one in texts[at : at + 1] if one.startswith(text)]
+            for whole, part in pairs:
+                # An affix ends where letters do: what is left of `docs/x.md` isn't its last letter.
+                if not whole[len(part) - 1 : len(part) + 1].isalpha():
+                    found[which, whole[len(part) :][::turn]] += 1
+    cuts = [_without(*one) for one, _ in found.most_common(3)]
+    for mark, side in product("_-", (expected, hits)):
+        n = side.str.count(mark)
+        if len(n) and n.min() == n.max() > 0:
+            cuts.append(_first_parts(mark, int(n.max()) + 1))
+    return cuts
+
+
+def _without(which: str, affix: str) -> Reading:
+    return Reading(
+        f"without the {which} {affix!r}",
+        lambda ids: getattr(ids.str, f"remove{which}")(affix),
+        f"lambda one: one.remove{which}({affix!r})",
+    )
+
+
+def _first_parts(mark: str, n: int) -> Reading:
+    return Reading(
+        f"by their first {n} parts at {mark!r}",
+        lambda ids: ids.str.split(mark).str[:n].str.join(mark).astype("str"),
+        f"lambda one: {mark!r}.join(one.split({mark!r})[:{n}])",
+    )
 
 
 def find_join(hits: pd.Index, expected: pd.Index) -> Join | None:
-    """Return the smallest changes that join most of the expected ids; None if nothing joins.
+    """Return the reading that joins most of the expected ids; None if nothing joins.
 
     Parameters
     ----------
     hits, expected
-        The distinct ids of each side, as texts. Where they join as they are, no change is needed.
+        The distinct ids of each side, as texts. Where they join as they are, nothing is read.
     """
     ids, wanted = (pd.Series(side[side != ""].astype("str")) for side in (hits, expected))
-    least = max(1, LEAST_SHARE * min(len(ids), len(wanted)))
-    as_they_are = _join(ids, wanted, (), ())
-    if as_they_are.n_joined >= least:
-        return as_they_are
-    by_affix = _by_affix(ids, wanted)
-    if by_affix.n_joined >= ENOUGH * min(len(ids), len(wanted)):
-        found = by_affix
-    else:
-        found = max(by_affix, _by_changes(ids, wanted), key=lambda one: one.n_joined)
-    return found if found.n_joined >= least else None
-
-
-def _join(ids: pd.Series, wanted: pd.Series, of_hits: Changes, of_expected: Changes) -> Join:
-    """Count the expected ids that equal one of the hits' once both are changed."""
-    changed, changed_wanted = _changed(ids, of_hits), _changed(wanted, of_expected)
-    is_joined = is_among(changed_wanted, changed)
-    pairs = []
-    for at in np.flatnonzero(is_joined)[:3]:
-        hit = np.flatnonzero(is_among(changed, changed_wanted.iloc[[at]]))[0]
-        pairs.append((str(ids.iloc[hit]), str(wanted.iloc[at])))
-    return Join(of_hits, of_expected, int(is_joined.sum()), tuple(pairs))
-
-
-def _changed(ids: pd.Series, changes: Changes) -> pd.Series:
-    return reduce(lambda so_far, change: change.apply(so_far), changes, ids)
-
-
-def _by_changes(ids: pd.Series, wanted: pd.Series) -> Join:
-    """Join by as few of `_CHANGES` as suffice: all are made, then one after another is left out.
-
-    The chunk suffix is cut off from one side only: chunks of one document are different chunks.
-    """
-    others = tuple(change for change in _CHANGES if change is not _CHUNK)
-    starts = [(others, others), (_CHANGES, others), (others, _CHANGES)]
-    found = max((_join(ids, wanted, *sides) for sides in starts), key=lambda one: one.n_joined)
-    # Ids that don't join with every change made can't do so with fewer.
-    full = _changed(ids, found.of_hits), _changed(wanted, found.of_expected)
-    ids, wanted = ids[is_among(full[0], full[1])], wanted[is_among(full[1], full[0])]
-    for change in reversed(_CHANGES):
-        hits, expected = (
-            tuple(one for one in side if one is not change)
-            for side in (found.of_hits, found.of_expected)
-        )
-        # Left out of both sides, else of one; the hits are easier to change.
-        for sides in ((hits, expected), (found.of_hits, expected), (hits, found.of_expected)):
-            fewer = _join(ids, wanted, *sides)
-            if fewer.n_joined >= ENOUGH * found.n_joined:
-                found = fewer
-                break
-    for simple in _SIMPLE_CHUNKS:
-        hits, expected = (
-            tuple(simple if one is _CHUNK else one for one in side)
-            for side in (found.of_hits, found.of_expected)
-        )
-        same = _join(ids, wanted, hits, expected)
-        if same.n_joined >= found.n_joined:
-            return same
-    return found
-
-
-def _by_affix(ids: pd.Series, wanted: pd.Series) -> Join:
-    """Join by a prefix or suffix that most ids of one side share, and those of the other lack."""
-    known = set(ids)
-    tried = wanted.iloc[:: max(1, len(wanted) // TRIED)].tolist()
-    best, changes = 0, Changes()
-    for is_suffix in (False, True):
-        bare = str.removesuffix if is_suffix else str.removeprefix
-        for affix in _beginnings(ids, is_suffix):
-            n = sum((one + affix if is_suffix else affix + one) in known for one in tried)
-            if n > best:
-                best, changes = n, (_affixed(affix, is_suffix, False),)
-        for affix in _beginnings(wanted, is_suffix):
-            n = sum((rest := bare(one, affix)) != one and rest in known for one in tried)
-            if n > best:
-                best, changes = n, (_affixed(affix, is_suffix, True),)
-    return _join(ids, wanted, changes, ())
-
-
-def _beginnings(ids: pd.Series, is_suffix: bool) -> list[str]:
-    """Return what four of five ids begin (or end) with, and its beginnings (or ends)."""
-    texts = sorted(one[::-1] for one in ids) if is_suffix else sorted(ids)
-    if not texts:
-        return []
-    last = len(texts) - 1
-    first, other = texts[last // 10], texts[last - last // 10]
-    length = next((n for n in range(len(first)) if first[: n + 1] != other[: n + 1]), len(first))
-    # An affix ends where letters do: what is left of `docs/x.md` is never its last letter.
-    ends = [
-        n for n in range(1, length + 1) if not (first[n - 1 : n + 1].isalpha() and n < len(first))
-    ]
-    parts = [first[:n] for n in ends]
-    return [one[::-1] for one in parts] if is_suffix else parts
-
-
-def _affixed(affix: str, is_suffix: bool, is_added: bool) -> Change:
-    which = "suffix" if is_suffix else "prefix"
-    words = f"{'with' if is_added else 'without'} the {which} {affix!r}"
-    if not is_added:
-        bare = f"remove{which}"
-        code = f"{{}}.str.{bare}({affix!r})"
-        return Change(words, code, lambda ids: getattr(ids.str, bare)(affix))
-    code = f"{{}} + {affix!r}" if is_suffix else f"{affix!r} + {{}}"
-    return Change(words, code, lambda ids: ids + affix if is_suffix else affix + ids)
+    reading, is_joined = reading_that_joins(wanted, ids, is_paired=False)
+    n_joined = int(is_joined.sum())
+    if n_joined < max(1, LEAST_SHARE * min(len(ids), len(wanted))):
+        return None
+    is_new = is_joined & ~is_among(wanted, ids)
+    first, read = wanted[is_new if is_new.any() else is_joined].head(3), reading.read(ids)
+    keys = reading.read(first)
+    pairs = [(one, str(ids[read == key].iloc[0])) for one, key in zip(first, keys, strict=True)]
+    return Join(reading, n_joined, pairs)

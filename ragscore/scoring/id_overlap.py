@@ -9,23 +9,19 @@ A run is looked at if fewer than one in twenty of the targets it could meet is a
 spoken of
 - if its hits carry no id of the match level,
 - if none of its ids is expected by any query,
-- if a change of ids would join at least five times as many expected ids as are joined, and three,
+- if a reading of ids would join at least five times as many expected ids as are joined, and three,
 - if no hit is expected by its own query, though twenty of its ids are by others.
 """
 
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import pyarrow.compute as pc
 
 from ragscore.frames.codes import (
-    arrow_texts,
     coded,
     codes_of,
     equal_pairs,
@@ -37,14 +33,11 @@ from ragscore.frames.codes import (
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, plural
 from ragscore.scoring.id_changes import (
-    CUTTING,
-    READINGS,
-    Changes,
+    Apply,
     Join,
     find_join,
     near_keys,
-    read_as,
-    readings_that_join,
+    reading_that_joins,
 )
 from ragscore.scoring.rules import LEVELS, level_rows, pairs_with_equal
 
@@ -64,13 +57,13 @@ MOST_HITS = 20_000
 ID_COLUMNS = ("chunk_id", "doc_id", "path", "source_key")
 # Below this share of the targets that a run could meet, its ids are looked at.
 FEW = 0.05
-# A change is worth a word where it joins so many times, and so many, of the ids that join now.
+# A reading is worth a word where it joins so many times, and so many, of the ids that join now.
 TIMES_MORE, LEAST_MORE = 5, 3
 # So many ids that only other queries expect are no accident.
 ELSEWHERE = 20
-# The ids of a run that are kept, the first in alphabetical order: enough to tell a change.
+# The ids of a run that are kept, the first in alphabetical order: enough to tell a reading.
 MOST_IDS = 100_000
-# Runs for which changes are looked for; all of them can have the same trouble.
+# Runs for which readings are looked for; all of them can have the same trouble.
 MOST_RUNS = 10
 
 
@@ -138,14 +131,16 @@ def count_ids(results: Results, golden: Golden) -> pd.DataFrame:
     id. All are 0 or more.
     """
     expected = {level: ids for level in LEVELS if (ids := expected_ids(golden, False, level))}
+    columns = {column for wanted in expected.values() for column in wanted}
+    of_runs = {column: _ids_by_run(results.hits, column) for column in columns}
     rows = []
-    for run_id, hits in results.hits.groupby("run_id", observed=False):
+    for place, (run_id, hits) in enumerate(results.hits.groupby("run_id", observed=False)):
         for level, wanted in expected.items():
             targets = golden.targets[level_rows(golden, level)]
             is_joined = np.zeros(len(hits), dtype=bool)
             for column in wanted:
                 is_joined[pairs_with_equal(hits, targets, column, column)[0]] = True
-            ids = {column: _distinct_ids(hits, column) for column in wanted}
+            ids = {column: of_runs[column][place] for column in wanted}
             rows.append({
                 "run_id": str(run_id), "level": level, "n_hits": len(hits),
                 "n_with_id": int(_has_id(hits, wanted).sum()),
@@ -162,36 +157,21 @@ def _has_id(hits: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
     return np.any(found, axis=0) if found else np.zeros(len(hits), dtype=bool)
 
 
-def _distinct_ids(
-    hits: pd.DataFrame, column: str, rows: npt.NDArray[np.int64] | None = None
-) -> pd.Index:
-    """Return the distinct ids of a column of the hits, or of some of their rows."""
+def _ids_by_run(hits: pd.DataFrame, column: str) -> list[pd.Index]:
+    """Return the distinct ids of a column for each run, by the code of its run_id."""
+    n_runs = len(hits["run_id"].cat.categories)
     if column not in hits:
-        return pd.Index([], dtype="str")
-    texts = arrow_texts(hits[column]) if rows is None else texts_at(hits[column], rows)
-    ids = pc.unique(texts).drop_null()
-    if column == "source_key":
-        ids = pc.unique(pc.utf8_lower(ids))
-    return pd.Index(ids, dtype="str")
-
-
-def _ids_by_run(
-    hits: pd.DataFrame, column: str, rows: npt.NDArray[np.int64] | None = None
-) -> list[pd.Index]:
-    """Return the `_distinct_ids` of each run, by the code of its run_id."""
-    runs = hits["run_id"].cat.categories
-    if len(runs) == 1:
-        return [_distinct_ids(hits, column, rows)]
+        return [pd.Index([], dtype="str")] * n_runs
     texts = coded(hits[column])
-    codes, ids = codes_of(texts), texts.cat.categories
+    codes, ids = codes_of(texts), pd.Index(texts.cat.categories.astype("str"))
     if column == "source_key":
         codes_of_lower, ids = pd.factorize(ids.str.lower())
         codes = np.append(codes_of_lower, -1)[codes]
-    rows = np.flatnonzero(codes >= 0) if rows is None else rows[codes[rows] >= 0]
+    rows = np.flatnonzero(codes >= 0)
     pairs = pd.unique(codes_of(hits["run_id"])[rows].astype(np.int64) * len(ids) + codes[rows])
     run, place = np.divmod(pairs, max(len(ids), 1))
     order = np.argsort(run, kind="stable")
-    bounds = np.searchsorted(run[order], np.arange(len(runs) + 1))
+    bounds = np.searchsorted(run[order], np.arange(n_runs + 1))
     return [ids.take(place[order[first:last]]) for first, last in pairwise(bounds)]
 
 
@@ -308,31 +288,21 @@ def gather(
     hits, looked_at = results.hits, _has_few(joins)
     ids: dict[str, dict[str, pd.Index]] = {}
     n_with_id = joins["n_hits"].where(~looked_at, 0)
-    if looked_at.any():
+    few = joins.index[looked_at]
+    if len(few):
         run_ids, run = hits["run_id"].cat.categories.astype("str"), codes_of(hits["run_id"])
-        every = cache(partial(_ids_by_run, hits))
-        for level in joins.index[looked_at].get_level_values("level").unique():
-            wanted = expected(level)
-            n_wanted = sum(map(len, wanted.values()))
-            of_level = looked_at & (joins.index.get_level_values("level") == level)
-            few = joins.index[of_level].get_level_values("run_id")
-            places = run_ids.get_indexer(few)
-            with_id = np.bincount(run[_has_id(hits, wanted)], minlength=len(run_ids))
+        wanted = {level: expected(level) for level in few.unique("level")}
+        for level, columns in wanted.items():
+            with_id = np.bincount(run[_has_id(hits, columns)], minlength=len(run_ids))
+            of_level = few[few.get_level_values("level") == level]
+            places = run_ids.get_indexer(of_level.get_level_values("run_id"))
             n_with_id[of_level] = with_id[places]
-            joined = {
-                column: _ids_by_run(hits, column, np.flatnonzero(is_among(hits[column], own)))
-                for column, own in wanted.items()
-                if column in hits and column != "source_key"
-            }
-            for run_id, place in zip(few, places.tolist(), strict=True):
-                # These are distinct, and all of them are expected.
-                found = {column: of_runs[place] for column, of_runs in joined.items()}
-                if TIMES_MORE * sum(map(len, found.values())) < n_wanted:
-                    found = {name: every(name)[place] for name in ID_COLUMNS if name in hits}
-                of_run = ids.setdefault(run_id, {})
-                for column, own in found.items():
-                    if len(own) > len(of_run.get(column, ())):
-                        of_run[column] = _first(own, wanted.get(column))
+        ids = {run_id: {} for run_id in few.unique("run_id")}
+        every = {column: own for columns in wanted.values() for column, own in columns.items()}
+        for column in (name for name in ID_COLUMNS if name in hits):
+            for run_id, own in zip(run_ids, _ids_by_run(hits, column), strict=True):
+                if run_id in ids:
+                    ids[run_id][column] = _first(own, every.get(column))
     evidence = JoinEvidence(joins.assign(n_with_id=n_with_id), ids, tuple(map(str, hits.columns)))
     return evidence if near is None else replace(evidence, near=near)
 
@@ -359,11 +329,10 @@ def add_up(parts: Iterable[JoinEvidence], expected: ExpectedIds) -> JoinEvidence
     counts = counts.groupby(level=[0, 1], sort=False).sum()
     wanted: dict[str, pd.Index] = {}
     ids: dict[str, dict[str, pd.Index]] = {}
+    for level in counts.index.unique("level") if any(part.ids for part in found) else ():
+        wanted |= expected(level)
     for part in found:
         for run_id, columns in part.ids.items():
-            if not wanted:
-                for level in counts.index.get_level_values("level").unique():
-                    wanted |= expected(level)
             mine = ids.setdefault(run_id, {})
             for column, own in columns.items():
                 both = own.union(mine[column], sort=False) if column in mine else own
@@ -374,18 +343,6 @@ def add_up(parts: Iterable[JoinEvidence], expected: ExpectedIds) -> JoinEvidence
     return replace(evidence, near=pd.concat(near, ignore_index=True)) if near else evidence
 
 
-@dataclass(frozen=True)
-class _Trouble:
-    """What keeps the ids of a run from joining at a level."""
-
-    kind: str  # no id, none, few, elsewhere
-    level: str
-    column: str
-    n_joined: int
-    ids: dict[str, pd.Index]
-    expected: pd.Index
-
-
 def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     """Say of which runs the ids can't be joined, and what would join them.
 
@@ -394,211 +351,172 @@ def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
     DataError
         There are hits, and none of them has an id of any kind.
     """
-    counts = evidence.counts[_has_few(evidence.counts)]
-    if not len(counts):
-        return _near_notes(evidence.near, expected)
+    counts, near = evidence.counts[_has_few(evidence.counts)], evidence.near
     with_hits = evidence.counts.index[evidence.counts["n_hits"] > 0].get_level_values("run_id")
     has_id = [
         run_id not in evidence.ids or any(map(len, evidence.ids[run_id].values()))
         for run_id in with_hits
     ]
-    if not any(has_id):
+    if len(counts) and not any(has_id):
         names = ", ".join(evidence.columns)
         raise DataError(
             f"no hit has an id; the columns are {names}",
             field="hits",
             allowed=f"one of {', '.join(ID_COLUMNS)}; `columns=` of load_results names it",
         )
-    of_runs: dict[tuple[str, str], list[tuple[str, _Trouble]]] = {}
+    said: dict[tuple[str, ...], tuple[str, list[str]]] = {}
+    looked_at: dict[tuple[str, str], int] = {}
     for (run_id, level), n_graded, n_with_id in zip(
         counts.index, counts["n_graded"], counts["n_with_id"], strict=True
     ):
-        trouble = _trouble(level, n_graded, n_with_id, evidence.ids[run_id], expected(level))
-        of_runs.setdefault((trouble.kind, level), []).append((run_id, trouble))
-    noted = [note for runs in of_runs.values() for note in _notes(runs)]
-    if noted:
-        few = set(counts.index.get_level_values("run_id"))
-        return [*noted, *_near_notes(evidence.near[~evidence.near["run_id"].isin(few)], expected)]
-    return _near_notes(evidence.near, expected)
+        ids, wanted = evidence.ids[run_id], expected(level)
+        n_joined = _n_joined(ids, wanted)
+        column = max(wanted, key=lambda name: len(wanted[name]))
+        kind = "few"
+        if not n_with_id:
+            kind = "no id"
+        elif not n_graded and not n_joined:
+            kind = "none"
+        elif not n_graded and n_joined >= ELSEWHERE:
+            kind = "elsewhere"
+        n_before = looked_at[kind, level] = looked_at.get((kind, level), 0) + 1
+        source, join = "", None
+        if kind != "elsewhere" and n_before <= MOST_RUNS:
+            needed = max(LEAST_MORE, TIMES_MORE * n_joined) if kind == "few" else 1
+            source, join = _best_join(ids, column, wanted[column], needed)
+        if kind == "few" and join is None:
+            continue
+        key = (kind, level, source, "none" if join is None else join.reading.words)
+        if key not in said:
+            found = _found(kind, level, column, n_joined, ids, wanted[column])
+            if join is not None:
+                found += f". {_way_on(kind, level, column, source, join, wanted[column])}"
+            elif kind != "elsewhere":
+                found += (
+                    ". Neither case, paths, affixes nor chunk suffixes make the difference: name"
+                    " the column that holds these ids (`columns=` of load_results), choose another"
+                    " level (`match=`), or take the golden set of this corpus"
+                )
+            said[key] = found, []
+        said[key][1].append(run_id)
+    if said:
+        near = near[~near["run_id"].isin(counts.index.get_level_values("run_id"))]
+    noted = [f"ids of {name_list(runs)} {found}" for found, runs in said.values()]
+    return [*noted, *_near_notes(near, expected)]
 
 
 def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
-    """Say, by level and column, which readings would join more ids, and at what cost."""
+    """Say, by level and column, which reading would join more ids, and at what cost."""
     notes = []
     for (level, column), pairs in near.groupby(["level", "column"], sort=False):
-        names, is_joined = readings_that_join(pairs["expected"], pairs["hit"])
+        reading, is_joined = reading_that_joins(pairs["expected"], pairs["hit"], is_paired=True)
         pairs = pairs[is_joined]
         if not len(pairs):
             continue
-        first = pairs.drop_duplicates("expected").head(3)
-        shown = ", ".join(
-            f"{excerpt(one)} ↔ {excerpt(hit)}"
-            for one, hit in zip(first["expected"], first["hit"], strict=True)
-        )
         n, n_queries = pairs["expected"].nunique(), pairs["query_id"].nunique()
         wanted = pd.Series(expected(str(level))[str(column)])
-        if set(names) & set(CUTTING) and read_as(wanted, names).duplicated().sum() > n:
+        if reading.read(wanted).duplicated().sum() > n:
             continue  # what it would cut tells expected ids apart
-        ids = "+".join(names)
-        words = " and ".join(READINGS[name].words for name in names)
-        line, cost = f"rs.evaluate(results, golden, ids={ids!r})", ""
-        prefix = _prefix(pairs)
-        if names == ("path",) and prefix:
-            line = f"rs.evaluate(results, golden, ids=lambda one: one.removeprefix({prefix!r}))"
-        elif alike := _made_equal(pairs, wanted, names):
-            cost = (
-                f". With care: it takes different ids for one ({'; '.join(alike)}); where those are"
-                " different documents, write a function, ids=..., that keeps them apart"
-            )
+        first = pairs.drop_duplicates("expected").head(3)
+        lists = pairs.drop_duplicates(["run_id", "query_id", "hit"])
         notes.append(
             f"ids of {name_list(pairs['run_id'])} join in part (level {level}): {n} expected"
             f" {column} of {plural(n_queries, 'query')} are among the hits of their own query once"
-            f" ids are compared {words} (golden ↔ run: {shown}): {line}{cost}"
+            f" ids are compared {reading.words}"
+            f" {_shown(zip(first['expected'], first['hit'], strict=True))}:"
+            f" {_line(reading.ids)}{_cost(reading.read, wanted, lists)}"
         )
     return notes
 
 
-def _prefix(pairs: pd.DataFrame) -> str:
-    """Return what all ids of one side begin with and those of the other lack; else empty text."""
-    both = [sorted(one, key=len) for one in zip(pairs["expected"], pairs["hit"], strict=True)]
-    found = {long.removesuffix(short) for short, long in both}
-    return found.pop() if len(found) == 1 else ""
+def _shown(pairs: Iterable[tuple[str, str]]) -> str:
+    listed = (f"{excerpt(one)} ↔ {excerpt(hit)}" for one, hit in pairs)
+    return f"(golden ↔ run: {', '.join(listed)})"
 
 
-def _made_equal(pairs: pd.DataFrame, expected: pd.Series, names: tuple[str, ...]) -> list[str]:
-    """Say how many ids of each side these readings take for another one, with an example."""
+def _line(ids: str) -> str:
+    return f"rs.evaluate(results, golden, ids={ids})"
+
+
+def _cost(read: Apply, expected: pd.Series, lists: pd.DataFrame | None = None) -> str:
+    """Say how many ids of each side a reading takes for another one, with an example."""
+    sides = [("golden set", expected, read(expected))]
+    if lists is not None:
+        key = lists["run_id"] + "\0" + lists["query_id"] + "\0" + read(lists["hit"])
+        sides.append(("lists of hits", lists["hit"], key))
     found = []
-    of_list = pairs.drop_duplicates(["run_id", "query_id", "hit"])
-    read = read_as(of_list["hit"], names)
-    key = of_list["run_id"] + "\0" + of_list["query_id"] + "\0" + read
-    for side, ids, keys in (
-        ("golden set", expected, read_as(expected, names)),
-        ("lists of hits", of_list["hit"], key),
-    ):
+    for side, ids, keys in sides:
         is_repeat = keys.duplicated().to_numpy()
         if is_repeat.any():
             of_first = ids[(keys == keys[is_repeat].iloc[0]).to_numpy()].unique()[:2]
             alike = " = ".join(map(excerpt, of_first))
             found.append(f"{int(is_repeat.sum())} in the {side}: {alike}")
-    return found
-
-
-def _trouble(
-    level: str,
-    n_graded: int,
-    n_with_id: int,
-    ids: dict[str, pd.Index],
-    expected: dict[str, pd.Index],
-) -> _Trouble:
-    n_joined, column = _n_joined(ids, expected), max(expected, key=lambda name: len(expected[name]))
-    kind = "few"
-    if not n_with_id:
-        kind = "no id"
-    elif not n_graded and not n_joined:
-        kind = "none"
-    elif not n_graded and n_joined >= ELSEWHERE:
-        kind = "elsewhere"
-    return _Trouble(kind, level, column, n_joined, ids, expected[column])
-
-
-def _notes(runs: list[tuple[str, _Trouble]]) -> list[str]:
-    """Return one text per way to join these runs, which all have the same trouble."""
-    by_remedy: dict[tuple[str, str, Changes, Changes], list[tuple[str, _Trouble, Join]]] = {}
-    others: list[tuple[str, _Trouble]] = []
-    for run_id, trouble in runs[:MOST_RUNS]:
-        column, join = _remedy(trouble)
-        if join is None:
-            others.append((run_id, trouble))
-        else:
-            key = (column, join.words, join.of_hits, join.of_expected)
-            by_remedy.setdefault(key, []).append((run_id, trouble, join))
-    others += runs[MOST_RUNS:]
-    notes = []
-    for (column, *_), found in by_remedy.items():
-        _, trouble, join = found[0]
-        text = f"{_said(trouble, [name for name, *_ in found])}. {_way_on(trouble, column, join)}"
-        notes.append(text)
-    if others and others[0][1].kind != "few":
-        trouble = others[0][1]
-        text = _said(trouble, [name for name, _ in others])
-        if trouble.kind in ("no id", "none"):
-            text += (
-                ". Neither case, paths, affixes nor chunk suffixes make the difference: name the"
-                " column that holds these ids (`columns=` of load_results), choose another level"
-                " (`match=`), or take the golden set of this corpus"
-            )
-        notes.append(text)
-    return notes
-
-
-def _remedy(trouble: _Trouble) -> tuple[str, Join | None]:
-    """Return the column of the hits, and the changes, that join the most expected ids."""
-    if trouble.kind == "elsewhere":
-        return "", None
-    best: tuple[str, Join | None] = ("", None)
-    for column in sorted(trouble.ids, key=lambda name: name != trouble.column):
-        join = find_join(trouble.ids[column], trouble.expected)
-        if join is None or (column == trouble.column and not join.of_hits + join.of_expected):
-            continue
-        if best[1] is None or join.n_joined > best[1].n_joined:
-            best = column, join
-    needed = max(LEAST_MORE, TIMES_MORE * trouble.n_joined) if trouble.kind == "few" else 1
-    return best if best[1] is not None and best[1].n_joined >= needed else ("", None)
-
-
-def _said(trouble: _Trouble, runs: list[str]) -> str:
-    column, n, n_joined = trouble.column, len(trouble.expected), trouble.n_joined
-    listed = name_list(runs)
-    at = f"(level {trouble.level})"
-    if trouble.kind == "elsewhere":
-        return (
-            f"ids of {listed} join in other queries only {at}: {n_joined} of {n} expected {column}"
-            " are among the hits, none of them where its own query is asked; query_id has to mean"
-            " the same query in run and golden set"
-        )
-    has = "; ".join(
-        f"{name} {_three(ids)}"
-        for name, ids in trouble.ids.items()
-        if len(ids) and (trouble.kind == "no id" or name == column)
+    if not found:
+        return ""
+    return (
+        f". With care: it takes different ids for one ({'; '.join(found)}); where those are"
+        " different documents, write a function, ids=..., that keeps them apart"
     )
-    if trouble.kind == "no id":
-        found = f"do not join {at}: no {column} is given for its hits"
-    elif trouble.kind == "none":
-        found = f"do not join {at}: none of the {n} expected {column} is among the hits"
-    else:
-        found = f"hardly join {at}: {n_joined} of {n} expected {column} are among the hits"
-    return f"ids of {listed} {found}, which have {has}; expected are {_three(trouble.expected)}"
+
+
+def _found(
+    kind: str,
+    level: str,
+    column: str,
+    n_joined: int,
+    ids: dict[str, pd.Index],
+    expected: pd.Index,
+) -> str:
+    """Say what keeps the ids of a run from joining."""
+    at, n = f"(level {level})", len(expected)
+    if kind == "elsewhere":
+        return (
+            f"join in other queries only {at}: {n_joined} of {n} expected {column} are among the"
+            " hits, none of them where its own query is asked; query_id has to mean the same query"
+            " in run and golden set"
+        )
+    found = {
+        "no id": f"do not join {at}: no {column} is given for its hits",
+        "none": f"do not join {at}: none of the {n} expected {column} is among the hits",
+        "few": f"hardly join {at}: {n_joined} of {n} expected {column} are among the hits",
+    }[kind]
+    has = "; ".join(
+        f"{name} {_three(own)}"
+        for name, own in ids.items()
+        if len(own) and (kind == "no id" or name == column)
+    )
+    return f"{found}, which have {has}; expected are {_three(expected)}"
 
 
 def _three(ids: pd.Index) -> str:
-    first = heapq.nsmallest(3, ids)
-    return ", ".join(map(excerpt, first))
+    return ", ".join(map(excerpt, heapq.nsmallest(3, ids)))
 
 
-def _way_on(trouble: _Trouble, column: str, join: Join) -> str:
-    """Say which change would join how many ids, and write the code."""
-    to, n = trouble.column, len(trouble.expected)
-    if trouble.level == "chunk" and column == "doc_id" and trouble.kind != "no id":
+def _best_join(
+    ids: dict[str, pd.Index], column: str, expected: pd.Index, needed: int
+) -> tuple[str, Join | None]:
+    """Return the column of the hits, and the reading, that join the most expected ids."""
+    best: tuple[str, Join | None] = ("", None)
+    for source in sorted(ids, key=lambda name: name != column):
+        join = find_join(ids[source], expected)
+        if join is not None and join.n_joined >= needed and (source != column or join.reading.ids):
+            best, needed = (source, join), join.n_joined + 1
+    return best
+
+
+def _way_on(kind: str, level: str, column: str, source: str, join: Join, expected: pd.Index) -> str:
+    """Say which reading would join how many ids, and write the line."""
+    of, reading = f"{join.n_joined} of {len(expected)}", join.reading
+    if level == "chunk" and source == "doc_id" and kind != "no id":
         return (
-            f"{join.n_joined} of {n} name a document that is among the hits: match='doc', where the"
-            " golden set names documents"
+            f"{of} name a document that is among the hits: match='doc', where the golden set names"
+            " documents"
         )
-    whose = f"by the hits' {column}" if column != to else ""
-    how = ", ".join(part for part in (whose, join.words) if part)
-    pair = " and ".join(map(repr, dict.fromkeys(join.pairs[0])))
-    code = []
-    if column != to or join.of_hits:
-        code.append(f'results.hits["{to}"] = ' + _code(f'results.hits["{column}"]', join.of_hits))
-    if join.of_expected:
-        made = _code(f'golden.targets["{to}"]', join.of_expected)
-        code.append(
-            "import dataclasses; golden = dataclasses.replace(golden,"
-            f" targets=golden.targets.assign({to}={made}))"
-        )
-    return f"{join.n_joined} of {n} would join {how} ({pair}): {'; '.join(code)}"
-
-
-def _code(text: str, changes: Changes) -> str:
-    for change in changes:
-        text = change.code.replace("{}", text)
-    return text
+    how, lines = [reading.words], [_line(reading.ids)] if reading.ids else []
+    if source != column:
+        how.insert(0, f"by the hits' {source}")
+        lines.insert(0, f'results.hits["{column}"] = results.hits["{source}"]')
+    return (
+        f"{of} would join {', '.join(filter(None, how))} {_shown(join.pairs)}: {'; '.join(lines)}"
+        f"{_cost(reading.read, pd.Series(expected))}"
+    )

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, is_present
+from ragscore.frames.codes import coded, codes_of, is_among, is_present
 from ragscore.frames.data import DataError, Frames, Golden, Results, narrowed
 from ragscore.frames.errors import excerpt, plural, warn
 from ragscore.scoring.grading import rule_name
 from ragscore.scoring.id_changes import read_as
 from ragscore.scoring.policies import Policies
 
-ID_COLUMNS = ("doc_id", "chunk_id", "path", "target_id")
+ID_COLUMNS = ("doc_id", "chunk_id", "path", "source_key")
 # What makes two rows of a frame the same: of targets they are merged, of hits only counted.
 _TARGET_KEY = ["query_id", "level", "target_id", "alternative"]
 
@@ -53,7 +53,7 @@ def with_ids_read(
     if golden._ids != name:
         golden = _golden_read(golden, ids, name)
     if results._ids != name:
-        results = _results_read(results, ids, name)
+        results = _results_read(results, golden, ids, name)
     return results, golden, replace(policies, ids=name)
 
 
@@ -86,7 +86,7 @@ def _changed(column: pd.Series, ids: Any) -> pd.Series:
 
 def _golden_read(golden: Golden, ids: Any, name: str) -> Golden:
     targets, groups = golden.targets, golden.support_groups
-    columns = {one: _changed(targets[one], ids) for one in ID_COLUMNS[:-1] if one in targets}
+    columns = {one: _changed(targets[one], ids) for one in ID_COLUMNS if one in targets}
     # A target is named by its id unless the file gave it a name of its own.
     is_id = np.zeros(len(targets), dtype=bool)
     for one in columns:
@@ -112,15 +112,22 @@ def _golden_read(golden: Golden, ids: Any, name: str) -> Golden:
     return _marked(golden, name, frames)
 
 
-def _results_read(results: Results, ids: Any, name: str) -> Results:
+def _results_read(results: Results, golden: Golden, ids: Any, name: str) -> Results:
+    # What is forbidden is looked for in source keys as they are; such a query ranks by no key.
+    checks = golden.checks
+    kept = checks.loc[is_among(checks["kind"], ["forbidden_source_key"]), "query_id"]
     frames: dict[str, Any] = {}
     for item in fields(results):
         frame = getattr(results, item.name)
         if frame is None or item.name in ("runs", "responses", "problems", "mapping", "matches"):
             continue
-        of_frame = [one for one in ID_COLUMNS if one in frame and one != "target_id"]
+        of_frame = [one for one in ID_COLUMNS if one in frame]
         if len(frame) and of_frame:
-            frames[item.name] = frame.assign(**{one: _changed(frame[one], ids) for one in of_frame})
+            read = frame.assign(**{one: _changed(frame[one], ids) for one in of_frame})
+            if "source_key" in read and len(kept):
+                is_kept = is_among(frame["query_id"], kept)
+                read["source_key"] = frame["source_key"].where(is_kept, read["source_key"])
+            frames[item.name] = read
     if "hits" in frames:
         for column in ("doc_id", "chunk_id"):
             if column in frames["hits"]:

@@ -80,11 +80,12 @@ class Policies:
         Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
         (trec_eval's -J).
     ids
-        How the ids of hits, citations and targets are read before they are compared. One name or
-        several: "strip" white space, "url" (as URLs: without scheme, www. and trailing slash, host
-        in lower case, percent encoding undone), "lower", without "fragment", "query" string or
-        "chunk" suffix, by the last part of the "path", without file "extension" or "zeros" that
-        pad numbers. Or a function from an id to an id. A store scores ids as they are.
+        How the ids of hits, citations and targets are read before they are compared, source keys
+        too. One name or several: "strip" white space, "url" (as URLs: without scheme, www. and
+        trailing slash, host in lower case, percent encoding undone), "lower", without "fragment",
+        "query" string or "chunk" suffix ("subchunk": only after a number, `doc_1_3` as `doc_1`),
+        by the last part of the "path", without file "extension" or "zeros" that pad numbers. Or a
+        function from an id to an id. A store scores ids as they are.
     refusals
         What tells that a system refused. "stated": only what a run states; whether an answer is a
         refusal in words is unknown (NaN). "phrases": of answers that state nothing, those are
@@ -309,8 +310,9 @@ def _unjoined(run_id: str, ids: pd.Index, golden: pd.Index) -> str:
     text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
     join = find_join(ids, golden)
     if join is not None:
-        first = " and ".join(map(repr, join.pairs[0]))
-        return f"{text}. {join.n_joined} of {len(golden)} would join {join.words} ({first})"
+        expected, own = join.pairs[0]
+        words = f"{join.reading.words} ({own!r} and {expected!r})"
+        return f"{text}. {join.n_joined} of {len(golden)} would join {words}"
     if ids.str.fullmatch("q-[0-9a-f]{12}").all():
         text += (
             ". The run's ids were made from the texts of its queries: name the column that holds"

@@ -146,3 +146,15 @@ def test_a_part_that_tells_expected_ids_apart_is_no_part_to_cut():
     golden = {"q0": ["b"], "q1": ["a"], **{f"q{n}": [f"c#{n}"] for n in range(2, 6)}}
     run = {"q0": ["b"], "q1": ["a#1"], **{f"q{n}": [f"c#{n}"] for n in range(2, 6)}}
     assert said_of(run, golden)[1] == []
+
+
+def test_source_keys_are_read_but_where_some_are_forbidden():
+    golden = rs.load_golden([
+        {"id": "q0", "query": "?", "expected_source_keys": ["a"]},
+        {"id": "q1", "query": "?", "must_not_contain_source_keys": ["b.md"]},
+    ])  # fmt: skip
+    results = rs.load_results({"q0": ["a.md"], "q1": ["b.md"]})
+    results.hits["source_key"] = results.hits["doc_id"]
+    ev = rs.evaluate(results, golden, "mrr", ids="extension")
+    assert ev.results.hits["source_key"].tolist() == ["a", "b.md"]
+    assert ev.scores.loc["q0", "mrr"] == 1
