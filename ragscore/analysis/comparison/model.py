@@ -5,7 +5,7 @@ is computed here: with a profile, its aggregates and their differences.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -27,11 +27,12 @@ from ragscore.frames.escaping import json_text, markdown_line, markdown_paragrap
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
 from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
+from ragscore.io.detect import function_at
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
-from ragscore.scoring.profiles import COMPARE_JSON, Profile, find_profile
+from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import Rule
 from ragscore.stats import overall_word
 
@@ -41,10 +42,6 @@ OUTCOMES = (
 )  # fmt: skip
 ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
 """Outcome -> its word in the reports of other harnesses."""
-OF_A_HARNESS = "cmp.to_json(), or a comparison that the kebab harness wrote"
-PER_QUERY_OF_A_HARNESS = {
-    "query_id": "str", "kind": "str", "a_hit_rank": "Int64", "b_hit_rank": "Int64", "note": "str",
-}  # fmt: skip
 
 
 FRAMES = (
@@ -295,7 +292,9 @@ class Comparison(ComparisonVerbs, Display):
         """
         content = parse(text, "cmp.to_json()")
         if isinstance(content, dict) and "run_a" in content:
-            return _from_profile_report(content, profile)
+            reader = "ragscore.analysis.comparison.harness_report:comparison_of"
+            found: Comparison = function_at(reader)(content, profile)
+            return found
         return _from_content(content, profile)
 
     def changed(self) -> pd.DataFrame:
@@ -396,39 +395,6 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         primary=tuple(content["primary"]),
         declared=Declarations.from_plain(content["declared"]),
     )
-
-
-def _from_profile_report(report: dict[str, Any], profile: Profile | None) -> Comparison:
-    """Rebuild a comparison from the report that a profile's harness wrote (`_profile_report`)."""
-    from ragscore.analysis.comparison.compare import NO_CUT, compare_runs
-    from ragscore.io.load import load_golden, load_results
-
-    chosen = profile or find_profile(COMPARE_JSON)
-    require(report, ("run_b", "aggregate_a", "aggregate_b", "deltas", "per_query"), OF_A_HARNESS)
-    rows = frame_of(report["per_query"], PER_QUERY_OF_A_HARNESS, "per_query")
-    kinds = rows["kind"].replace({word: outcome for outcome, word in ONE_SIDED.items()})
-    if unknown := sorted(set(kinds) - set(OUTCOMES)):
-        raise DataError(
-            f"found {unknown[0]!r}", field="per_query.kind", allowed=", ".join(OUTCOMES[:4])
-        )
-    sides = [str(report["run_a"]), str(report["run_b"])]
-    # The frames of a comparison of these runs; what they hold of hits isn't known, so they lose it.
-    golden = load_golden({str(one): {"target": 1} for one in rows["query_id"]})
-    runs: dict[str, Any] = {run: {str(one): [] for one in rows["query_id"]} for run in sides}
-    cmp = compare_runs(load_results(runs), golden, *sides, metrics="hit@1")
-    names = [name for name in FRAMES if name not in ("per_query", "config_diff")]
-    match = report["deltas"].get("chunker_version_match", "exact")
-    return replace(
-        cmp,
-        **{name: getattr(cmp, name).head(0) for name in names},
-        per_query=cmp.per_query.set_index("query_id").loc[rows["query_id"]].reset_index().assign(
-            outcome=kinds, rank_baseline=rows["a_hit_rank"], rank_candidate=rows["b_hit_rank"]
-        ),
-        level=Level("per_query", "", (), match),
-        k=NO_CUT, primary=(), policies={}, profile=chosen,
-        aggregates=dict(zip(sides, (report["aggregate_a"], report["aggregate_b"]), strict=True)),
-        golden=None, scores=None, _modes=None, results=None,
-    )  # fmt: skip
 
 
 def _profile_report(cmp: Comparison, profile: Profile) -> dict[str, Any]:
