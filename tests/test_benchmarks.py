@@ -48,7 +48,7 @@ def _command(*arguments):
     return done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_every_tool_is_measured_at_every_size_and_all_agree(measured):
     folder, _ = measured
     records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
@@ -84,13 +84,13 @@ def test_every_tool_is_measured_at_every_size_and_all_agree(measured):
     assert all(record["rss"] > 50 for record in records)
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_without_a_part_named_all_are_meant(measured):
     folder, printed = measured
     assert _command("--raw", str(folder / "raw.json")) == printed
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_variants_hold_the_same_rankings(measured):
     folder, _ = measured
     records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
@@ -103,7 +103,7 @@ def test_variants_hold_the_same_rankings(measured):
     assert all(one == pytest.approx(means[0], abs=1e-6) for one in means)
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_every_part_prints_and_writes_its_tables(measured):
     folder, printed = measured
     markdown, page = (
@@ -131,7 +131,7 @@ def test_a_part_that_is_not_there_says_so(monkeypatch):
     )
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_a_peer_that_fails_is_named_and_the_rest_compared(measured, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     scoring = importlib.import_module("tests.benchmarks.scoring")
@@ -194,7 +194,7 @@ def test_trec_text_is_measured_to_the_same_means():
     assert said.count("21 measures") == 2
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_an_earlier_run_is_shown_beside(measured):
     folder, _ = measured
     printed = _command(

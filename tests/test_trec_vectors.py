@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from conftest import fuzzed
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
@@ -141,7 +142,7 @@ def test_a_robust_run_has_trec_evals_means():
 
 # Random files: each judgement file with some runs, every pair scored in three ways
 
-N_QRELS, N_RUNS = 40, 25
+N_QRELS, N_RUNS = fuzzed(40), 25
 RECALLS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 AT = (1, 2, 5, 10)
 SINGLE = ("map", "Rprec", "bpref", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")

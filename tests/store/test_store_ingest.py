@@ -501,7 +501,7 @@ def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
     return int(done.stdout) / 1024
 
 
-@pytest.mark.long
+@pytest.mark.large
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 @pytest.mark.parametrize(("from_bytes", "n"), [(0, 10_000), (math.inf, 2_500)])
 def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):
