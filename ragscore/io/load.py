@@ -31,6 +31,7 @@ from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.golden_file import rules_in_all
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.registry import FORMATS, GOLDEN_TABLE, RESULT_TABLE, TABLES, formats_of
+from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming
 from ragscore.io.tables import frame_of, record_table
 from ragscore.io.values import ID_ALLOWED
@@ -431,7 +432,8 @@ def _content(source: Any, side: str) -> tuple[str, Any]:
                 allowed="one of them, such as dataset['test'], or a list of load_results(frame,"
                 " run_id=...)",
             )
-        return "dict", source
+        rows = records_of_hits(source) if side == "results" else None
+        return "dict", source if rows is None else record_table(rows, "dict")
     if isinstance(source, (list, tuple)):
         # Named tuples are records, too: ir_measures and ir_datasets have them.
         records = [one._asdict() if hasattr(one, "_asdict") else one for one in source]

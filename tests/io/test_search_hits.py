@@ -1,0 +1,71 @@
+"""Documents of frameworks and responses of search engines: their ids, texts and scores."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import ragscore as rs
+
+
+def langchain(doc, text, **metadata):
+    return SimpleNamespace(id=doc, page_content=text, metadata=metadata)
+
+
+def llama_index(doc, text, score):
+    node = SimpleNamespace(node_id=doc, text=text, metadata={"file": "f"})
+    return SimpleNamespace(node=node, score=score)
+
+
+def haystack(doc, text, score):
+    return SimpleNamespace(id=doc, content=text, meta={"file": "f"}, score=score)
+
+
+VALUES = {
+    "langchain": [langchain("a", "A", page=1), langchain(None, "B", source="b")],
+    "llama_index": [llama_index("a", "A", 0.9), llama_index("b", "B", 0.5)],
+    "haystack": [haystack("a", "A", 0.9), haystack("b", "B", 0.5)],
+    "elasticsearch": {"took": 1, "hits": {"total": {"value": 2}, "hits": [
+        {"_id": "a", "_score": 0.9, "_source": {"text": "A"}},
+        {"_id": "b", "_score": 0.5, "_source": {"text": "B"}}]}},
+    "pinecone": {"namespace": "", "matches": [
+        {"id": "a", "score": 0.9, "metadata": {"text": "A"}},
+        {"id": "b", "score": 0.5, "metadata": {"text": "B"}}]},
+    "qdrant": {"status": "ok", "result": {"points": [
+        {"id": "a", "score": 0.9, "payload": {"text": "A"}},
+        {"id": "b", "score": 0.5, "payload": {"text": "B"}}]}},
+    "weaviate": {"data": {"Get": {"Passage": [
+        {"text": "A", "_additional": {"id": "a", "score": 0.9}},
+        {"text": "B", "_additional": {"id": "b", "score": 0.5}}]}}},
+    "chroma": {"ids": [["a", "b"]], "distances": [[0.1, 0.5]], "documents": [["A", "B"]],
+               "metadatas": [[{"file": "f"}, None]]},
+    "vespa": {"root": {"id": "toplevel", "children": [
+        {"id": "a", "relevance": 0.9, "fields": {"text": "A"}},
+        {"id": "b", "relevance": 0.5, "fields": {"text": "B"}}]}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(VALUES))
+@pytest.mark.parametrize("is_by_run", [False, True])
+def test_hits_of_a_framework_or_an_engine_are_read_in_their_order(name, is_by_run):
+    queries = {"q1": VALUES[name], "q2": []}
+    results = rs.load_results({"sys": queries} if is_by_run else queries)
+    assert results.hits["doc_id"].tolist() == ["a", "b"]
+    assert results.hits["text"].tolist() == ["A", "B"]
+    assert results.hits["rank"].tolist() == [1, 2]
+    if name != "langchain":
+        assert results.hits["score"].is_monotonic_decreasing
+    assert results.responses["query_id"].tolist() == ["q1", "q2"]
+    assert results.runs["run_id"].tolist() == ["sys" if is_by_run else "run"]
+    assert rs.score(results, rs.load_golden({"q1": ["b"]}), ["mrr"]).loc["q1", "mrr"] == 0.5
+
+
+def test_another_field_names_the_id_where_it_is_said():
+    found = {"q": [langchain("x1", "A", source="guide"), langchain("x2", "B", source="faq")]}
+    results = rs.load_results(found, columns={"doc_id": "hits.metadata.source"})
+    assert results.hits["doc_id"].tolist() == ["guide", "faq"]
+
+
+def test_lists_of_ids_and_mappings_of_scores_are_read_as_before():
+    assert rs.load_results({"q": ["a", "b"]}).hits["doc_id"].tolist() == ["a", "b"]
+    scored = rs.load_results({"run": {"q": {"a": 0.1, "b": 0.9}}})
+    assert scored.hits["doc_id"].tolist() == ["b", "a"]
