@@ -466,7 +466,23 @@ class LabelSession:
             if self.query_id not in before.rows or self.query_id in self._sheet.changed(
                 before.rows
             ):
-                raise self._conflict(before)
+                # fields that someone else changed; their row is shown from now on
+                old, new = (
+                    rows[self.query_id].values if self.query_id in rows else {}
+                    for rows in (self._sheet.rows, before.rows)
+                )
+                fields = [
+                    name
+                    for name in dict.fromkeys([*old, *new])
+                    if not same(old.get(name), new.get(name))
+                ]
+                changed = pd.DataFrame(
+                    [(name, old.get(name), new.get(name)) for name in fields],
+                    columns=["field", "shown", "now"],
+                    dtype="object",
+                )
+                self.refresh()
+                raise LabelConflict(self.file.path, self.query_id, changed)
             after, rows = self._applied(before, action)
             if rows:
                 self.file.write(after)
@@ -516,20 +532,6 @@ class LabelSession:
         self._clicks.append(Click(message, self.query_id, added=inserted(before, after)))
         self.refresh()
         self.message = message
-
-    def _conflict(self, now: GoldenText) -> LabelConflict:
-        """Return the fields that someone else changed; their row is shown from now on."""
-        old, new = (
-            rows[self.query_id].values if self.query_id in rows else {}
-            for rows in (self._sheet.rows, now.rows)
-        )
-        fields = [
-            name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))
-        ]
-        rows = [(name, old.get(name), new.get(name)) for name in fields]
-        changed = pd.DataFrame(rows, columns=["field", "shown", "now"], dtype="object")
-        self.refresh()
-        return LabelConflict(self.file.path, self.query_id, changed)
 
     def _new_row(self, query_id: str, query: str) -> Values:
         if self.wording is CHATBOT:
