@@ -272,7 +272,24 @@ class Comparison(ComparisonVerbs, Display):
         if self.profile and not own:
             content = _profile_report(self, self.profile)
         else:
-            content = _own_report(self)
+            content = {
+                "baseline": self.baseline,
+                "candidate": self.candidate,
+                "match": self.level.name,
+                "chunker_version_match": self.level.chunker_version_match,
+                "k": self.k,
+                "left_out": self.level.left_out,
+                "policies": self.policies,
+                "counts": self.counts,
+                "primary": list(self.primary),
+                "declared": self.declared.to_plain(),
+                "overall": self.overall,
+                **{name: rows_of(getattr(self, name)) for name in FRAMES},
+                "profile": self.profile.name if self.profile else None,
+                "joinable": list(self.level.joinable),
+                "aggregates": self.aggregates,
+                "dtypes": {name: dtypes_of(getattr(self, name)) for name in FRAMES},
+            }
         return json_text(content)
 
     @classmethod
@@ -296,7 +313,38 @@ class Comparison(ComparisonVerbs, Display):
         content = parse(text, "cmp.to_json()")
         if isinstance(content, dict) and "run_a" in content:
             return _from_profile_report(content, profile)
-        return _from_content(content, profile)
+        names = (
+            "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
+            "policies", "aggregates", "profile", "dtypes", "primary",
+            "declared",
+        )  # fmt: skip
+        require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
+        if profile is not None and profile.name != content["profile"]:
+            raise DataError(
+                f"found {profile.name!r}",
+                field="profile",
+                allowed=f"the profile that was compared with, {content['profile']!r}",
+            )
+        frames: dict[str, Any] = {
+            name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
+        }
+        return Comparison(
+            baseline=content["baseline"],
+            candidate=content["candidate"],
+            **frames,
+            level=Level(
+                content["match"],
+                content["left_out"],
+                tuple(content["joinable"]),
+                content["chunker_version_match"],
+            ),
+            k=content["k"],
+            aggregates=content["aggregates"],
+            profile=profile or find_profile(content["profile"]),
+            policies=content["policies"],
+            primary=tuple(content["primary"]),
+            declared=Declarations.from_plain(content["declared"]),
+        )
 
     def changed(self) -> pd.DataFrame:
         """One row per query that changed, by outcome from regression on; ranks are text."""
@@ -321,7 +369,15 @@ class Comparison(ComparisonVerbs, Display):
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
         if self.profile:
-            return _profile_table(self, self.profile), ""
+            # one row per aggregate of a profile
+            report = _profile_report(self, self.profile)
+            a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
+            rows = []
+            for key in dict.fromkeys([*a, *b]):
+                digits = 0 if key in self.profile.totals else self.profile.decimals or 3
+                values = [shown_number(side.get(key), digits) for side in (a, b)]
+                rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
+            return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"]), ""
         return shown_deltas(self.deltas, self.largest_changes)
 
     def _decision(self) -> list[str]:
@@ -336,66 +392,6 @@ class Comparison(ComparisonVerbs, Display):
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")
-
-
-def _own_report(cmp: Comparison) -> dict[str, Any]:
-    """Content of the JSON that `from_json` reloads."""
-    content: dict[str, Any] = {
-        "baseline": cmp.baseline,
-        "candidate": cmp.candidate,
-        "match": cmp.level.name,
-        "chunker_version_match": cmp.level.chunker_version_match,
-        "k": cmp.k,
-        "left_out": cmp.level.left_out,
-        "policies": cmp.policies,
-        "counts": cmp.counts,
-        "primary": list(cmp.primary),
-        "declared": cmp.declared.to_plain(),
-        "overall": cmp.overall,
-    }
-    content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
-    return content | {
-        "profile": cmp.profile.name if cmp.profile else None,
-        "joinable": list(cmp.level.joinable),
-        "aggregates": cmp.aggregates,
-        "dtypes": {name: dtypes_of(getattr(cmp, name)) for name in FRAMES},
-    }
-
-
-def _from_content(content: Any, profile: Profile | None) -> Comparison:
-    """Rebuild a comparison from the content of its JSON."""
-    names = (
-        "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
-        "policies", "aggregates", "profile", "dtypes", "primary",
-        "declared",
-    )  # fmt: skip
-    require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
-    if profile is not None and profile.name != content["profile"]:
-        raise DataError(
-            f"found {profile.name!r}",
-            field="profile",
-            allowed=f"the profile that was compared with, {content['profile']!r}",
-        )
-    frames: dict[str, Any] = {
-        name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
-    }
-    return Comparison(
-        baseline=content["baseline"],
-        candidate=content["candidate"],
-        **frames,
-        level=Level(
-            content["match"],
-            content["left_out"],
-            tuple(content["joinable"]),
-            content["chunker_version_match"],
-        ),
-        k=content["k"],
-        aggregates=content["aggregates"],
-        profile=profile or find_profile(content["profile"]),
-        policies=content["policies"],
-        primary=tuple(content["primary"]),
-        declared=Declarations.from_plain(content["declared"]),
-    )
 
 
 def _from_profile_report(report: dict[str, Any], profile: Profile | None) -> Comparison:
@@ -414,7 +410,9 @@ def _from_profile_report(report: dict[str, Any], profile: Profile | None) -> Com
     sides = [str(report["run_a"]), str(report["run_b"])]
     # The frames of a comparison of these runs; what they hold of hits isn't known, so they lose it.
     golden = load_golden({str(one): {"target": 1} for one in rows["query_id"]})
-    runs = {run: {str(one): [] for one in rows["query_id"]} for run in sides}
+    runs: dict[str, dict[str, list[str]]] = {
+        run: {str(one): [] for one in rows["query_id"]} for run in sides
+    }
     cmp = compare_runs(load_results(runs), golden, *sides, metrics="hit@1")
     names = [name for name in FRAMES if name not in ("per_query", "config_diff")]
     match = report["deltas"].get("chunker_version_match", "exact")
@@ -459,21 +457,6 @@ def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(outcome=rows["outcome"].replace(ONE_SIDED)).rename(
         columns={"outcome": "kind", "rank_baseline": "a_hit_rank", "rank_candidate": "b_hit_rank"}
     )
-
-
-def _profile_table(cmp: Comparison, profile: Profile) -> pd.DataFrame:
-    """One row per aggregate of a profile, as text: both runs and their difference.
-
-    Names of nested aggregates are dotted.
-    """
-    report = _profile_report(cmp, profile)
-    a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
-    rows = []
-    for key in dict.fromkeys([*a, *b]):
-        digits = 0 if key in profile.totals else profile.decimals or 3
-        values = [shown_number(side.get(key), digits) for side in (a, b)]
-        rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
-    return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
 
 
 def _profile_note(row: dict[str, Any]) -> str | None:
