@@ -335,8 +335,8 @@ def _draw(
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     # values that a run only reports have hollow markers
     told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
-    for number, (system, rows) in enumerate(told.groupby("system", sort=False)):
-        style = styles[str(system)]
+    for number, (name, rows) in enumerate(told.groupby("system", sort=False)):
+        style = styles[str(name)]
         ax.plot(
             rows["x"], rows["mean"], linestyle="none", marker=style.marker,
             markersize=style.size, markerfacecolor="white", markeredgecolor=style.colour,
