@@ -86,25 +86,21 @@ class ConfigEffects(TableResult):
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        notes = self._of_keys() or ["No config key varies between these runs."]
-        if self.unknown:
-            notes.append(f"Without a config, and in no pair: {', '.join(self.unknown)}.")
-        return notes
-
-    def _of_keys(self) -> list[str]:
-        """Return the sentences, one for all keys that always change together."""
         with_pairs = set(self.pairs["key"])
-        together: dict[frozenset[str], list[str]] = {}
+        together: dict[frozenset[str], list[str]] = {}  # keys that always change together
         for key in self.sentences:
             tied = () if key in with_pairs else self.tied_keys.get(key, ())
             together.setdefault(frozenset((key, *tied)), []).append(key)
-        return [
+        notes = [
             self.sentences[keys[0]]
             if len(keys) == 1
             else f"{', '.join(_key_text(key, self.by_value) for key in keys)}: no two runs differ"
             " in one of them alone; they change together."
             for keys in together.values()
-        ]
+        ] or ["No config key varies between these runs."]
+        if self.unknown:
+            notes.append(f"Without a config, and in no pair: {', '.join(self.unknown)}.")
+        return notes
 
     def _shown(self) -> pd.DataFrame:
         """Return the table with values and means as text."""

@@ -251,6 +251,14 @@ def _from_record(results: Results, columns: list[str]) -> pd.DataFrame:
     def number(name: str) -> pd.Series:
         return record.get(name, unknown).astype("float64")
 
+    # why chunks were skipped, as JSON {reason: count}
+    columns = [name for name in map(str, record.columns) if name.startswith(SKIPPED)]
+    names = {name: name.removeprefix(SKIPPED).removesuffix(".json") for name in columns}
+    counts = [
+        {names[str(name)]: n for name, n in row.items() if not pd.isna(n)}
+        for row in record[columns].to_dict("records")  # one row per run
+    ]
+    texts = [json.dumps(row, ensure_ascii=False, default=str) if row else None for row in counts]
     table = {
         "doc_type": ALL_TYPES,
         "n_docs": number("docs_processed"),
@@ -260,25 +268,13 @@ def _from_record(results: Results, columns: list[str]) -> pd.DataFrame:
         "n_embedded": number("chunks_embedded"),
         "n_skipped": number("chunks_skipped"),
         "skipped_rate": number("chunks_skipped") / number("chunks_attempted"),
-        "reasons": _skip_reasons(record),
+        "reasons": pd.Series(texts, index=record.index, dtype="str"),
     }
     for name in ("min", "mean", "p95", "max"):
         table[f"tokens_{name}"] = number(f"chunk_token_stats.{name}")
     for name in ("chunker_version", "index_version"):
         table[name] = record.get(name, unknown).astype("str")
     return pd.DataFrame(table).rename_axis("run_id").reset_index().astype({"run_id": "str"})
-
-
-def _skip_reasons(record: pd.DataFrame) -> pd.Series:
-    """Return why chunks were skipped, as JSON {reason: count}; NA without a reason."""
-    columns = [name for name in map(str, record.columns) if name.startswith(SKIPPED)]
-    names = {name: name.removeprefix(SKIPPED).removesuffix(".json") for name in columns}
-    counts = [
-        {names[str(name)]: n for name, n in row.items() if not pd.isna(n)}
-        for row in record[columns].to_dict("records")  # one row per run
-    ]
-    texts = [json.dumps(row, ensure_ascii=False, default=str) if row else None for row in counts]
-    return pd.Series(texts, index=record.index, dtype="str")
 
 
 def _from_catalogue(results: Results) -> pd.DataFrame:

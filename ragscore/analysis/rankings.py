@@ -217,7 +217,16 @@ def rank_overlap(
         raise DataError(f"found {p!r}", field="p", allowed="a number between 0 and 1")
     names = run_names(results.runs, [baseline, candidate])
     pair = results.select(list(dict.fromkeys(names)))
-    column = _id_column(pair, ids)
+    check_choice(ids, ("auto", *IDS), "ids")
+    if ids == "auto":
+        has_chunks = "chunk_id" in pair.hits and bool(pair.hits["chunk_id"].notna().all())
+        one_chunker = chunker_versions(pair).nunique(dropna=False) == 1
+        ids = "chunk" if has_chunks and one_chunker else "doc"
+    if IDS[ids] not in pair.hits:
+        raise DataError(
+            f"hits have no {IDS[ids]}", field="ids", allowed="ids in the hits of both runs"
+        )
+    column = IDS[ids]
     asked_a, asked_b = (
         pair.responses.loc[(pair.responses["run_id"] == name).to_numpy(), "query_id"]
         for name in names
@@ -272,19 +281,6 @@ def _sides(
         is_repeated |= len(keys) < len(rows)
         sides.append((n, place, keys, first))
     return sides, is_repeated
-
-
-def _id_column(results: Results, ids: str) -> str:
-    check_choice(ids, ("auto", *IDS), "ids")
-    if ids == "auto":
-        has_chunks = "chunk_id" in results.hits and bool(results.hits["chunk_id"].notna().all())
-        one_chunker = chunker_versions(results).nunique(dropna=False) == 1
-        ids = "chunk" if has_chunks and one_chunker else "doc"
-    if IDS[ids] not in results.hits:
-        raise DataError(
-            f"hits have no {IDS[ids]}", field="ids", allowed="ids in the hits of both runs"
-        )
-    return IDS[ids]
 
 
 def _extrapolated_rbo(query: Ranks, depth: Ranks, n_a: Ranks, n_b: Ranks, p: float) -> Values:

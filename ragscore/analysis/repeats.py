@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, check_type
 from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
@@ -88,7 +88,16 @@ def repeats(
     """
     check_known(metric, metric_columns(scores), "metric", "column", "scores has")
     described = declared.describe(metric)
-    limit, is_lower_better = _threshold(metric, described, threshold), described.better == "lower"
+    if threshold is None and described.kind in ("time", "cost"):
+        raise DataError(
+            f"{metric} has no success of its own",
+            field="threshold",
+            allowed="the largest value that counts as success",
+        )
+    is_lower_better = described.better == "lower"
+    limit = threshold if threshold is not None else 0.0 if is_lower_better else 1.0
+    if not np.isfinite(limit):
+        raise DataError(f"found {limit}", field="threshold", allowed="a finite number")
     systems = _systems(scores, runs)
     parts = []
     for system, run_ids in systems.groupby(systems, sort=False).groups.items():
@@ -171,19 +180,6 @@ def pass_power_k(n: int, n_passed: Values, k: int) -> Values:
     """Return C(c, k) / C(n, k), as a product."""
     steps = (n_passed[:, None] - np.arange(k)) / (n - np.arange(k))
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
-
-
-def _threshold(metric: str, described: Metric, threshold: float | None) -> float:
-    if threshold is None and described.kind in ("time", "cost"):
-        raise DataError(
-            f"{metric} has no success of its own",
-            field="threshold",
-            allowed="the largest value that counts as success",
-        )
-    limit = threshold if threshold is not None else 0.0 if described.better == "lower" else 1.0
-    if not np.isfinite(limit):
-        raise DataError(f"found {limit}", field="threshold", allowed="a finite number")
-    return float(limit)
 
 
 def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.Series:

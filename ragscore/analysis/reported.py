@@ -263,7 +263,13 @@ def check_reported(
         recomputed = np.full(len(rows), np.nan)
     stated = rows["reported"].to_numpy("float64")
     if chosen is not None and has_rows:
-        means = _run_values(aggregate(with_rows, golden, chosen))
+        aggregates = {
+            (run_id, name): value
+            for run_id, content in aggregate(with_rows, golden, chosen).items()
+            for name, value in flat(content).items()
+        }
+        index = pd.MultiIndex.from_tuples(list(aggregates), names=["run_id", "metric"])
+        means = pd.Series(list(aggregates.values()), index=index, dtype="float64")
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
         # what the harness itself aggregates is recomputed, and rounded, as it does that
         is_of_run = rows["query_id"].eq("") & rows["metric"].isin(means.index.unique("metric"))
@@ -381,17 +387,6 @@ def _profile_label(profile: Profile | None, metric: str, k: int | None) -> str |
     if not names or "{k}" in expressions[names[0]] or "(" in expressions[names[0]]:
         return None
     return profile.at(expressions[names[0]], k)
-
-
-def _run_values(aggregates: dict[str, dict[str, Any]]) -> pd.Series:
-    """Return every number of the runs' aggregates, by run and dotted name; null is NaN."""
-    rows = {
-        (run_id, name): value
-        for run_id, content in aggregates.items()
-        for name, value in flat(content).items()
-    }
-    index = pd.MultiIndex.from_tuples(list(rows), names=["run_id", "metric"])
-    return pd.Series(list(rows.values()), index=index, dtype="float64")
 
 
 def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

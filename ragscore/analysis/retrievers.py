@@ -148,7 +148,12 @@ def retrievers(
     n_hits = cut.hits.astype({"run_id": "str"}).groupby(keys).size().reindex(responses.index)
     rows = rows.join(pd.DataFrame({"elapsed_ms": latency, "n_hits": n_hits}), on=keys)
     rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
-    rows["kind"] = _kinds(rows["query_id"], golden)
+    flags = [
+        rows["query_id"].isin(golden.checks.loc[golden.checks["kind"] == kind, "query_id"])
+        for kind in RANKLESS
+    ]
+    flags += [rows["query_id"].isin(targets_at(golden, "predicate").targets["query_id"])]
+    rows["kind"] = pd.Series(np.select(flags, KINDS[:3], KINDS[3]), dtype="str")
     rows["rank_first_match"] = (1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64")
     per_query = rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})
     return RetrieverReport(per_query, results, golden, k)
@@ -192,14 +197,6 @@ def _cut(results: Results, k: int | None) -> Results:
     meta = results.hit_meta[results.hit_meta["rank"] <= k] if results.hit_meta is not None else None
     runs = results.runs.assign(k=pd.array([k] * len(results.runs), dtype="Int64"))
     return replace(results, runs=runs, hits=results.hits[results.hits["rank"] <= k], hit_meta=meta)
-
-
-def _kinds(query_ids: pd.Series, golden: Golden) -> pd.Series:
-    """Return the kind of each query."""
-    checks, with_target = golden.checks, targets_at(golden, "predicate").targets["query_id"]
-    flags = [query_ids.isin(checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS]
-    kinds = np.select([*flags, query_ids.isin(with_target)], KINDS[:3], KINDS[3])
-    return pd.Series(kinds, index=query_ids.index, dtype="str")
 
 
 def _summary(rows: pd.DataFrame) -> pd.DataFrame:

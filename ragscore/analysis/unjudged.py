@@ -92,20 +92,15 @@ class Unjudged(FramesResult):
             f"Unjudged hits of {plural(n, 'run')}, matched by {self.level}: each mean lies between"
             " low and high, whatever their labels."
         )
-        n_pairs, n_safe = self._orders()
-        if n_pairs:
-            safe = f"{n_safe} of {n_pairs}" if n_safe else f"None of {n_pairs}"
-            text += f" {safe} orders of two runs by a metric hold whatever the labels."
-        return text
-
-    def _orders(self) -> tuple[int, int]:
-        """Count pairs of runs, metric by metric, and those whose bounds don't meet."""
-        n_pairs = n_safe = 0
+        n_pairs = n_safe = 0  # pairs of runs, metric by metric, and those whose bounds don't meet
         for _, rows in self.table.groupby("metric", sort=False):
             low, high = rows["low"].to_numpy(), rows["high"].to_numpy()
             n_pairs += len(rows) * (len(rows) - 1) // 2
             n_safe += int((low[:, None] > high[None, :]).sum())
-        return n_pairs, n_safe
+        if n_pairs:
+            safe = f"{n_safe} of {n_pairs}" if n_safe else f"None of {n_pairs}"
+            text += f" {safe} orders of two runs by a metric hold whatever the labels."
+        return text
 
     def _shown(self) -> pd.DataFrame:
         shown = self.table[self.table["metric"].isin(HEADLINE).to_numpy()]

@@ -70,27 +70,33 @@ def score_command(args: argparse.Namespace) -> None:
 def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
     """Return the summary as text, times apart; metrics without any value are named below it."""
     measured = table[table["n"] > 0]
-    is_time = measured["metric"].map(lambda name: parse_label(name).metric.kind == "time")
-    shown = measured[~is_time.to_numpy(dtype=bool)]
+    kinds = measured["metric"].map(lambda name: parse_label(name).metric.kind)
+    is_time = kinds.eq("time").to_numpy(dtype=bool)
+    shown = measured[~is_time]
     texts = {name: [f"{value:.3f}" for value in shown[name]] for name in ("mean", "low", "high")}
     columns = shown[["run_id", *by, "metric"]].assign(
         **texts, n=shown["n"], n_expected=shown["n_expected"]
     )
-    without = _not_measured(table, by)
+    # metrics with n = 0, with runs and slices unless it is so in every row
+    without = []
+    for metric, rows in table.groupby("metric", sort=False):
+        empty = rows.loc[rows["n"] == 0, ["run_id", *by]].astype("str")
+        places = [" / ".join(names) for names in empty.itertuples(index=False)]
+        few = ", ".join(places) if len(places) <= 3 else f"{len(places)} of {len(rows)} rows"
+        if places:
+            without.append(str(metric) if len(places) == len(rows) else f"{metric} ({few})")
     parts = [columns.to_string(index=False)] if len(shown) else []
-    return "\n\n".join(
-        [*parts, *_percentiles(measured, by), *([f"not measured: {without}"] if without else [])]
-    )
+    parts += _percentiles(measured[is_time], by)
+    return "\n\n".join(parts + [f"not measured: {', '.join(without)}"] * bool(without))
 
 
-def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
+def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return a table of medians, 95th percentiles and means of times.
 
     The mean comes last, with a caution where one value carries it.
     """
-    rows = shown[
-        shown["metric"].map(lambda name: parse_label(name).metric.kind == "time").astype(bool)
-    ]
+    if not len(rows):
+        return []
     texts: dict[str, list[str]] = {}
     for name in ("p50", "p95"):
         texts[name] = [f"{value:.0f}" for value in rows[name]]
@@ -98,8 +104,6 @@ def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
             shown_quantile(low, high)
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
-    if not len(rows):
-        return []
     texts["mean"] = [
         f"{mean:.0f}{' (!)' if caution else ''}"
         for mean, caution in zip(rows["mean"], rows["caution"], strict=True)
@@ -109,19 +113,6 @@ def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
     if rows["caution"].any():
         found += "\n(!) one value carries the mean: go by the median."
     return [found]
-
-
-def _not_measured(table: pd.DataFrame, by: Sequence[str]) -> str:
-    """Return the metrics with n = 0, with runs and slices unless it is so in every row."""
-    parts = []
-    for metric, rows in table.groupby("metric", sort=False):
-        without = rows.loc[rows["n"] == 0, ["run_id", *by]].astype("str")
-        places = [" / ".join(names) for names in without.itertuples(index=False)]
-        few = ", ".join(places) if len(places) <= 3 else f"{len(places)} of {len(rows)} rows"
-        parts += (
-            [str(metric) if len(places) == len(rows) else f"{metric} ({few})"] if places else []
-        )
-    return ", ".join(parts)
 
 
 @command(

@@ -77,6 +77,12 @@ def record_of(
     error = None if error is None else redactor.message(error)
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
+    # milliseconds of each phase
+    phases = values.get("latency")
+    found = {}
+    if isinstance(phases, dict):
+        found = {f"latency_{name.removesuffix('_ms')}_ms": phases[name] for name in phases}
+    found |= {name: value for name, value in values.items() if name.startswith("latency_")}
     record: dict[str, Any] = {
         "query_id": request["query_id"],
         "query": request["query"],
@@ -85,7 +91,7 @@ def record_of(
         "answer": None if error is not None else _answer(values),
         "elapsed_ms": round(elapsed_ms, 3),
         "error": error,
-        **_latency(values),
+        **{name: value for name, value in found.items() if value is not None},
         **{
             name: value
             for name, value in values.items()
@@ -153,16 +159,6 @@ def _renamed_items(items: Any, names: dict[str, str]) -> Any:
         else item
         for item in items
     ]
-
-
-def _latency(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the milliseconds of each phase as `latency_<phase>_ms`."""
-    phases = values.get("latency")
-    found = {}
-    if isinstance(phases, dict):
-        found = {f"latency_{name.removesuffix('_ms')}_ms": phases[name] for name in phases}
-    found |= {name: value for name, value in values.items() if name.startswith("latency_")}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _fault(record: dict[str, Any]) -> str | None:

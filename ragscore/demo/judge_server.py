@@ -105,7 +105,23 @@ def judged(body: Object) -> Object:
     shown = json.loads(body["messages"][1]["content"])
     shape = set(body["response_format"]["json_schema"]["schema"]["required"])
     if "score" in shape:
-        return _points(shown)
+        source = " ".join(
+            [
+                *(one["text"] for one in shown.get("context", [])),
+                shown.get("reference_answer", ""),
+                *shown.get("key_facts", []),
+            ]
+        )
+        claims = sentences(shown["answer"])
+        held = [claim for claim in claims if support(claim, source) >= SUPPORTED_FROM]
+        score = round(5 * len(held) / max(len(claims), 1))
+        others = [claim for claim in claims if claim not in held]
+        return {
+            "reasoning": f"{len(held)} of {len(claims)} sentences",
+            "supported_claims": held,
+            "unsupported_claims": others,
+            "score": score,
+        }
     if "claims" in shape:
         return {"claims": [] if _REFUSALS.search(shown["text"]) else sentences(shown["text"])}
     if "verdicts" in shape:
@@ -127,26 +143,6 @@ def judged(body: Object) -> Object:
             ][: shown["n"]]
         }
     return {"reason": "by its words", "abstained": bool(_REFUSALS.search(shown["answer"]))}
-
-
-def _points(shown: Object) -> Object:
-    source = " ".join(
-        [
-            *(one["text"] for one in shown.get("context", [])),
-            shown.get("reference_answer", ""),
-            *shown.get("key_facts", []),
-        ]
-    )
-    claims = sentences(shown["answer"])
-    held = [claim for claim in claims if support(claim, source) >= SUPPORTED_FROM]
-    score = round(5 * len(held) / max(len(claims), 1))
-    others = [claim for claim in claims if claim not in held]
-    return {
-        "reasoning": f"{len(held)} of {len(claims)} sentences",
-        "supported_claims": held,
-        "unsupported_claims": others,
-        "score": score,
-    }
 
 
 def _verdict(one: Object, source: str) -> Object:

@@ -232,7 +232,18 @@ class Index:
         if system == "hybrid_rerank" and token_vectors is not None:
             candidates = order[: settings.depth]
             fused = np.full(n, np.nan, np.float32)
-            fused[candidates] = self._late_interaction(unit_rows(token_vectors), candidates)
+            # the mean over query tokens of their best cosine in the passage (MaxSim)
+            _, tokens, begins = self._embedded
+            best = [
+                (
+                    unit_rows(token_vectors)
+                    @ tokens[begins[one] : begins[one + 1]].astype(np.float32).T
+                )
+                .max(axis=1)
+                .mean()
+                for one in candidates
+            ]
+            fused[candidates] = np.asarray(best, dtype=np.float32)
             order, kind = _best_first(fused), "maxsim"
         order = order[:k]
         return Ranking(order, fused[order], kind, lexical[order], vector[order])
@@ -269,18 +280,6 @@ class Index:
     def _similar(self, question: Vectors) -> Vectors:
         """Return the cosine of every passage."""
         return self.vectors @ question
-
-    def _late_interaction(self, query: Vectors, candidates: npt.NDArray[np.int64]) -> Vectors:
-        """Return MaxSim: the mean over query tokens of their best cosine in the passage.
-
-        Khattab & Zaharia 2020, doi:10.1145/3397271.3401075.
-        """
-        _, tokens, begins = self._embedded
-        best = [
-            (query @ tokens[begins[one] : begins[one + 1]].astype(np.float32).T).max(axis=1).mean()
-            for one in candidates
-        ]
-        return np.asarray(best, dtype=np.float32)
 
 
 def reciprocal_rank_fusion(scores: list[Vectors], rrf_k: int = Settings.rrf_k) -> Vectors:

@@ -126,7 +126,25 @@ class DemoServer(LocalServer):
         failed = record["error"] is not None
         said = {"error": record["error"]} if failed else _answer(record)
         if debug:
-            said["debug"] = _debug(record, self.coverage) | {"config": config, "mode": system.name}
+            hits = [
+                {"rank": rank} | _renamed(hit, _HIT_NAMES)
+                for rank, hit in enumerate(record.get("hits_top_k") or [], 1)
+            ]
+            found = {
+                "retrieved_chunks": hits,
+                "latency": {
+                    name.removeprefix("latency_"): value
+                    for name, value in record.items()
+                    if name.startswith("latency_")
+                },
+                "indexing_coverage": self.coverage,
+            }
+            if isinstance(scope := record.get("scope"), dict) and scope:
+                known = {"folders": "selected"}
+                found["folder_selection"] = {
+                    f"{known.get(name, name)}_folders": folders for name, folders in scope.items()
+                }
+            said["debug"] = found | {"config": config, "mode": system.name}
         return 500 if failed else 200, said
 
 
@@ -187,29 +205,6 @@ def _answer(record: Object) -> Object:
     if values.get("refusal_reason"):
         said["abstain_reason"] = values["refusal_reason"]
     return said
-
-
-def _debug(record: Object, coverage: Object) -> Object:
-    """Return the debug part: hits, scope, latency, and coverage of the index."""
-    hits = [
-        {"rank": rank} | _renamed(hit, _HIT_NAMES)
-        for rank, hit in enumerate(record.get("hits_top_k") or [], 1)
-    ]
-    found = {
-        "retrieved_chunks": hits,
-        "latency": {
-            name.removeprefix("latency_"): value
-            for name, value in record.items()
-            if name.startswith("latency_")
-        },
-        "indexing_coverage": coverage,
-    }
-    if isinstance(scope := record.get("scope"), dict) and scope:
-        known = {"folders": "selected"}
-        found["folder_selection"] = {
-            f"{known.get(name, name)}_folders": folders for name, folders in scope.items()
-        }
-    return found
 
 
 def _renamed(item: Object, names: Mapping[str, str]) -> Object:

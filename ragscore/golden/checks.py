@@ -116,8 +116,6 @@ def _rows_of(kind: str) -> Callable[[Golden], Violations]:
 
 
 def _any_group(golden: Golden) -> Violations:
-    if not len(golden.support_groups):
-        return NOTHING
     n = golden.support_groups.groupby("query_id")["group"].nunique()
     return n.astype("str").add(" groups").rename("found").reset_index()
 
@@ -130,8 +128,6 @@ def _few_targets(golden: Golden) -> Violations:
 
 def _unknown_members(golden: Golden) -> Violations:
     groups = golden.support_groups
-    if not len(groups):
-        return NOTHING
     unknown = groups[groups["target_id"].str.startswith(UNKNOWN_TARGET)]
     return violation(unknown, unknown["target_id"].str.removeprefix(UNKNOWN_TARGET))
 
@@ -152,8 +148,6 @@ def _matching(golden: Golden, column: str, pattern: str) -> Violations:
 
 def _folders_with_backslash(golden: Golden) -> Violations:
     folders = golden.tags[golden.tags["kind"].isin(["folder", "vault"])]
-    if not len(folders):
-        return NOTHING
     return violation(folders[folders["value"].str.contains("\\", regex=False)], folders["value"])
 
 
@@ -174,8 +168,6 @@ def _nothing_expected(golden: Golden) -> Violations:
 def _empty_predicates(golden: Golden) -> Violations:
     """Find predicate targets without a condition, a substring or a source key."""
     is_predicate = golden.targets["level"] == "predicate"
-    if not is_predicate.any():
-        return NOTHING
     predicates = golden.targets[is_predicate].drop_duplicates(["query_id", "target_id"])
     not_empty = pd.concat(_expectations(golden))
     return violation(predicates[~predicates["query_id"].isin(not_empty)], "no condition")
@@ -225,8 +217,6 @@ def _contained(left: pd.DataFrame, right: pd.DataFrame, ignore_case: bool) -> Vi
 
 def _contradictory_keys(golden: Golden) -> Violations:
     is_key = golden.targets["level"] == "source_key"
-    if not is_key.any():
-        return NOTHING
     keys = golden.targets[is_key].reindex(columns=["query_id", "source_key"])
     keys = keys.rename(columns={"source_key": "text"})
     return _contained(keys, _checks(golden, "forbidden_source_key"), ignore_case=True)

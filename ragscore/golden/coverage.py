@@ -143,10 +143,17 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
     scored = hits.reindex(columns=["run_id", "query_id", "score"])
     is_tied = scored.duplicated() & scored["score"].notna()
+    # records that loading with strict=False refused as repeats of a query
+    problems = results.problems.reindex(columns=["run_id", "field", "found"])
+    found = problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]
+    is_duplicate = problems["field"].eq("query_id") & found.notna() & problems["run_id"].notna()
+    duplicates = pd.DataFrame(
+        {"run_id": problems["run_id"].astype("str"), "query_id": found, "issue": "duplicate"}
+    )
     parts = [
         _missing(results, query_ids).assign(issue="missing"),
         extra.assign(issue="extra"),
-        _duplicates(results),
+        duplicates[is_duplicate.to_numpy(dtype=bool)],
         asked[is_empty].assign(issue="empty"),
         _cells(hits, _out_of_order(hits, query)).assign(issue="rank order"),
         _cells(hits, is_tied.to_numpy()).assign(issue="ties"),
@@ -167,18 +174,6 @@ def _missing(results: Results, query_ids: pd.Series) -> pd.DataFrame:
     runs, absent = np.nonzero(~is_asked)
     frame = {"run_id": run_ids.take(runs).array, "query_id": query_ids.take(absent).array}
     return pd.DataFrame(frame).astype("str")
-
-
-def _duplicates(results: Results) -> pd.DataFrame:
-    """Return records that loading with strict=False refused as repeats of a query."""
-    problems = results.problems.reindex(columns=["run_id", "field", "found"])
-    query_ids = (
-        problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]
-    )
-    is_duplicate = problems["field"].eq("query_id") & query_ids.notna() & problems["run_id"].notna()
-    return pd.DataFrame(
-        {"run_id": problems["run_id"].astype("str"), "query_id": query_ids, "issue": "duplicate"}
-    )[is_duplicate.to_numpy(dtype=bool)]
 
 
 def _cells(hits: pd.DataFrame, is_found: np.ndarray) -> pd.DataFrame:

@@ -56,23 +56,19 @@ def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFr
     same_group = first["group"].eq(second["group"]).fillna(False) if "group" in queries else False
     expected = _expected_ids(golden, pd.concat([first["query_id"], second["query_id"]]))
     targets = [side["query_id"].map(expected).astype("str").fillna("") for side in (first, second)]
+    # are shared words in the same order, each where it first occurs?
+    found = []
+    for texts in zip(first["query"], second["query"], strict=True):
+        one, other = (dict.fromkeys(_WORD.findall(text.casefold())) for text in texts)
+        shared = [[word for word in a if word in b] for a, b in ((one, other), (other, one))]
+        found.append(shared[0] == shared[1])
     return pd.DataFrame({
         "query_id": first["query_id"], "other": second["query_id"],
         "similarity": pairs["similarity"], "same_group": same_group,
         "same_targets": targets[0].eq(targets[1]).astype(bool),
-        "same_order": _same_order(first["query"], second["query"]), "query": first["query"],
+        "same_order": found, "query": first["query"],
         "other_query": second["query"],
     }).astype({"same_group": bool})  # fmt: skip
-
-
-def _same_order(first: pd.Series, second: pd.Series) -> list[bool]:
-    """Flag pairs of texts whose shared words come in the same order, each where it first occurs."""
-    found = []
-    for texts in zip(first, second, strict=True):
-        one, other = (dict.fromkeys(_WORD.findall(text.casefold())) for text in texts)
-        shared = [[word for word in a if word in b] for a, b in ((one, other), (other, one))]
-        found.append(shared[0] == shared[1])
-    return found
 
 
 def _similar_pairs(texts: pd.Series, similarity: float) -> pd.DataFrame:

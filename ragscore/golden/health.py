@@ -127,6 +127,14 @@ def golden_health(
     by_id = values.sort_index()
     ordered = narrowed(golden, queries=golden.queries.sort_values("query_id"))
     judged = [name for name in metric_columns(rows) if name.startswith("judged@")]
+    parts = [
+        _clustered(by_id, codes).assign(by=by)
+        for by, codes in (("group", _groups(ordered)), ("source", _sources(ordered)))
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
+    order = np.argsort(by_id.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
+    table = table.iloc[order].reset_index(drop=True)
     return GoldenHealth(
         metric=metric,
         summary=_summary(golden, queries, duplicates, targets, n_targets),
@@ -143,7 +151,9 @@ def golden_health(
             if results is not None
             else pd.DataFrame(columns=list(TIE_COLUMNS))
         ),
-        effective=_effective(by_id, ordered),
+        effective=table[
+            ["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]
+        ],
         needed=_needed(by_id, ordered, described, differences),
     )
 
@@ -227,18 +237,6 @@ def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
         if frame is not None and column in frame:
             seen |= is_among(targets[column], distinct(frame[column]))
     return seen.mask(targets[column].isna())
-
-
-def _effective(values: pd.DataFrame, golden: Golden) -> pd.DataFrame:
-    parts = [
-        _clustered(values, codes).assign(by=by)
-        for by, codes in (("group", _groups(golden)), ("source", _sources(golden)))
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
-    order = np.argsort(values.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
-    table = table.iloc[order].reset_index(drop=True)
-    return table[["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]]
 
 
 def _clustered(values: pd.DataFrame, codes: Integers) -> pd.DataFrame:

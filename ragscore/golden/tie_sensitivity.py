@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.level import choose_level
 from ragscore.scoring.rules import apply_rule, response_of, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
@@ -36,7 +36,16 @@ def tie_sensitivity(
     if not is_tied.any():
         scores |= {"worst": scores["mean"], "best": scores["mean"]}
         return _table(scores, results, is_tied, metric_columns(scores["mean"]))
-    grade = _hit_grades(results, golden, level)
+    # the best grade that each hit meets at the match level (0: none)
+    grade = np.zeros(len(results.hits), dtype=np.int64)
+    for name in level.joinable if level.name == "per_query" else (level.name,):
+        targets = targets_at(golden, name).targets
+        matches = decidable(apply_rule(level_rule(name, results, golden), results.hits, targets))
+        np.maximum.at(
+            grade,
+            matches["hit"].to_numpy(),
+            targets["grade"].to_numpy(dtype=np.int64)[matches["target"].to_numpy()],
+        )
     with warnings.catch_warnings():
         # The first scoring has given these warnings already.
         warnings.simplefilter("ignore", UserWarning)
@@ -74,20 +83,6 @@ def _table(
     for name in ("worst", "best", "spread", "n_tied", "n_moved"):
         table[name] = table[name].where(has_scores)
     return table[list(COLUMNS)]
-
-
-def _hit_grades(results: Results, golden: Golden, level: Level) -> Codes:
-    """Return the best grade that each hit meets at the match level (0: none)."""
-    grade = np.zeros(len(results.hits), dtype=np.int64)
-    for name in level.joinable if level.name == "per_query" else (level.name,):
-        targets = targets_at(golden, name).targets
-        matches = decidable(apply_rule(level_rule(name, results, golden), results.hits, targets))
-        np.maximum.at(
-            grade,
-            matches["hit"].to_numpy(),
-            targets["grade"].to_numpy(dtype=np.int64)[matches["target"].to_numpy()],
-        )
-    return grade
 
 
 def _ties(results: Results) -> tuple[Codes, Flags]:

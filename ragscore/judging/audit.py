@@ -130,8 +130,19 @@ def audit(
         if judgments is None or not (judgments["criterion"] == criterion).any():
             continue
         own = judgments[judgments["criterion"] == criterion]
+        keys = [own[name].astype("str") for name in ("run_id", "query_id", "judge", "repeat")
+                if name in own]  # fmt: skip
+        state = (
+            own["state"].astype("str") if "state" in own else pd.Series("scored", index=own.index)
+        )
+        states = pd.DataFrame(
+            {"failed": state == FAILED, "not_measurable": state == NOT_MEASURABLE}
+        )
+        of_judgments = states.groupby(keys, dropna=False).any().reset_index("query_id")
+        groups = clusters(of_judgments["query_id"])
         measures = [
-            *_state_rates(own, clusters),
+            _rate("failed_rate", of_judgments["failed"], groups),
+            _rate("not_measurable_rate", of_judgments["not_measurable"], groups),
             *_repeat_measures(
                 results, own, criterion, good_from(criterion, limits), clusters, seed
             ),
@@ -168,19 +179,6 @@ def _agreement_by_criterion(
         warnings.simplefilter("ignore", UserWarning)
         found = agreement(judged, other, thresholds=limits, cluster=cluster, seed=seed)
     return found.table.set_index("criterion").to_dict("index")
-
-
-def _state_rates(own: pd.DataFrame, clusters: Clusters) -> list[Measure]:
-    keys = [own[name].astype("str") for name in ("run_id", "query_id", "judge", "repeat")
-            if name in own]  # fmt: skip
-    state = own["state"].astype("str") if "state" in own else pd.Series("scored", index=own.index)
-    states = pd.DataFrame({"failed": state == FAILED, "not_measurable": state == NOT_MEASURABLE})
-    of_judgments = states.groupby(keys, dropna=False).any().reset_index("query_id")
-    groups = clusters(of_judgments["query_id"])
-    return [
-        _rate("failed_rate", of_judgments["failed"], groups),
-        _rate("not_measurable_rate", of_judgments["not_measurable"], groups),
-    ]
 
 
 def _repeat_measures(

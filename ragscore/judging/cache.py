@@ -125,21 +125,18 @@ class Cache:
     def get(self, key: str) -> CachedReply | None:
         """Return the reply under this key, if there is one."""
         with self._lock:
-            return self._get(key)
-
-    def _get(self, key: str) -> CachedReply | None:
-        if key in self._kept:
-            return self._kept[key]
-        if self._reading is None:
-            return None
-        if key not in self._lines:
-            self._scan()  # another process may have stored it
-        if key not in self._lines:
-            return None
-        start, length = self._lines[key]
-        self._reading.seek(start)
-        found = _row(self._reading.read(length))
-        return found[1] if found is not None and found[0] == key else None
+            if key in self._kept:
+                return self._kept[key]
+            if self._reading is None:
+                return None
+            if key not in self._lines:
+                self._scan()  # another process may have stored it
+            if key not in self._lines:
+                return None
+            start, length = self._lines[key]
+            self._reading.seek(start)
+            found = _row(self._reading.read(length))
+            return found[1] if found is not None and found[0] == key else None
 
     def put(self, key: str, reply: CachedReply) -> None:
         """Store a reply; it takes the place of an earlier one under the same key."""

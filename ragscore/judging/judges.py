@@ -69,35 +69,26 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
             value = _prose_json(written)
         if not isinstance(value, dict):
             raise ReplyError(_NO_OBJECT)
-        _refuse_quote(written, value, shown)
-        _refuse_misfit(value, schema)
+        material = "".join(shown.split())
+        for form in (written, json.dumps(value, ensure_ascii=False)):
+            if "".join(form.split()) in material:
+                raise ReplyError(
+                    "the reply quotes a JSON object of the material instead of giving its own"
+                )
+        from jsonschema import Draft202012Validator
+
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ReplyError("a text of the reply holds half a character") from None
+        for error in Draft202012Validator(schema).iter_errors(value):
+            raise ReplyError(
+                f"the reply doesn't fit its schema at {error.json_path[:200]}: {error.validator}"
+                f" {json.dumps(error.validator_value)[:200]}"
+            )
     except RecursionError:
         raise ReplyError("the reply is nested too deeply") from None
     return value, is_repaired
-
-
-def _refuse_quote(written: str, value: dict[str, Any], shown: str) -> None:
-    """Raise if an object occurs in what was shown, as written or written otherwise."""
-    material = "".join(shown.split())
-    for form in (written, json.dumps(value, ensure_ascii=False)):
-        if "".join(form.split()) in material:
-            raise ReplyError(
-                "the reply quotes a JSON object of the material instead of giving its own"
-            )
-
-
-def _refuse_misfit(value: dict[str, Any], schema: dict[str, Any]) -> None:
-    from jsonschema import Draft202012Validator
-
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ReplyError("a text of the reply holds half a character") from None
-    for error in Draft202012Validator(schema).iter_errors(value):
-        raise ReplyError(
-            f"the reply doesn't fit its schema at {error.json_path[:200]}: {error.validator}"
-            f" {json.dumps(error.validator_value)[:200]}"
-        )
 
 
 def _strict_json(text: str) -> Any:

@@ -8,8 +8,9 @@ import pandas as pd
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import check_choice, check_known, nearest
+from ragscore.plot.layout import finish, new_axes, unclipped
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import chosen_or_leading, draw_lines, name_lines
+from ragscore.plot.runs import chosen_or_leading, draw_lines, finish_lines
 from ragscore.plot.style import (
     MUTED,
     check_columns,
@@ -18,18 +19,14 @@ from ragscore.plot.style import (
     error_lengths,
     few_names,
     n_text,
-    new_axes,
     percent,
     plain_style,
     rows_of,
     run_styles,
     scale_of,
-    title,
-    unclipped,
     unit_scale,
     wrapped,
 )
-from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import INK, NOTE_INK, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
@@ -87,14 +84,14 @@ def metric_at_k(
     first = next(run for run, style in styles.items() if not style.is_muted)
     ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
     ends = draw_lines(ax, rows, styles, ["k", "mean", "low", "high"], [first], 0.12)
-    ax.set_xticks(sorted({k for k in labels.values() if k}))
-    ax.set_xlabel(f"k (n = {n_text(rows['n'])} queries)")
-    label = f"{name}@k{':' * bool(level)}{level}"
-    ax.set_ylabel(f"mean {label}; band: 95 % interval of {first}")
-    title(ax, _highest_at(rows, name, level))
-    unit_scale(ax, "0 to 1")
-    name_lines(ax, ends, legend)
-    return ax
+    suffix = f":{level}" if level else ""
+    ax.set(
+        xticks=sorted({k for k in labels.values() if k}),
+        xlabel=f"k (n = {n_text(rows['n'])} queries)",
+        ylabel=f"mean {name}@k{suffix}; band: 95 % interval of {first}",
+        ylim=(0, 1),
+    )
+    return finish_lines(ax, _highest_at(rows, f"{name}{suffix}"), ends, legend)
 
 
 @lettered
@@ -132,10 +129,10 @@ def calls(
     rows = after[after[measure].notna()]
     if not len(rows):
         raise DataError("no query has a target", field="after", allowed="ev.calls().after")
-    ax = _by_number(rows, ["call", measure, *ends], measure, highlight, legend, ax)
-    ax.set_xlabel(f"calls so far (n = {n_text(rows['n'])} queries)")
-    title(ax, f"{measure} after each call")
-    unit_scale(ax, "0 to 1")
+    told = f"calls so far (n = {n_text(rows['n'])} queries)", f"mean {measure}"
+    columns, finding = ["call", measure, *ends], f"{measure} after each call"
+    ax = _by_number(rows, columns, told, finding, highlight, legend, ax)
+    ax.set_ylim(0, 1)
     return ax
 
 
@@ -170,16 +167,15 @@ def turns(
     """
     columns = ["turn", "mean", "low", "high"]
     check_columns(table, {"run_id", "n", *columns}, "table", "ev.conversations().turns")
-    ax = _by_number(table, columns, metric, highlight, legend, ax)
-    ax.set_xlabel(f"turn (n = {n_text(table['n'])} conversations)")
-    title(ax, f"{metric} by turn")
-    return ax
+    told = f"turn (n = {n_text(table['n'])} conversations)", f"mean {metric}"
+    return _by_number(table, columns, told, f"{metric} by turn", highlight, legend, ax)
 
 
 def _by_number(
     rows: pd.DataFrame,
     columns: list[str],
-    metric: str,
+    told: tuple[str, str],
+    finding: str,
     highlight: list[str] | str | None,
     legend: str | bool | None,
     ax: "Axes | None",
@@ -189,29 +185,27 @@ def _by_number(
     styles = run_styles(rows, highlight)
     first = next(run for run, style in styles.items() if not style.is_muted)
     ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
-    drawn = draw_lines(ax, rows, styles, columns, [first], 0.12)
-    ax.set_xticks(sorted(rows[columns[0]].unique()))
-    ax.set_ylabel(f"mean {metric}; band: 95 % interval of {first}")
-    name_lines(ax, drawn, legend)
-    return ax
+    ends = draw_lines(ax, rows, styles, columns, [first], 0.12)
+    ax.set(
+        xticks=sorted(rows[columns[0]].unique()),
+        xlabel=told[0],
+        ylabel=f"{told[1]}; band: 95 % interval of {first}",
+    )
+    return finish_lines(ax, finding, ends, legend)
 
 
-def _highest_at(rows: pd.DataFrame, name: str, level: str) -> str:
+def _highest_at(rows: pd.DataFrame, metric: str) -> str:
     """Return which run is highest at the first and at the last k."""
-    suffix = f":{level}" if level else ""
-    first, last = int(rows["k"].min()), int(rows["k"].max())
-    leads = [
-        str(own["name"].iloc[int(own["mean"].to_numpy().argmax())])
-        for k in (first, last)
-        for own in [rows[rows["k"].eq(k).to_numpy()]]
-    ]
-    if rows["name"].nunique() == 1:
-        means = rows.set_index("k")["mean"]
-        ends = f"{means[first]:.2f} at {first} to {means[last]:.2f} at {last}"
-        return f"{name}{suffix} rises from {ends}"
-    if leads[0] == leads[1]:
-        return f"{leads[0]} has the best {name}{suffix}@{first} and @{last}"
-    return f"{leads[0]} is best at k = {first}, {leads[1]} at k = {last}"
+    means = rows.pivot(index="k", columns="name", values="mean")
+    means = means[rows["name"].unique()]  # of runs alike the first leads
+    first, last = means.index[0], means.index[-1]
+    if means.shape[1] == 1:
+        ends = means.iloc[:, 0]
+        return f"{metric} rises from {ends[first]:.2f} at {first} to {ends[last]:.2f} at {last}"
+    leader, later = means.loc[first].idxmax(), means.loc[last].idxmax()
+    if leader == later:
+        return f"{leader} has the best {metric}@{first} and @{last}"
+    return f"{leader} is best at k = {first}, {later} at k = {last}"
 
 
 def _cut_off(column: str, name: str, level: str) -> int:
@@ -294,13 +288,13 @@ def risk_coverage(
                 alpha=0.13, linewidth=0,
             )  # fmt: skip
     kinds = f", by {rows['score_kind'].iloc[0]} score" if is_one_kind else ""
-    ax.set_xlabel(f"coverage: share of queries that are answered{kinds} (n = {n_text(rows['n'])})")
-    ax.set_ylabel(f"risk: share of answers that are wrong; band: 95 % of {first}")
-    ax.set_xlim(0, 1.02)
-    title(ax, _risk_at_half(rows))
-    unit_scale(ax, "0 to 1")
-    put_legend(ax, legend)
-    return ax
+    ax.set(
+        xlabel=f"coverage: share of queries that are answered{kinds} (n = {n_text(rows['n'])})",
+        ylabel=f"risk: share of answers that are wrong; band: 95 % of {first}",
+        xlim=(0, 1.02),
+        ylim=(0, 1),
+    )
+    return finish(ax, _risk_at_half(rows), "y", legend)
 
 
 BINS = 1_000  # of the axis, more than a figure has pixels
@@ -406,9 +400,8 @@ def tradeoff(
         of_value = {value: plain_style(n) for n, value in enumerate(dict.fromkeys(values.values()))}
         styles = {run: of_value[values[run]] for run in styles}
     ax = new_axes(ax, width=6.4, height=max(4.0, 0.2 * len(styles) + 0.8))
-    front = _front(
-        x["mean"], y["mean"], declared.describe(against).better, declared.describe(metric).better
-    )
+    better = declared.describe(against).better
+    front = _front(x["mean"], y["mean"], better, declared.describe(metric).better)
     ax.plot(
         x["mean"][front], y["mean"][front], linestyle=":", color=NOTE_INK, linewidth=scaled(1),
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
@@ -430,16 +423,15 @@ def tradeoff(
                 textcoords="offset points", fontsize=sizes()["note"], color=INK,
             )  # fmt: skip
     told = n_text(pd.concat([x["n"], y["n"]]))
-    better = declared.describe(against).better
     word = "counted as: higher" if better not in ("higher", "lower") else better
-    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({word} is better)")
-    ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval (n = {told})")
+    ax.set(
+        xlabel=f"{against}, {_centre(against)} with 95 % interval ({word} is better)",
+        ylabel=f"{metric}, {_centre(metric)} with 95 % interval (n = {told})",
+    )
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
-    title(ax, _front_words(front, len(styles), metric, against))
     unit_scale(ax, scale_of(table, metric, declared))
-    put_legend(ax, legend)
-    return ax
+    return finish(ax, _front_words(front, len(styles), metric, against), "y", legend)
 
 
 def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> str:

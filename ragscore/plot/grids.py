@@ -9,6 +9,7 @@ from ragscore.analysis.failure_causes import REFUSED, Failures
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
 from ragscore.frames.tables import SIGNS
+from ragscore.plot.layout import new_axes, quiet, title
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.runs import FEW, hardest
 from ragscore.plot.style import (
@@ -17,11 +18,8 @@ from ragscore.plot.style import (
     few_names,
     largest_slices,
     n_text,
-    new_axes,
-    quiet,
     run_styles,
     sliced_rows,
-    title,
     wrapped,
 )
 from ragscore.plot.theme import sizes
@@ -125,8 +123,7 @@ def heatmap(
     _in_cells(ax, texts, colours)
     _name_cells(ax, below, beside)
     notes = f"{metric}, mean" + f"; faded, *: fewer than {FEW} queries" * bool(is_few.any().any())
-    ax.set_xlabel(f"{told}; {notes}" if is_turned else notes)
-    ax.set_ylabel("" if is_turned else told)
+    ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
     drawn = rows[rows["slice"].isin(names).to_numpy()]
     finding = hardest(drawn, described, metric, names)
     title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
@@ -171,8 +168,7 @@ def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     for row in rows.to_dict("records"):
         total = totals.loc[row["decision"]]
         _cell(ax, runs.index(row["run"]), row, total["min"] == total["max"], is_wide, is_low)
-    ax.set_xlim(-0.02, 4.17)
-    ax.set_ylim(len(runs) - 0.5, -0.5)
+    ax.set(xlim=(-0.02, 4.17), ylim=(len(runs) - 0.5, -0.5))
     ax.set_yticks(np.arange(len(runs)), [wrapped(run, 20) for run in runs])
     ax.set_xticks(
         [left + 0.5 for left, _ in _COLUMNS.values()],
@@ -205,18 +201,19 @@ def _cell(
         place, 0.97 * share, left=left, height=0.9, color=_BAD if is_wrong else _GOOD,
         hatch="//" if is_wrong else "", edgecolor="white", linewidth=0, gid=row["decision"],
     )  # fmt: skip
-    parts = [f"{row['n']}" if is_said else f"{row['n']} of {row['n_total']}"]
+    count = f"{row['n']}" if is_said else f"{row['n']} of {row['n_total']}"
+    share_text = f"{100 * row['share']:.0f} %"
+    interval = f"({100 * row['low']:.0f}–{100 * row['high']:.0f})"
     if np.isnan(row["share"]):
-        parts = ["no query"]
+        text = "no query"
+    elif is_low:
+        text = f"{count}: {share_text}"
     else:
-        parts += [
-            f"{100 * row['share']:.0f} %",
-            f"({100 * row['low']:.0f}–{100 * row['high']:.0f})",
-        ]
-    parts = parts[:2] if is_low else parts
-    text = f"{parts[0]}: {' '.join(parts[1:])}" if len(parts) > 1 else parts[0]
+        text = (
+            f"{count}: {share_text} {interval}" if is_wide else f"{count}\n{share_text}\n{interval}"
+        )
     ax.text(
-        left + 0.485, place, text if is_wide or is_low else "\n".join(parts),
+        left + 0.485, place, text,
         ha="center", va="center", fontsize=sizes()["note"],
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.6},
     )  # fmt: skip
@@ -300,8 +297,7 @@ def failure_transitions(
             linewidth=1.2,
         )  # fmt: skip
     _name_cells(ax, [wrapped(name, 24) for name in to], [wrapped(name, 24) for name in names])
-    ax.set_xlabel(f"{candidate or 'candidate'}; framed: as before")
-    ax.set_ylabel(baseline or "baseline")
+    ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
     n_of = {
         word: int(sum(n for line, own in zip(counts, words, strict=True)
                       for n, one in zip(line, own, strict=True) if one == word))

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ragscore.frames.errors import DataError
-from ragscore.plot.theme import GRID, sizes
+from ragscore.plot.theme import GRID, figure_size, sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,8 +35,6 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
-
-    from ragscore.plot.theme import figure_size
 
     return plt.subplots(figsize=figure_size(width, height), layout="constrained")[1]
 
@@ -84,7 +82,10 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
     DataError
         Another place.
     """
-    check_place(place)
+    if place is not None and not isinstance(place, bool) and place not in PLACES:
+        raise DataError(
+            f"found {place!r}", field="legend", allowed=f"one of {', '.join(PLACES)}, or False"
+        )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if place is False or not ax.get_legend_handles_labels()[0]:
@@ -102,12 +103,12 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), **options).set_gid(BELOW)
 
 
-def check_place(place: str | bool | None) -> None:
-    """Refuse a `legend=` that names no place."""
-    if place is not None and not isinstance(place, bool) and place not in PLACES:
-        raise DataError(
-            f"found {place!r}", field="legend", allowed=f"one of {', '.join(PLACES)}, or False"
-        )
+def finish(ax: "Axes", finding: str, grid: str | None, place: str | bool | None = None) -> "Axes":
+    """Write the finding, draw the grid and put the legend; return the axes."""
+    title(ax, finding)
+    quiet(ax, grid)
+    legend(ax, place)
+    return ax
 
 
 def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> None:
@@ -334,25 +335,23 @@ def _fit(ax: "Axes") -> bool:
     if slot is None:
         return False
     figure = ax.figure.get_figure(root=True)
-    told = ax.get_legend()
-    is_below = told is not None and told.get_gid() == BELOW
     whole = ax.get_tightbbox()
-    # Titles and labels are wrapped to the room there is, and so is a legend below.
-    if told is not None and is_below:
-        told.set_in_layout(False)
-    narrow = ax.get_tightbbox(for_layout_only=True)
-    if told is not None and is_below:
-        told.set_in_layout(True)
+    below = ax.get_legend()
+    if below is None or below.get_gid() != BELOW:
+        narrow = ax.get_tightbbox(for_layout_only=True)
+    else:  # Titles and labels are wrapped to the room there is, and so is a legend below.
+        below.set_in_layout(False)
+        narrow = ax.get_tightbbox(for_layout_only=True)
+        below.set_in_layout(True)
     if whole is None or narrow is None:
         return False
     whole = Bbox([[narrow.x0, whole.y0], [narrow.x1, whole.y1]])
-    low = min(whole.y0, told.get_window_extent().y0) if told is not None and is_below else whole.y0
     width, height = figure.bbox.width, figure.bbox.height
     pad = PAD * figure.dpi / 72
     box = ax.get_window_extent()
     left = max(box.x0, slot[0] * width + pad + box.x0 - min(whole.x0, box.x0))
     right = min(box.x1, slot[2] * width - pad - max(whole.x1 - box.x1, 0))
-    bottom = max(box.y0, slot[1] * height + pad + box.y0 - min(low, box.y0))
+    bottom = max(box.y0, slot[1] * height + pad + box.y0 - min(whole.y0, box.y0))
     top = min(box.y1, slot[3] * height - pad - max(whole.y1 - box.y1, 0))
     # Labels take what they need, up to where axes would be too small: then towards the far edge.
     least = SMALLEST * (slot[2] - slot[0]) * width

@@ -11,18 +11,9 @@ from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.tables import SIGNS
+from ragscore.plot.layout import finish, new_axes, quiet, title, unclipped
 from ragscore.plot.lettering import lettered
-from ragscore.plot.style import (
-    check_columns,
-    check_scores,
-    in_order,
-    new_axes,
-    quiet,
-    title,
-    unclipped,
-    wrapped,
-)
-from ragscore.plot.style import legend as put_legend
+from ragscore.plot.style import check_columns, check_scores, in_order, wrapped
 from ragscore.plot.theme import GRID, INK, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
@@ -119,23 +110,20 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
                 [], [], facecolor=colour, hatch=_OUTCOME_HATCHES[kind], edgecolor="white",
                 label=label,
             )  # fmt: skip
-    ax.set_yticks([])
-    ax.set_ylim(total + gap * (len(BINS) - 1) + 0.01, -0.01)
-    ax.set_xlim(-0.22, 1.22)
-    ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
     level = cmp.level.name.replace("_", " ")
-    ax.set_xlabel(
-        f"rank of the first hit: number of queries (n = {len(rows)}, matched by {level});"
-        " a band's width is its number"
+    ax.set(
+        xlim=(-0.22, 1.22),
+        ylim=(total + gap * (len(BINS) - 1) + 0.01, -0.01),
+        yticks=[],
+        xlabel=f"rank of the first hit: number of queries (n = {len(rows)}, matched by {level});"
+        " a band's width is its number",
     )
+    ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
     better, worse = int(told.get("win", 0)), int(told.reindex(["loss", "regression"]).sum())
-    title(ax, f"First hit in {cmp.candidate} against {cmp.baseline}: earlier {better}, later or"
-              f" lost {worse}")  # fmt: skip
-    quiet(ax, None)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    put_legend(ax, legend)
-    return ax
+    against = f"First hit in {cmp.candidate} against {cmp.baseline}"
+    return finish(ax, f"{against}: earlier {better}, later or lost {worse}", None, legend)
 
 
 def _bin_of(places: pd.Series) -> pd.Series:
@@ -230,16 +218,13 @@ def forest(
     if "is_primary" in rows:
         for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
             text.set_fontweight("bold" if is_primary else "normal")
-    ax.set_ylim(len(rows) - 0.5, -0.5)
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
-    ax.set_xlabel(
-        f"{candidate} − {baseline}, with paired 95 % interval"
-        f" ({told}{'; ↓: lower is better' if lower else ''})"
+    ax.set(
+        ylim=(len(rows) - 0.5, -0.5),
+        xlabel=f"{candidate} − {baseline}, with paired 95 % interval"
+        f" ({told}{'; ↓: lower is better' if lower else ''})",
     )
-    title(ax, f"{candidate} against {baseline}: {_finding(rows)}")
-    quiet(ax, "x")
-    put_legend(ax, legend)
-    return ax
+    return finish(ax, f"{candidate} against {baseline}: {_finding(rows)}", "x", legend)
 
 
 @lettered
@@ -310,17 +295,16 @@ def slice_deltas(
     ]
     ax.set_yticks(np.arange(len(rows)), labels)
     ax.get_yticklabels()[0].set_fontweight("bold")
-    ax.set_ylim(len(rows) - 0.5, -0.5)
     note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
     lower = "; lower is better" if found.declared.describe(chosen).better == "lower" else ""
-    ax.set_xlabel(
-        f"{chosen}: {found.candidate} − {found.baseline}, with paired 95 % interval{lower}{note}"
+    difference = f"{found.candidate} − {found.baseline}"
+    ax.set(
+        ylim=(len(rows) - 0.5, -0.5),
+        xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
+        ylabel=f"{' × '.join(found.by)} (queries)",
     )
-    ax.set_ylabel(f"{' × '.join(found.by)} (queries)")
-    title(ax, f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}")
-    quiet(ax, "x")
-    put_legend(ax, legend)
-    return ax
+    finding = f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}"
+    return finish(ax, finding, "x", legend)
 
 
 def _sliced_finding(rows: pd.DataFrame) -> str:
@@ -496,7 +480,6 @@ def scatter(
     ):
         part = places[side == value]
         n_of[word] = int(part["n"].sum())
-        label = f"{word} ({n_of[word]})"
         drawn = ax.scatter(
             part["baseline"],
             part["candidate"],
@@ -506,22 +489,23 @@ def scatter(
             alpha=0.75,
             edgecolor="white",
             linewidth=0.6,
-            label=label,
+            label=f"{word} ({n_of[word]})",
         )
         unclipped(drawn)
-    ends = [float(points.min().min()), float(points.max().max())]
-    ends = [0.0, 1.0] if described.is_unit else ends
+    ends = [0.0, 1.0] if described.is_unit else [points.min().min(), points.max().max()]
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
-    ax.set_xlabel(f"{names[0]}: {metric} (n = {len(points)}; larger marks: more queries)")
-    ax.set_ylabel(f"{names[1]}: {metric}")
-    title(
+    ax.set(
+        xlabel=f"{names[0]}: {metric} (n = {len(points)}; larger marks: more queries)",
+        ylabel=f"{names[1]}: {metric}",
+    )
+    ax.margins(0.06)
+    finish(
         ax,
         f"{names[1]} against {names[0]}: {metric} better in {n_of['better']} queries,"
         f" worse in {n_of['worse']}",
+        "both",
+        legend,
     )
-    ax.margins(0.06)
-    quiet(ax, "both")
-    put_legend(ax, legend)
     # Marks of a legend all of one size: their area means a count in the figure.
     if (names_of := ax.get_legend()) is not None:
         for mark in names_of.findobj(PathCollection):

@@ -14,6 +14,8 @@ from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.analysis.slices import compare_slices
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest, plural
+from ragscore.plot.layout import finish, label_ends, new_axes, quiet, title, unclipped
+from ragscore.plot.layout import legend as put_legend
 from ragscore.plot.lettering import lettered
 from ragscore.plot.style import (
     MAX_RUNS,
@@ -24,22 +26,16 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     few_names,
-    label_ends,
     largest_slices,
     n_text,
-    new_axes,
     new_figure,
     percent,
-    quiet,
     rows_of,
     run_styles,
     scale_of,
     sliced_rows,
-    title,
-    unclipped,
     wrapped,
 )
-from ragscore.plot.style import legend as put_legend
 from ragscore.plot.theme import scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
@@ -116,10 +112,7 @@ def summary(
     unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
     told = rows if first is None else rows[rows["run_id"].astype("str") != first]
     ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
-    title(ax, _lead(rows, chosen, first, declared))
-    quiet(ax, "x")
-    put_legend(ax, legend)
-    return ax
+    return finish(ax, _lead(rows, chosen, first, declared), "x", legend)
 
 
 def _paired(
@@ -335,16 +328,15 @@ def slices(
         ],
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
-    words = _interval_words(first, len(styles))
-    ax.set_xlabel(f"{metric}, {words}")
-    ax.set_ylabel(f"{name_of_slices} (queries){cut}")
+    ax.set(
+        xlabel=f"{metric}, {_interval_words(first, len(styles))}",
+        ylabel=f"{name_of_slices} (queries){cut}",
+    )
     described = declared.describe(metric)
     if described.is_unit:
         ax.set_xlim(0, 1)
-    title(ax, hardest(table[table["slice"].isin(names).to_numpy()], described, metric, names))
-    quiet(ax, "x")
-    put_legend(ax, legend)
-    return ax
+    finding = hardest(table[table["slice"].isin(names).to_numpy()], described, metric, names)
+    return finish(ax, finding, "x", legend)
 
 
 def _paired_slices(
@@ -442,12 +434,8 @@ def scores_by_rank(
     banded = bright if len(styles) <= MAX_BANDS else []
     ends = draw_lines(ax, rows, styles, ["rank", "p50", "p25", "p75"], banded, 0.13)
     band = " and middle half" if len(styles) <= MAX_BANDS else ""
-    ax.set_xlabel(f"rank (n = {rows['n'].max()} queries)")
-    ax.set_ylabel(f"{kind} score: median{band}")
-    title(ax, _fall(rows, kind))
-    quiet(ax, "y")
-    name_lines(ax, ends, legend)
-    return ax
+    ax.set(xlabel=f"rank (n = {rows['n'].max()} queries)", ylabel=f"{kind} score: median{band}")
+    return finish_lines(ax, _fall(rows, kind), ends, legend)
 
 
 End = tuple[float, float, str, str]
@@ -477,12 +465,14 @@ def draw_lines(
     return ends
 
 
-def name_lines(ax: "Axes", ends: list[End], legend: str | bool | None) -> None:
+def finish_lines(
+    ax: "Axes", finding: str, ends: list[End], legend: str | bool | None
+) -> "Axes":  # fmt: skip
     """Name lines at their ends; in a legend if one is asked for, or where they are many."""
     if legend is None and len(ends) <= MAX_RUNS:
         label_ends(ax, ends)
-    else:
-        put_legend(ax, legend)
+        legend = False
+    return finish(ax, finding, "y", legend)
 
 
 MAX_BANDS = 4  # lines whose bands can be told apart

@@ -12,12 +12,6 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
-from ragscore.plot.layout import label_ends as label_ends
-from ragscore.plot.layout import legend as legend
-from ragscore.plot.layout import new_axes as new_axes
-from ragscore.plot.layout import quiet as quiet
-from ragscore.plot.layout import title as title
-from ragscore.plot.layout import unclipped as unclipped
 from ragscore.plot.lettering import HELD, LONGEST
 from ragscore.plot.theme import figure_size, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -108,12 +102,10 @@ def run_styles(
         return found
     chosen = names_of(highlight, "highlight", "run ids")
     check_known(chosen, found, "highlight", "run")
-    return {run: one if run in chosen else muted(one) for run, one in found.items()}
-
-
-def muted(style: RunStyle) -> RunStyle:
-    """Return a style in grey and thin."""
-    return replace(style, colour=MUTED, is_muted=True)
+    return {
+        run: one if run in chosen else replace(one, colour=MUTED, is_muted=True)
+        for run, one in found.items()
+    }
 
 
 def plain_style(number: int) -> RunStyle:
@@ -193,7 +185,6 @@ def unit_scale(ax: "Axes", scale: str) -> None:
     """Start the upward axis at 0 and, for metrics of 0 to 1, end it at 1."""
     if scale != "any":
         ax.set_ylim(0, 1 if scale == "0 to 1" else None)
-    quiet(ax, "y")
 
 
 def percent(share: float) -> str:

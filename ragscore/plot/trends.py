@@ -9,6 +9,7 @@ import pandas as pd
 
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError
+from ragscore.plot.layout import label_ends, legend, new_axes, quiet
 from ragscore.plot.lettering import lettered
 from ragscore.plot.runs import MAX_BANDS
 from ragscore.plot.style import (
@@ -16,15 +17,10 @@ from ragscore.plot.style import (
     check_columns,
     error_lengths,
     in_order,
-    label_ends,
-    legend,
     n_text,
-    new_axes,
     new_figure,
-    quiet,
     run_styles,
     scale_of,
-    title,
     unit_scale,
     wrapped,
 )
@@ -173,11 +169,11 @@ def _finding(table: pd.DataFrame) -> str:
     """Say how the newest system moved while its scores were computed the same way."""
     known = table[table["mean"].notna()]
     metric = str(table["metric"].iloc[0])
-    if not len(known):
-        return f"{metric}: no run has a value"
-    told = known[known["n"].notna()]
-    n = f"n = {n_text(told['n'])} queries a run" if len(told) else ""
-    n = n or "runs that only report aggregates: n isn't told"
+    n = (
+        f"n = {n_text(known['n'])} queries a run"
+        if known["n"].notna().any()
+        else "runs that only report aggregates: n isn't told"
+    )
     last = known.iloc[-1]
     own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
     if len(own) < 2:
@@ -202,7 +198,8 @@ def _one_panel(
     declared: Declarations,
 ) -> "Axes":
     is_given = ax is not None
-    changes = _changes(shown)[: 3 if is_given else MAX_CHANGES]
+    found = _changes(shown)
+    changes = found[: 3 if is_given else MAX_CHANGES]
     ends = _ends(shown, styles)
     longest = max((len(str(run)) for run in shown["run_id"]), default=0)
     below = len(changes) * 0.16 + (0.0 if is_dated else 0.07 * min(longest, 60))
@@ -212,14 +209,13 @@ def _one_panel(
     _time_axis(ax, shown, is_dated)
     rows = _write_changes(ax, shown, changes, 0.1 if is_given else 0.035)
     size = sizes()
-    left_out = len(_changes(shown)) - len(changes)
     lines = [f"{number}  {text}" for number, (text, _, _) in enumerate(changes, 1)]
-    lines += [f"{left_out} more changes: the trend's table"] * bool(left_out)
+    if len(found) > len(changes):
+        lines += [f"{len(found) - len(changes)} more changes: the trend's table"]
     ax.set_xlabel("\n".join(lines), x=0.0 if not is_given else 0.5,
                   ha="left" if not is_given else "center", fontsize=size["note"])  # fmt: skip
     ax.set_ylabel(_drawn(shown, styles))
-    title(ax, _finding(shown))
-    ax.set_title(ax.get_title(), x=0.0, ha="left", fontsize=size["title"], pad=6 + _LINE * rows)
+    ax.set_title(_finding(shown), x=0.0, ha="left", fontsize=size["title"], pad=6 + _LINE * rows)
     if ends:
         label_ends(ax, ends)
     legend(ax)
@@ -275,7 +271,9 @@ def _panels(
     is_own = figure is None
     height = max(2.5 * rows + 0.6, 0.2 * len(styles) + 0.8)
     figure = new_figure(figure, 3.0 * columns + 2.0, height)
-    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+    panels: list[Axes] = list(
+        figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
+    )
     for ax, name in zip(panels, names, strict=False):
         own = table[slices == name]
         _draw(ax, own, styles, declared)
@@ -284,7 +282,6 @@ def _panels(
         ax.set_title(
             wrapped(f"{name} (n\u00a0=\u00a0{n_text(own['n'])})", 34), fontsize=sizes()["label"]
         )
-        quiet(ax, "y")
     if panels[0].get_ylim()[1] <= 1:
         # the axes are shared: the last panel's end would cut others
         panels[0].set_ylim(top=_top(table))
@@ -302,14 +299,12 @@ def _panels(
         _time_axis(ax, table, is_dated, is_small=True)
         ax.set_xlabel("" if is_dated else "run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
-    found: Axes = panels[0]
-    handles, labels = found.get_legend_handles_labels()
     if is_own:
-        figure.legend(handles, labels, loc="outside right upper", frameon=False,
-                      fontsize=sizes()["note"])  # fmt: skip
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper",
+                      frameon=False, fontsize=sizes()["note"])  # fmt: skip
     else:
         legend(panels[min(columns, len(names)) - 1])
-    return found
+    return panels[0]
 
 
 def _draw(
@@ -324,11 +319,11 @@ def _draw(
     for system, style in styles.items():
         own = table[(table["system"] == system) & table["mean"].notna()]
         for place, (_, rows) in enumerate(own.groupby("segment", sort=False)):
-            options: dict[str, Any] = {"color": style.colour, "clip_on": False}
             ax.plot(
                 rows["x"], rows["mean"], marker=style.marker, markersize=style.size,
                 linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
-                label=wrapped(system) if place == 0 and is_named else None, **options,
+                label=wrapped(system) if place == 0 and is_named else None,
+                color=style.colour, clip_on=False,
             )  # fmt: skip
             if system not in banded:
                 continue
@@ -338,7 +333,16 @@ def _draw(
             else:
                 low, high = (rows[name].astype("float64") for name in ("low", "high"))
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
-    _draw_reported(ax, table, styles)
+    # values that a run only reports have hollow markers
+    told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
+    for number, (name, rows) in enumerate(told.groupby("system", sort=False)):
+        style = styles[str(name)]
+        ax.plot(
+            rows["x"], rows["mean"], linestyle="none", marker=style.marker,
+            markersize=style.size, markerfacecolor="white", markeredgecolor=style.colour,
+            markeredgewidth=1.3, zorder=4, clip_on=False,
+            label="reported, without rows" if number == 0 else None,
+        )  # fmt: skip
     _draw_noise(ax, table)
     marked = table[table["is_baseline"]]
     if len(marked):
@@ -357,20 +361,8 @@ def _draw(
     _draw_bridges(ax, table)
     ends = table.assign(min=table["low"], max=table["high"])
     unit_scale(ax, scale_of(ends, str(table["metric"].iloc[0]), declared))
+    quiet(ax)
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
-
-
-def _draw_reported(ax: "Axes", table: pd.DataFrame, styles: dict[str, RunStyle]) -> None:
-    """Make the markers hollow of values that a run only reports."""
-    told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
-    for number, (system, rows) in enumerate(told.groupby("system", sort=False)):
-        style = styles[str(system)]
-        ax.plot(
-            rows["x"], rows["mean"], linestyle="none", marker=style.marker,
-            markersize=style.size, markerfacecolor="white", markeredgecolor=style.colour,
-            markeredgewidth=1.3, zorder=4, clip_on=False,
-            label="reported, without rows" if number == 0 else None,
-        )  # fmt: skip
 
 
 def _top(table: pd.DataFrame) -> float:
@@ -391,11 +383,7 @@ def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
         low, high = (
             np.repeat(rows[name].to_numpy("float64"), 2) for name in ("band_low", "band_high")
         )
-        label = (
-            wrapped(f"noise of {rows['band_from'].iloc[0]}: 95 % of runs", 30)
-            if place == 0
-            else None
-        )
+        label = f"noise of {rows['band_from'].iloc[0]}: 95 % of runs"
         ax.fill_between(
             x,
             low,
@@ -406,7 +394,7 @@ def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
             linewidth=0.6,
             linestyle=(0, (1, 2)),
             zorder=0,
-            label=label,
+            label=wrapped(label, 30) if place == 0 else None,
         )
     left = table[table["first_out_of_control"]]
     for x, y in zip(left["x"], left["mean"], strict=True):
@@ -478,15 +466,11 @@ def _changes(table: pd.DataFrame) -> list[tuple[str, float, bool]]:
             found.setdefault(reason, (left, True))
         if isinstance(config, str) and config:
             found.setdefault(f"config: {config}", (x, False))
-    long_name = re.compile(rf"[^\s()]{{{LONGEST + 1},}}")  # the notes have it whole
-    whole = [
-        (long_name.sub(lambda name: f"{name[0][: LONGEST - 1]}…", text), x, is_break)
-        for text, (x, is_break) in found.items()
-    ]
-    return [
-        (text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…", x, is_break)
-        for text, x, is_break in whole
-    ]
+    changes = []
+    for text, (x, is_break) in found.items():  # the notes have long names whole
+        text = re.sub(rf"[^\s()]{{{LONGEST + 1},}}", lambda n: f"{n[0][: LONGEST - 1]}…", text)
+        changes.append((text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…", x, is_break))
+    return changes
 
 
 def _write_changes(

@@ -85,19 +85,17 @@ def explored(report: ReportFrames) -> list[str]:
 
 def _in_short(report: ReportFrames) -> Section:
     """One row per comparison: the overall word, the gate, and aspects by verdict."""
-    rows = []
-    for cmp in report.comparisons:
-        rows.append(
-            {
-                "candidate": cmp.candidate,
-                "against": cmp.baseline,
-                "overall": cmp.overall,
-                **by_verdict(cmp),
-                "exploratory": exploratory(cmp),
-                "regressions": str(cmp.counts.get("regression", 0)),
-            }
-        )
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(
+        {
+            "candidate": cmp.candidate,
+            "against": cmp.baseline,
+            "overall": cmp.overall,
+            **by_verdict(cmp),
+            "exploratory": exploratory(cmp),
+            "regressions": str(cmp.counts.get("regression", 0)),
+        }
+        for cmp in report.comparisons
+    )
     if report.gates:
         table.insert(2, "gate", [gate.answer for gate in report.gates])
     empty = [name for name in (*WORDS, "exploratory") if not table[name].str.len().any()]
@@ -179,17 +177,15 @@ def _differs(cmp: Comparison) -> list[Section]:
     other = cmp.invariants[cmp.invariants["state"] == "differs"].rename(columns={"name": "what"})
     table = pd.concat([config, other], ignore_index=True)
     unknown = cmp.invariants.loc[cmp.invariants["state"] == "unknown", "name"].tolist()
-    notes = (f"Not known of both runs: {', '.join(unknown)}.",) if unknown else ()
-    if not len(table):
-        return [
-            Section("What differs between the runs", 3, ("Nothing that is recorded.",), notes=notes)
-        ]
     return [
         Section(
             "What differs between the runs",
             3,
-            table=table.assign(**table[["baseline", "candidate"]].fillna("—")),
-            notes=notes,
+            () if len(table) else ("Nothing that is recorded.",),
+            table=table.assign(**table[["baseline", "candidate"]].fillna("—"))
+            if len(table)
+            else None,
+            notes=(f"Not known of both runs: {', '.join(unknown)}.",) if unknown else (),
         )
     ]
 
@@ -244,14 +240,6 @@ def _results(report: ReportFrames) -> list[Section]:
             f" {', '.join(without) or 'none'}."
         ),
     )
-    return [
-        Section(
-            "Results", figures=tuple(_result_figures(measured)), table=_means(measured), notes=notes
-        )
-    ]
-
-
-def _result_figures(measured: pd.DataFrame) -> list[Figure]:
     names = set(measured["metric"])
     headline = [
         name for name in ("hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10") if name in names
@@ -281,7 +269,7 @@ def _result_figures(measured: pd.DataFrame) -> list[Figure]:
                     partial(plot.tradeoff, measured, quality, against=against),
                 )
             )
-    return found
+    return [Section("Results", figures=tuple(found), table=_means(measured), notes=notes)]
 
 
 def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataFrame:
@@ -440,19 +428,10 @@ def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> st
 
 def gate_sections(gate: Gate) -> list[Section]:
     """Return the section of a gate: its answer, the reason, and the largest losses."""
-    found = [
-        Section(
-            gate.headline(),
-            3,
-            table=gate.shown(),
-            notes=(f"By {gate.rule}.", *gate.notes()),
-        )
-    ]
-    return (
-        [*found, Section("Largest regressions", 3, table=outcome_first(gate.regressions))]
-        if len(gate.regressions)
-        else found
-    )
+    notes = (f"By {gate.rule}.", *gate.notes())
+    largest = Section("Largest regressions", 3, table=outcome_first(gate.regressions))
+    found = Section(gate.headline(), 3, table=gate.shown(), notes=notes)
+    return [found, largest] if len(gate.regressions) else [found]
 
 
 def outcome_first(table: pd.DataFrame) -> pd.DataFrame:
@@ -530,40 +509,45 @@ def trend_sections(report: ReportFrames) -> list[Section]:
             f"{metric} over {len(rows)} runs, with intervals; the numbers are in the table below",
             partial(plot.trend, rows.reset_index(drop=True)),
         )
+        is_timed = table_kind(str(rows["metric"].iloc[0])) in BY_QUANTILES
+        outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
+        marks = np.select(
+            [
+                rows["first_out_of_control"].to_numpy(dtype=bool),
+                rows["is_baseline"].to_numpy(dtype=bool),
+                outside,
+            ],
+            ["left the band", "baseline", "outside"],
+            "",
+        )
         found.append(
             Section(
                 str(metric),
                 3,
                 figures=(figure,),
-                table=_trend_table(rows),
+                table=pd.DataFrame(
+                    {
+                        "run": rows["run_id"],
+                        "system": rows["system"].fillna("—"),
+                        "made": [
+                            f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—"
+                            for day in rows["created_at"]
+                        ],
+                        LED_BY[is_timed][0]: shown_intervals(rows[list(LED_BY[is_timed])]),
+                        "n / expected": [
+                            "not told" if pd.isna(of[0]) else shown_n(*of)
+                            for of in each(rows, "n", "n_expected")
+                        ],
+                        "segment": rows["segment"].astype("str"),
+                        "noise band": np.where(
+                            rows["is_reported"].astype("bool"), "reported", marks
+                        ),
+                    }
+                ),
                 notes=tuple(f"{text}." for text in break_texts(rows)),
             )
         )
     return found
-
-
-def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
-    is_timed = table_kind(str(rows["metric"].iloc[0])) in BY_QUANTILES
-    outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
-    marks = np.select(
-        [
-            rows["first_out_of_control"].to_numpy(dtype=bool),
-            rows["is_baseline"].to_numpy(dtype=bool),
-            outside,
-        ],
-        ["left the band", "baseline", "outside"],
-        "",
-    )
-    return pd.DataFrame({
-        "run": rows["run_id"], "system": rows["system"].fillna("—"),
-        "made": [f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—" for day in rows["created_at"]],
-        LED_BY[is_timed][0]: shown_intervals(rows[list(LED_BY[is_timed])]),
-        "n / expected": [
-            "not told" if pd.isna(of[0]) else shown_n(*of) for of in each(rows, "n", "n_expected")
-        ],
-        "segment": rows["segment"].astype("str"),
-        "noise band": np.where(rows["is_reported"].astype("bool"), "reported", marks),
-    })  # fmt: skip
 
 
 def decision_sections(report: ReportFrames) -> list[Section]:
@@ -626,8 +610,9 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
         " hit."
     )
-    table = _shares(rows, "cause")
-    found = [Section("Failure causes of wrong answers", table=table, notes=(note,))]
+    found = [
+        Section("Failure causes of wrong answers", table=_shares(rows, "cause"), notes=(note,))
+    ]
     for (baseline, candidate), part in (
         report.transitions.groupby(["run_baseline", "run_candidate"], sort=False)
         if len(report.transitions)

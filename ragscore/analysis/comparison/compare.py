@@ -154,7 +154,14 @@ def compare_runs(
     chosen = find_profile(profile)
     policies = policies_of(policies, fields)
     if chosen is not None:
-        _refuse_policies(policies)
+        for name, value in asdict(policies).items():
+            if value != getattr(Policies(), name):
+                own = "levels" if name == "match" else "policies"
+                raise DataError(
+                    f"found {value!r} beside a profile, which has {own} of its own",
+                    field=name,
+                    allowed=f"{name} or profile, not both",
+                )
     results, golden, policies = with_ids_read(results, golden, policies)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
@@ -177,7 +184,14 @@ def compare_runs(
     if chosen is None:
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
-        level = _profile_level(chosen, versions_agree)
+        levels = chosen.levels if versions_agree else chosen.fallback_levels
+        fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
+        level = Level(
+            "per_query" if len(levels) > 1 else levels[0],
+            "",
+            levels,
+            "exact" if versions_agree else fallback,
+        )
         ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
         k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
     holding = resolve_policies(chosen, policies)
@@ -235,26 +249,6 @@ def compare_runs(
     )
 
 
-def _refuse_policies(policies: Policies) -> None:
-    """Refuse policies beside a profile, which has its own."""
-    for name, value in asdict(policies).items():
-        if value != getattr(Policies(), name):
-            own = "levels" if name == "match" else "policies"
-            raise DataError(
-                f"found {value!r} beside a profile, which has {own} of its own",
-                field=name,
-                allowed=f"{name} or profile, not both",
-            )
-
-
-def _profile_level(profile: Profile, versions_agree: bool) -> Level:
-    levels = profile.levels if versions_agree else profile.fallback_levels
-    name = "per_query" if len(levels) > 1 else levels[0]
-    if versions_agree:
-        return Level(name, "", levels, "exact")
-    return Level(name, "", levels, "fallback_doc_span" if "span" in levels else "fallback_doc")
-
-
 def _common_k(results: Results, a: str, b: str) -> int:
     """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
     stated = (
@@ -290,7 +284,14 @@ def _target_ranks(
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]
         if policies.judged_only:
-            found = _among_judged(found, grade_hits(results.hits, selected, matcher)[0])
+            # ranks count the judged hits of a list only
+            judged = grade_hits(results.hits, selected, matcher)[0]
+            lists = ["run_id", "query_id"]
+            judged = judged.sort_values("rank", kind="stable")
+            place = judged.groupby(lists, observed=True).cumcount() + 1
+            places = judged[[*lists, "rank"]].assign(place=place)
+            rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
+            found = found.assign(rank=rank.to_numpy())
         parts.append(found)
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
     ranks = found.pivot_table(
@@ -310,16 +311,6 @@ def _target_ranks(
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
     return ranks, with_target
-
-
-def _among_judged(found: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
-    """Return found targets with their rank among the judged hits of their list."""
-    lists = ["run_id", "query_id"]
-    judged = judged.sort_values("rank", kind="stable")
-    place = judged.groupby(lists, observed=True).cumcount() + 1
-    places = judged[[*lists, "rank"]].assign(place=place)
-    rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
-    return found.assign(rank=rank.to_numpy())
 
 
 def _outcomes(

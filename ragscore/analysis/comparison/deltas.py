@@ -115,7 +115,15 @@ def paired_deltas(
     inference |= {
         name: inference[name].astype("float64") * scales for name in ("low", "high", "mde")
     }
-    inference["p_exact"] = _exact(table, differences, metrics, groups)
+    # the exact p of McNemar's test where fewer than 25 queries of a 0/1 metric moved
+    wins, losses = table["n_better"].to_numpy("float64"), table["n_worse"].to_numpy("float64")
+    is_whole = (np.isnan(differences) | np.isin(differences, (-1, 0, 1))).all(axis=0)
+    is_few = (wins + losses < FEW_MOVES) & (table["n"].to_numpy() > 0)
+    has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & is_whole & is_few
+    if groups is not None:
+        for place in np.flatnonzero(has):
+            has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
+    inference["p_exact"] = np.where(has, mcnemar_p(wins, losses, is_exact=True), np.nan)
     if together is not None:  # a correction never makes p smaller than it is alone
         alone = decisive_p(inference["p"], inference["p_exact"])
         inference["p_adjusted"] = np.fmax(together.p[: len(names)], alone)
@@ -445,20 +453,6 @@ def _clusters(differences: Values, groups: Groups | None) -> list[tuple[float, f
     n = (group_sums((~np.isnan(differences)).astype(np.float64), groups) > 0).sum(axis=0)
     moved = np.count_nonzero(group_sums(differences, groups), axis=0)
     return list(zip(moved.astype(float).tolist(), n.astype(float).tolist(), strict=True))
-
-
-def _exact(
-    moves: pd.DataFrame, differences: Values, metrics: list[Metric], groups: Groups | None
-) -> Values:
-    """Return the exact p of McNemar's test where fewer than 25 queries of a 0/1 metric moved."""
-    wins, losses = moves["n_better"].to_numpy("float64"), moves["n_worse"].to_numpy("float64")
-    is_whole = (np.isnan(differences) | np.isin(differences, (-1, 0, 1))).all(axis=0)
-    is_few = (wins + losses < FEW_MOVES) & (moves["n"].to_numpy() > 0)
-    has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & is_whole & is_few
-    if groups is not None:
-        for place in np.flatnonzero(has):
-            has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
-    return np.where(has, mcnemar_p(wins, losses, is_exact=True), np.nan)
 
 
 def _held(

@@ -270,8 +270,30 @@ def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool)
     is_open = (table["verdict"] == "not evaluated").to_numpy()
     has_margin = rule == "verdict" and bool(table["max_drop"].notna().any())
     asks_proof = require or has_margin or bool((table["n_left_out"] > 0)[is_open].any())
+    # first lost hits, best former rank first, then largest falls
+    order = {"regression": 0, "only_baseline": 1, "loss": 2}
+    lost = cmp.per_query[cmp.per_query["outcome"].isin(list(order)).to_numpy()]
+    before, after = (lost[name].astype("float64") for name in RANKS)
+    ordered = (
+        lost.assign(
+            order=lost["outcome"].map(order),
+            fall=-(after - before).fillna(-before),
+        )
+        .sort_values(["order", "fall", "query_id"], kind="stable", ignore_index=True)
+        .head(SHOWN_REGRESSIONS)
+    )
+    ranks = {
+        name: ordered[name].astype("object").where(ordered[name].notna(), "—").map(str)
+        for name in RANKS
+    }
     return Gate(
-        cmp.baseline, cmp.candidate, rule, table, _regressions(cmp), cmp.overall, asks_proof
+        cmp.baseline,
+        cmp.candidate,
+        rule,
+        table,
+        ordered[["query_id", "query", "outcome", *RANKS, "lost"]].assign(**ranks),
+        cmp.overall,
+        asks_proof,
     )
 
 
@@ -420,23 +442,3 @@ def _beside(slack: float, loss: float, allowed: float) -> str:
 
 def _amount(allowed: float) -> str:
     return f"{allowed:.12g}"
-
-
-def _regressions(cmp: Comparison) -> pd.DataFrame:
-    """One row per query that lost: first lost hits, best former rank first, then largest falls."""
-    order = {"regression": 0, "only_baseline": 1, "loss": 2}
-    rows = cmp.per_query[cmp.per_query["outcome"].isin(list(order)).to_numpy()]
-    before, after = (rows[name].astype("float64") for name in RANKS)
-    ordered = (
-        rows.assign(
-            order=rows["outcome"].map(order),
-            fall=-(after - before).fillna(-before),
-        )
-        .sort_values(["order", "fall", "query_id"], kind="stable", ignore_index=True)
-        .head(SHOWN_REGRESSIONS)
-    )
-    ranks = {
-        name: ordered[name].astype("object").where(ordered[name].notna(), "—").map(str)
-        for name in RANKS
-    }
-    return ordered[["query_id", "query", "outcome", *RANKS, "lost"]].assign(**ranks)

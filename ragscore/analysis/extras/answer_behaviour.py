@@ -144,7 +144,20 @@ def behaviour(
 
 def _checks(results: Results, expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return every check of every response with its outcome."""
-    expected = _expected(expectations)
+    rows = [
+        (str(query_id), check, expected, limit)
+        for query_id, checks in expectations.items()
+        for check, value in checks.items()
+        for expected, limit in _expectation(str(query_id), check, value)
+    ]
+    if not rows:
+        raise DataError(
+            "no expectation",
+            field="expectations",
+            allowed=f"query id -> what is expected: {', '.join(EXPECTED)}",
+        )
+    expected = pd.DataFrame(rows, columns=["query_id", "check", "expected", "limit"])
+    expected = expected.assign(position=np.arange(len(expected)))
     responses = results.responses.reset_index(drop=True)
     if never_asked := sorted(set(expected["query_id"]) - {EVERY} - set(responses["query_id"])):
         warn(
@@ -175,24 +188,6 @@ def _checks(results: Results, expectations: Mapping[str, Mapping[str, Any]]) -> 
     return checks[["row", "run_id", "query_id", "check", "expected"]].assign(
         found=pd.Series(found, dtype="str"), passed=pd.Series(passed, dtype=bool)
     )
-
-
-def _expected(expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """One row per expectation: query_id, check, expected (text), limit (number), position."""
-    rows = [
-        (str(query_id), check, expected, limit)
-        for query_id, checks in expectations.items()
-        for check, value in checks.items()
-        for expected, limit in _expectation(str(query_id), check, value)
-    ]
-    if not rows:
-        raise DataError(
-            "no expectation",
-            field="expectations",
-            allowed=f"query id -> what is expected: {', '.join(EXPECTED)}",
-        )
-    table = pd.DataFrame(rows, columns=["query_id", "check", "expected", "limit"])
-    return table.assign(position=np.arange(len(table)))
 
 
 def _expectation(query_id: str, check: str, value: Any) -> list[tuple[str, float]]:

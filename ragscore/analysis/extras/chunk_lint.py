@@ -180,7 +180,18 @@ def _near_duplicates(
     if len(distinct):
         rows = distinct.index.to_numpy()
         signatures = np.stack([_signature(chunk, shingle) for chunk in distinct])
-        pairs = _candidates(signatures, similarity)
+        # The pairs worth comparing: equal in some band of hashes. Below a similarity of .8 bands
+        # would miss some pairs, and any equal hash makes a candidate.
+        n_bands = BANDS if similarity >= 0.8 else HASHES
+        n, codes = len(signatures), np.zeros(0, dtype="int64")
+        for band in np.split(signatures, n_bands, axis=1):
+            keys = [row.tobytes() for row in np.ascontiguousarray(band)]
+            keyed = pd.DataFrame({"key": keys, "place": np.arange(n)})
+            keyed = keyed[keyed["key"].duplicated(keep=False)]
+            both = keyed.merge(keyed, on="key", suffixes=("_a", "_b"))
+            both = both[both["place_a"] < both["place_b"]]
+            codes = np.union1d(codes, both["place_a"].to_numpy() * n + both["place_b"].to_numpy())
+        pairs = np.column_stack([codes // n, codes % n])
         # the share of equal hashes estimates the similarity
         estimate = np.concatenate(
             [
@@ -211,20 +222,3 @@ def _signature(words: str, shingle: int) -> Hashes:
     digests = [hashlib.blake2b(text.encode(), digest_size=4).digest() for text in shingles]
     keys = np.array([int.from_bytes(digest, "big") for digest in digests], dtype=np.uint64) % _PRIME
     return ((keys[:, None] * _FACTORS[0] + _FACTORS[1]) % _PRIME).min(axis=0)
-
-
-def _candidates(signatures: Hashes, similarity: float) -> npt.NDArray[np.int64]:
-    """Return the pairs worth comparing: equal in some band of hashes.
-
-    Below a similarity of .8 bands would miss some pairs, and any equal hash makes a candidate.
-    """
-    n_bands = BANDS if similarity >= 0.8 else HASHES
-    n, codes = len(signatures), np.zeros(0, dtype="int64")
-    for band in np.split(signatures, n_bands, axis=1):
-        keys = [row.tobytes() for row in np.ascontiguousarray(band)]
-        keyed = pd.DataFrame({"key": keys, "place": np.arange(n)})
-        keyed = keyed[keyed["key"].duplicated(keep=False)]
-        both = keyed.merge(keyed, on="key", suffixes=("_a", "_b"))
-        both = both[both["place_a"] < both["place_b"]]
-        codes = np.union1d(codes, both["place_a"].to_numpy() * n + both["place_b"].to_numpy())
-    return np.column_stack([codes // n, codes % n])

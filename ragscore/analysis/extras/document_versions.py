@@ -83,7 +83,16 @@ class Freshness(FramesResult):
                 "unknown_rate": grouped["n_unknown"].sum().astype("float64") / n_hits,
             }
         )
-        return table.join(_mark_rates(self._marks)).reset_index().astype({"run_id": "str"})
+        # how often systems marked their own hits as stale
+        marks = self._marks.astype({"stale": "Float64"}).dropna().astype({"stale": "float64"})
+        by_query = marks.groupby(["run_id", "query_id"], observed=True)["stale"].max().reset_index()
+        by_run = marks.groupby("run_id", observed=False)["stale"]
+        table = table.assign(
+            n_marked=by_run.size(),
+            marked_stale_rate=by_run.mean(),
+            marked_stale_query_rate=by_query.groupby("run_id", observed=False)["stale"].mean(),
+        )
+        return table.reset_index().astype({"run_id": "str"})
 
     @cached_property
     def stale_hits(self) -> pd.DataFrame:
@@ -165,7 +174,14 @@ def freshness(
         rate = rate if has_versions else np.full(len(n), np.nan)
         table[f"{PREFIX}.{name}_rate@{k}"] = rate
     own = results.hits[results.hits["rank"] <= k]
-    _warn_of_unknown(hits, documents)
+    if documents is not None and len(hits) and not hits["known"].any():  # ids of another kind
+        found, listed = (
+            name_list(frame["doc_id"].dropna().unique()[:3]) for frame in (hits, documents)
+        )
+        warn(
+            "the documents frame has no document of any hit, so that none can be stale: the hits"
+            f" have {found}, the documents are {listed}"
+        )
     marks = own.get("stale", pd.Series(pd.NA, index=own.index)).astype("boolean")
     if not has_versions and marks.isna().all():
         raise DataError(
@@ -174,33 +190,6 @@ def freshness(
             allowed="documents=rs.io.load_documents(path), or Results(..., documents=frame)",
         )
     return Freshness(table, k, hits, own[["run_id", "query_id"]].assign(stale=marks))
-
-
-def _warn_of_unknown(hits: pd.DataFrame, documents: pd.DataFrame | None) -> None:
-    """Warn if the documents frame has no document of any hit: the ids are of another kind."""
-    if documents is None or not len(hits) or hits["known"].any():
-        return
-    found, listed = (
-        name_list(frame["doc_id"].dropna().unique()[:3]) for frame in (hits, documents)
-    )
-    warn(
-        "the documents frame has no document of any hit, so that none can be stale: the hits have"
-        f" {found}, the documents are {listed}"
-    )
-
-
-def _mark_rates(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how often systems marked their own hits as stale, by run_id."""
-    rows = rows.assign(stale=rows["stale"].astype("Float64")).dropna().astype({"stale": "float64"})
-    by_query = rows.groupby(["run_id", "query_id"], observed=True)["stale"].max().reset_index()
-    grouped = rows.groupby("run_id", observed=False)["stale"]
-    return pd.DataFrame(
-        {
-            "n_marked": grouped.size(),
-            "marked_stale_rate": grouped.mean(),
-            "marked_stale_query_rate": by_query.groupby("run_id", observed=False)["stale"].mean(),
-        }
-    )
 
 
 def _versioned_hits(results: Results, documents: pd.DataFrame, k: int) -> pd.DataFrame:

@@ -83,7 +83,16 @@ def knowledge_gain(
     DataError
         A run or a metric is not among the scores.
     """
-    chosen = _weights(scores, weights, declared)
+    known = metric_columns(scores)
+    if weights is None:
+        chosen = {name: 1.0 for name in known if declared.describe(name).is_unit}
+    else:
+        check_known(weights, known, "weights", "column", "scores has")
+        chosen = {
+            name: float(weight)
+            for name, weight in weights.items()
+            if np.isfinite(weight) and weight > 0
+        }
     names, weight = list(chosen), pd.Series(chosen, dtype="float64")
     a, b = (_run_rows(scores, run_id)[names].astype("float64") for run_id in (baseline, candidate))
     shared = a.index[a.index.isin(b.index)]
@@ -208,20 +217,6 @@ def lexical_novelty(candidate: str, known: str) -> float:
     """
     new, old = (set(re.findall(r"[^\W_]+", text.lower())) for text in (candidate, known))
     return 1 - len(new & old) / len(new | old) if new else 0.0
-
-
-def _weights(
-    scores: pd.DataFrame, weights: Mapping[str, float] | None, declared: Declarations
-) -> dict[str, float]:
-    """Return the metrics that count, each with its weight."""
-    if weights is None:
-        return {name: 1.0 for name in metric_columns(scores) if declared.describe(name).is_unit}
-    check_known(weights, metric_columns(scores), "weights", "column", "scores has")
-    return {
-        name: float(weight)
-        for name, weight in weights.items()
-        if np.isfinite(weight) and weight > 0
-    }
 
 
 def _run_rows(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:

@@ -206,7 +206,14 @@ def _components(history: History, run_ids: list[str], judged: pd.DataFrame | Non
         table, n_left_out = _complete_values(history, run_ids)
         cube = table.to_numpy()[:, :, None]
     else:
-        cube, n_left_out = _complete_judgments(judged, run_ids)
+        # values of queries × runs × judge repeats
+        rows = judged[judged["run_id"].isin(run_ids)]
+        repeats = sorted(rows["judge_repeat"].unique())
+        wide = rows.pivot(index="query_id", columns=["run_id", "judge_repeat"], values="value")
+        wide = wide.reindex(columns=pd.MultiIndex.from_product([run_ids, repeats]))
+        complete = wide.dropna()
+        values = complete.to_numpy("float64").reshape(len(complete), len(run_ids), len(repeats))
+        cube, n_left_out = values, int(wide.notna().any(axis=1).sum()) - len(complete)
     if len(cube) < 2:
         raise DataError(
             f"{len(cube)} queries have a value in every repeat of {', '.join(run_ids)}",
@@ -229,17 +236,6 @@ def _components(history: History, run_ids: list[str], judged: pd.DataFrame | Non
             "sd_of_mean": np.sqrt(found["of_mean"].clip(lower=0)),
         }
     )
-
-
-def _complete_judgments(judged: pd.DataFrame, run_ids: list[str]) -> tuple[Values, int]:
-    """Return values, queries × runs × judge repeats, and the number of incomplete queries."""
-    rows = judged[judged["run_id"].isin(run_ids)]
-    repeats = sorted(rows["judge_repeat"].unique())
-    wide = rows.pivot(index="query_id", columns=["run_id", "judge_repeat"], values="value")
-    wide = wide.reindex(columns=pd.MultiIndex.from_product([run_ids, repeats]))
-    complete = wide.dropna()
-    values = complete.to_numpy("float64").reshape(len(complete), len(run_ids), len(repeats))
-    return values, int(wide.notna().any(axis=1).sum()) - len(complete)
 
 
 @dataclass(frozen=True)

@@ -94,10 +94,19 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
         exchanged = loop.run(_exchange(client, mapping, url, params, request, door), seconds)
         return _reply(mapping, request, door, *exchanged)
 
+    # for the snapshot, with names but not values of headers
+    description = {
+        "kind": "http",
+        "method": mapping.method,
+        **hidden_fields(mapping),
+        "request": mapping.request,
+        "others": mapping.others,
+        "response": mapping.response,
+    }
     return System(
         name or str(urlsplit(url).hostname),
         ask,
-        _description(mapping),
+        {name: value for name, value in description.items() if value not in ({}, None)},
         mapping.takes,
         secrets=tuple(secret for secret in secrets if secret),
         close=lambda: loop.close(client.aclose),
@@ -242,19 +251,6 @@ def _filled(values: dict[str, str], part: str) -> tuple[dict[str, str], list[str
         for name, value in values.items()
     }
     return filled, used
-
-
-def _description(mapping: Mapping) -> dict[str, Any]:
-    """Return the endpoint for the snapshot, with names but not values of headers."""
-    description = {
-        "kind": "http",
-        "method": mapping.method,
-        **hidden_fields(mapping),
-        "request": mapping.request,
-        "others": mapping.others,
-        "response": mapping.response,
-    }
-    return {name: value for name, value in description.items() if value not in ({}, None)}
 
 
 def with_path(url: str, path: str) -> str:

@@ -172,7 +172,7 @@ class LabelPanel:
         self._refuse = _button(
             "∅ no answer",
             "nothing answers it: a system should refuse",
-            self._toggle_refusal,
+            lambda: session.refuse(session.state != "should refuse"),
             self._do,
             "refuse",
             width="120px",
@@ -273,9 +273,6 @@ class LabelPanel:
     def _on_query(self, change: Any) -> None:
         if not self._quiet and change["new"]:
             self._do(lambda: self.session.go(change["new"]))
-
-    def _toggle_refusal(self) -> None:
-        self.session.refuse(self.session.state != "should refuse")
 
     def _open_new(self, _: Any) -> None:
         is_open = self._new_row.layout.display is None

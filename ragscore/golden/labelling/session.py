@@ -27,7 +27,6 @@ from ragscore.golden.labelling.marks import (
     CHATBOT,
     LEVELS,
     OURS,
-    Wording,
     marked,
     not_refused,
     refused,
@@ -136,7 +135,17 @@ class LabelSession:
             depth = max(depth, int(wanted["rank"].max()))
         loaded = results if isinstance(results, Results) else load_results(results)
         self.file, self.level = GoldenFile(golden_file), level
-        self.wording = _wording(self.file.now)
+        content = self.file.now
+        # a chatbot's cases have a `question`
+        is_cases = (
+            not content.is_yaml
+            and content.rows
+            and all(
+                "question" in row.values and "query" not in row.values
+                for row in content.rows.values()
+            )
+        )
+        self.wording = CHATBOT if is_cases else OURS
         self.message, self.filter = "", "all"
         self._clicks: list[Click] = []
         self._order: dict[str, list[int]] = {}
@@ -457,7 +466,23 @@ class LabelSession:
             if self.query_id not in before.rows or self.query_id in self._sheet.changed(
                 before.rows
             ):
-                raise self._conflict(before)
+                # fields that someone else changed; their row is shown from now on
+                old, new = (
+                    rows[self.query_id].values if self.query_id in rows else {}
+                    for rows in (self._sheet.rows, before.rows)
+                )
+                fields = [
+                    name
+                    for name in dict.fromkeys([*old, *new])
+                    if not same(old.get(name), new.get(name))
+                ]
+                changed = pd.DataFrame(
+                    [(name, old.get(name), new.get(name)) for name in fields],
+                    columns=["field", "shown", "now"],
+                    dtype="object",
+                )
+                self.refresh()
+                raise LabelConflict(self.file.path, self.query_id, changed)
             after, rows = self._applied(before, action)
             if rows:
                 self.file.write(after)
@@ -477,7 +502,14 @@ class LabelSession:
     ) -> tuple[GoldenText, list[tuple[str, str, str]]]:
         """Return the text after a click, and each changed row's id, old and new text."""
         rows = []
-        for name in self._affected(content):
+        # at level doc a group must expect the same documents: all its paraphrases change
+        group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
+        names = [
+            name
+            for name, row in content.rows.items()
+            if group is not None and same(row.values.get("group"), group)
+        ]
+        for name in names or [self.query_id]:
             old = content.rows[name].values
             changes = {
                 field: value
@@ -492,21 +524,6 @@ class LabelSession:
                 content = after
         return content, rows
 
-    def _affected(self, content: GoldenText) -> list[str]:
-        """Return the queries that a click changes.
-
-        At level doc these are all paraphrases of the query, since a group must expect the same
-        documents.
-        """
-        group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
-        return (
-            [self.query_id]
-            if group is None
-            else [
-                name for name, row in content.rows.items() if same(row.values.get("group"), group)
-            ]
-        )
-
     def _add(self, values: Values, message: str) -> None:
         with self.file.alone():
             before = self.file.read()
@@ -515,20 +532,6 @@ class LabelSession:
         self._clicks.append(Click(message, self.query_id, added=inserted(before, after)))
         self.refresh()
         self.message = message
-
-    def _conflict(self, now: GoldenText) -> LabelConflict:
-        """Return the fields that someone else changed; their row is shown from now on."""
-        old, new = (
-            rows[self.query_id].values if self.query_id in rows else {}
-            for rows in (self._sheet.rows, now.rows)
-        )
-        fields = [
-            name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))
-        ]
-        rows = [(name, old.get(name), new.get(name)) for name in fields]
-        changed = pd.DataFrame(rows, columns=["field", "shown", "now"], dtype="object")
-        self.refresh()
-        return LabelConflict(self.file.path, self.query_id, changed)
 
     def _new_row(self, query_id: str, query: str) -> Values:
         if self.wording is CHATBOT:
@@ -550,15 +553,3 @@ def _level_of(first: pd.DataFrame) -> str:
     """Return the level that labels of these hits must have to count where they were listed."""
     levels = first["level"].astype("str").tolist() if "level" in first else []
     return levels[0] if levels and levels[0] in LEVELS else "anchor"
-
-
-def _wording(content: GoldenText) -> Wording:
-    """Return the field names that the file uses: a chatbot's cases have a `question`."""
-    is_cases = (
-        not content.is_yaml
-        and content.rows
-        and all(
-            "question" in row.values and "query" not in row.values for row in content.rows.values()
-        )
-    )
-    return CHATBOT if is_cases else OURS

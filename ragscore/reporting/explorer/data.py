@@ -267,8 +267,20 @@ class Content:
         }
         if told:
             queries["kept"] = keep[shown].astype(int).tolist()
+        runs = self.asked.results.runs.set_index(self.asked.results.runs["run_id"].astype("str"))
+        styles = run_styles(self.runs.results.runs)
+        k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
+        roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
         content: dict[str, Any] = {
-            "runs": self._runs_content(),
+            "runs": [
+                {
+                    "id": run_id,
+                    "colour": styles[run_id].colour,
+                    "role": role,
+                    "k": None if pd.isna(k := k_of.get(run_id)) else int(k),
+                }
+                for run_id, role in zip(self.runs.run_ids, roles, strict=True)
+            ],
             "metrics": [
                 {
                     "name": name,
@@ -322,21 +334,6 @@ class Content:
             if name in ("id", "text") or rows[name].notna().any()
         }
         return columns, code[parts[0]], code[parts[1]]
-
-    def _runs_content(self) -> list[dict[str, Any]]:
-        runs = self.asked.results.runs.set_index(self.asked.results.runs["run_id"].astype("str"))
-        styles = run_styles(self.runs.results.runs)
-        k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
-        roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
-        return [
-            {
-                "id": run_id,
-                "colour": styles[run_id].colour,
-                "role": role,
-                "k": None if pd.isna(k := k_of.get(run_id)) else int(k),
-            }
-            for run_id, role in zip(self.runs.run_ids, roles, strict=True)
-        ]
 
     def _hits_content(self, items: Codes) -> dict[str, Any]:
         hits, met = self.lists.hits.assign(item=items), self.lists.met

@@ -424,7 +424,14 @@ def _fitted(
 
     Of many queries, plans that a sample says are too large are not tried.
     """
-    general = _not_there(columns, code)
+    general = []  # what these runs don't hold at all
+    if columns.n_unasked:
+        general.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
+    if columns.lacks_texts:
+        general.append(
+            f"The hits kept no text. {code}.explore(texts=frame) shows it,"
+            " from a frame with chunk_id and text."
+        )
     sizes = _sizes(columns) if columns.n > TRIED else None
     whole = columns.n * sizes[0] if sizes else 0.0
     packed, left_out = "", list[str]()
@@ -497,16 +504,3 @@ def _plans(
             keep, none, keep if is_long else None,
             f"{what}{n:,} queries, and all texts, are left out",
         )  # fmt: skip
-
-
-def _not_there(columns: Columns, code: str) -> list[str]:
-    """Return sentences about what these runs don't hold at all."""
-    told = []
-    if columns.n_unasked:
-        told.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
-    if columns.lacks_texts:
-        told.append(
-            f"The hits kept no text. {code}.explore(texts=frame) shows it,"
-            " from a frame with chunk_id and text."
-        )
-    return told
