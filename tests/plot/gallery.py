@@ -25,6 +25,17 @@ from browser import CHROMIUM, Browser  # noqa: E402
 import ragscore as rs  # noqa: E402
 
 mpl.use("Agg")
+
+
+def talks():
+    """Two agents in three short conversations."""
+    asked = {"c1_1": ["a"], "c1_2": ["b"], "c2_1": ["c"], "c2_2": ["d"], "c3_1": ["e"]}
+    golden = rs.load_golden(asked, turns="(?P<conversation>c[0-9])_(?P<turn>[0-9])")
+    first = {query: [["x", *right]] for query, right in asked.items()}
+    second = {query: [["x"], right if query != "c2_2" else ["y"]] for query, right in asked.items()}
+    return rs.evaluate({"one call": first, "two calls": second}, golden)
+
+
 DEMO = HERE.parents[1] / "data" / "demo"
 WIDTHS = (1200, 400)
 TALLEST = 3000  # pixels of a page that are looked at
@@ -56,6 +67,8 @@ def pictures():
         "score_distribution": lambda: rs.plot.score_distribution(ev.retriever_scores()),
         "refusal_matrix": lambda: ev.refusals().plot(),
         "risk_coverage": lambda: ev.risk_coverage().plot(),
+        "calls": lambda: talks().calls().plot(),
+        "turns": lambda: talks().conversations("recall@5").plot(),
         "forest": lambda: cmp.plot(),
         "ranks": lambda: cmp.plot.ranks(),
         "outcomes": lambda: cmp.plot.outcomes(),
@@ -110,6 +123,8 @@ def displays():
         "refusals": lambda: ev.refusals(),
         "failures": lambda: ev.failures(),
         "risk_coverage": lambda: ev.risk_coverage(),
+        "calls": lambda: talks().calls(),
+        "conversations": lambda: talks().conversations("recall@5"),
         "golden_health": lambda: ev.golden_health(),
         "config_effects": lambda: ev.config_effects(),
         "relabelled": lambda: ev.relabelled(before, "dense", "hybrid"),

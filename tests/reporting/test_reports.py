@@ -103,8 +103,7 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     again = rs.Comparison.from_json(cmp.to_json(own=True))
     same(again, cmp)
     assert again.to_json() == cmp.to_json(), "the report of that harness"
-    with refused("baseline", "candidate", "cmp.to_json(own=True)", field="text"):
-        rs.Comparison.from_json(cmp.to_json())
+    assert rs.Comparison.from_json(cmp.to_json()).counts == cmp.counts, "that report, too"
     mine = replace(PROFILES["kebab"], name="mine")
     text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
     assert rs.Comparison.from_json(text, profile=mine).profile == mine
