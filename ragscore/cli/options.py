@@ -36,6 +36,8 @@ POLICY_HELP = {
     " on them are in no mean (default); miss, they are misses",
     "ties": "the order of hits: "
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
+    "calls": "several searches for a query: union, all that they found, k of each (default); first,"
+    " last, one of them; each, their mean; best, each metric's best one",
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
     "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"

@@ -56,6 +56,7 @@ def template(tmp_path_factory) -> Path:
     pd.DataFrame(ids).to_parquet(folder / "catalogue.parquet")
     (folder / "hits.csv").write_text("topicnr,docno,sys\nq1,d1,dense\nq2,d9,dense\nq1,d9,hybrid\n")
     (folder / "silent.csv").write_text("query_id,docno,answer\nq1,d1,I don't know.\nq2,d2,Yes\n")
+    (folder / "agent.csv").write_text("query_id,docno,call\nq1,d9,1\nq1,d1,2\nq2,d2,1\n")
     (folder / "gold.csv").write_text("topicnr,answers\nq1,d1\nq2,d2\n")
     (folder / "prices.json").write_text('{"words": [1, 1]}')
     return folder
@@ -124,6 +125,8 @@ LINES = [
     ("score golden.yaml runs/dense --metric mrr --ids url+lower", 0, "0.417"),
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
+    ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
+    ("score golden.yaml agent.csv --metric mrr --calls last", 0, "mrr 1.000"),
     (f"compare {PAIR}", 0, "# hybrid against dense"),
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
@@ -138,7 +141,7 @@ LINES = [
     (
         f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
         " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower"
-        " --refusals phrases",
+        " --refusals phrases --calls last",
         0,
         "Scored with",
     ),
@@ -158,7 +161,7 @@ LINES = [
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
         " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
-        " --ids lower --refusals phrases",
+        " --ids lower --refusals phrases --calls first",
         0,
         "Gate passed",
     ),
