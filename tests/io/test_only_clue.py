@@ -101,9 +101,9 @@ def test_steps_of_a_trace_are_no_queries():
         id=lambda n: f"s{n}", traceId="t", parentObservationId="s0", type="GENERATION", model="m",
         input="what?", output=lambda n: f"step {n}", question="what?",
     )  # fmt: skip
-    with refused("traceId", "parentObservationId", field="columns"):
-        rs.load_results(steps)
-    named = rs.load_results(steps, columns={"query_id": "id", "answer": "output"})
+    assert len(rs.load_results(steps).responses) == 1, "of the trace"
+    by = {"query_id": "id", "answer": "output"}
+    named = rs.load_results(steps, "table", by)
     assert len(named.responses) == 2
 
 
