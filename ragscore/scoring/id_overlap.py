@@ -497,6 +497,8 @@ def _best_join(
 ) -> tuple[str, Join | None]:
     """Return the column of the hits, and the reading, that join the most expected ids."""
     best: tuple[str, Join | None] = ("", None)
+    if needed > len(expected):  # so many can't be joined: most are, and runs are just bad
+        return best
     for source in sorted(ids, key=lambda name: name != column):
         join = find_join(ids[source], expected)
         if join is not None and join.n_joined >= needed and (source != column or join.reading.ids):
