@@ -28,7 +28,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 READ = {
     "ragas": "ragas_result.csv", "promptfoo": "promptfoo_results.json",
     "inspect": "inspect_log.json", "deepeval": "deepeval_run.json", "mlflow": "mlflow_result.csv",
-    "phoenix": "phoenix_spans.csv", "table": "ragas_dataset.jsonl",
+    "traces": "phoenix_spans.csv", "table": "ragas_dataset.jsonl",
 }  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=8),
@@ -67,7 +67,7 @@ KEYS = {
     "metricsData", "metadata", "completionTime", "tags", "tokenCost"],
     "mlflow": ["inputs", "request", "outputs", "trace", "spans", "expectations", "assessments",
     "state", "a/value", "a/error_message", "expected_facts/value"],
-    "phoenix": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time",
+    "traces": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time",
     "attributes.retrieval.documents", "attributes.input.value", "annotations"],
     "otlp": ["traceId", "parentSpanId", "attributes", "status", "startTimeUnixNano"],
     "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids", "doc_id", "rank",
@@ -150,7 +150,7 @@ def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
     assert n_loaded or N_FILES < 20  # few files may all be damaged
 
 
-@pytest.mark.parametrize("tool", ["ragas", "mlflow", "phoenix", "table", "inspect"])
+@pytest.mark.parametrize("tool", ["ragas", "mlflow", "traces", "table", "inspect"])
 @GENTLE
 @given(data=st.data())
 def test_frames_and_csv_of_any_content(tool, tmp_path, data):
