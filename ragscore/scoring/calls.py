@@ -72,7 +72,8 @@ def of_call(results: Results, call: int | Ints) -> Results:
     response = response_of(hits, results.responses)
     is_of = call_of_hits(hits) == np.append(wanted, -1)[response]
     kept = hits[is_of]
-    return ranked_again(results, kept.assign(rank=of_rank(kept)))
+    kept = kept.assign(rank=of_rank(kept))
+    return ranked_again(results, kept.drop(columns="call", errors="ignore"))
 
 
 def of_rank(hits: pd.DataFrame) -> pd.Series:
@@ -81,8 +82,26 @@ def of_rank(hits: pd.DataFrame) -> pd.Series:
     return hits.groupby(cells, observed=True)["rank"].rank("first").astype("int32")
 
 
+def with_each_kept(results: Results, kept: Callable[[Results], Results]) -> Results:
+    """Return the results with the hits that `kept` leaves of each call, call after call."""
+    if not has_several(results):
+        return kept(results)
+    n = int(n_calls(results).max())
+    hits = pd.concat([kept(of_call(results, call)).hits.assign(call=call) for call in _upto(n)])
+    place = hits["call"].to_numpy(np.int64) * (int(hits["rank"].max()) + 1) + hits["rank"]
+    rank = place.groupby([hits["run_id"], hits["query_id"]], observed=True).rank("first")
+    hits = hits.assign(rank=rank.astype("int32")).astype({"call": results.hits["call"].dtype})
+    return ranked_again(results, hits)
+
+
+def as_one_list(results: Results) -> Results:
+    """Return the results with the hits of all calls as one list, one call after the other."""
+    return replace(results, hits=results.hits.drop(columns="call"))
+
+
 def scores_of_calls(
-    score: Callable[[Results, list[Label]], Any],
+    score: Callable[..., Any],
+    kept: Callable[[Results], Results],
     results: Results,
     labels: list[Label],
     how: str,
@@ -92,7 +111,10 @@ def scores_of_calls(
     Parameters
     ----------
     score
-        Gives an object with `scores`, whose rows are those of the responses first of all.
+        A function of results, labels and changed policies; the hits name no call. It gives an
+        object with `scores`, whose rows are those of the responses first of all.
+    kept
+        Gives results with the hits that policies leave of each list, in the order that they say.
     how
         "first", "last": the hits of one call. "union": what all calls found together; metrics that
         go by an order are NaN. "each": the mean of the calls. "best": each metric's best call.
@@ -100,14 +122,14 @@ def scores_of_calls(
     counts = n_calls(results)
     if how in ("first", "last"):
         return score(of_call(results, 1 if how == "first" else counts), labels)
-    whole = score(results, labels)
+    whole = score(as_one_list(results), labels)
     scores = whole.scores
     of_row = _calls_of_rows(scores, results, counts)
     several = of_row > 1
-    united = _united(score, results, labels, int(counts.max()), of_row)
+    united = _united(score, with_each_kept(results, kept), labels, int(counts.max()), of_row)
     columns: dict[str, Values] = {}
     by_call = [] if how == "union" else [
-        score(of_call(results, call), labels).scores for call in range(1, int(counts.max()) + 1)
+        score(of_call(results, call), labels).scores for call in _upto(int(counts.max()))
     ]  # fmt: skip
     for label in labels:
         text, values = label.text, scores[label.text].to_numpy("float64")
@@ -121,6 +143,10 @@ def scores_of_calls(
             asked = np.arange(each.shape[1]) < of_row[:, None]
             columns[text] = np.where(several, _combined(each, asked, how), values)
     return replace(whole, scores=scores.assign(**columns))
+
+
+def _upto(n: int) -> Ints:
+    return np.arange(1, n + 1)
 
 
 def _combined(each: Values, asked: npt.NDArray[np.bool_], how: str) -> Values:
@@ -142,7 +168,7 @@ def _calls_of_rows(scores: pd.DataFrame, results: Results, counts: Ints) -> Ints
 
 
 def _united(
-    score: Callable[[Results, list[Label]], Any],
+    score: Callable[..., Any],
     results: Results,
     labels: list[Label],
     most: int,
@@ -155,12 +181,14 @@ def _united(
     """
     hits = results.hits
     rank = (of_rank(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
-    turns = ranked_again(results, hits.assign(rank=rank.astype("int32")))
+    turns = ranked_again(results, hits.assign(rank=rank.astype("int32")).drop(columns="call"))
     if "k" in turns.runs:
         turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))
     wanted = [one for one in labels if one.is_ranking or one.name in OF_SUCCESS]
     deep = [one if one.k is None else replace(one, k=one.k * most) for one in wanted]
-    scores = score(turns, deep).scores if deep else pd.DataFrame(index=of_row)
+    # each list has its order and its hits already
+    given = {"ties": "file", "collapse": "none"}
+    scores = score(turns, deep, **given).scores if deep else pd.DataFrame(index=of_row)
     found = {one.text: scores[one.text].to_numpy("float64") for one in wanted}
     for label in wanted:
         if label.metric.of_calls == "share":

@@ -6,7 +6,7 @@ what the scoring was made of. Everything else in this folder is a step of it.
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -291,27 +291,18 @@ def scores_at(
     whole
         The golden set that `golden` is a part of, if it is one.
     """
+    if has_several(results):
+        _check_calls(policies)
 
-    def score_these(results: Results, labels: list[Label]) -> Scored:
-        return _scores_at(results, golden, labels, level, rule, profile, policies, whole)
+        def score_lists(results: Results, labels: list[Label], **changed: str) -> Scored:
+            own = replace(policies, **changed)
+            return scores_at(results, golden, labels, level, rule, profile, own, whole)
 
-    if not has_several(results):
-        return score_these(results, labels)
-    found: Scored = scores_of_calls(score_these, results, labels, policies.calls)
-    return found
+        def kept(results: Results) -> Results:
+            return with_hits_kept(in_order(results, policies), policies)
 
-
-def _scores_at(
-    results: Results,
-    golden: Golden,
-    labels: list[Label],
-    level: Level,
-    rule: Rule | None,
-    profile: Profile | None,
-    policies: Policies,
-    whole: Golden | None = None,
-) -> Scored:
-    """Score hits as one list for each query; arguments as for `scores_at`."""
+        found: Scored = scores_of_calls(score_lists, kept, results, labels, policies.calls)
+        return found
     keep_refusals = keeps_refusals(profile)
     is_part = whole is not None and len(whole.queries) > len(golden.queries)
     results = with_refusals_read(in_order(results, policies), policies)
@@ -365,6 +356,17 @@ def _scores_at(
     levels = joins.index.unique("level")
     near = partial(near_joins, coded, golden, levels, keep_refusals)
     return Scored(scores, valued, notes, joins, ranked, near)
+
+
+def _check_calls(policies: Policies) -> None:
+    """Refuse to rank the judged hits of several calls together, which have no common order."""
+    if policies.judged_only and policies.calls not in ("first", "last"):
+        raise DataError(
+            f"judged_only=True closes up the ranks of one list; calls={policies.calls!r} reads"
+            " several",
+            field="calls",
+            allowed="calls='first' or 'last', or judged_only=False",
+        )
 
 
 def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:

@@ -82,6 +82,39 @@ def test_calls_of_a_column_count_from_1_and_their_ranks_are_their_own():
         rs.load_results(table.assign(rank=1))
 
 
+TWICE = pd.DataFrame(
+    [("q", 1, "d1", 0.2), ("q", 1, "d1", 0.1), ("q", 1, "d2", 0.9),
+     ("q", 2, "d1", 0.1), ("q", 2, "d3", 0.5)],
+    columns=["query_id", "call", "doc_id", "score"],
+).assign(chunk_id=list("abcde"), rank=[1, 2, 3, 1, 2])  # fmt: skip
+
+
+def test_ties_order_and_collapsing_closes_up_each_call_by_itself():
+    results = rs.load_results(TWICE)
+    golden = rs.load_golden({"q": {"d2": 1, "d3": 1}})
+
+    def values(**policies):
+        scores = rs.score(results, golden, ["recall@1", "recall@2", "precision@2"], **policies)
+        return scores.filter(like="@").iloc[0].tolist()
+
+    # {d1 | d1}, {d1 d1 | d1 d3}
+    assert values(match="doc") == [0, 0.5, 0.25]
+    # by score {d2 | d3}, {d2 d1 | d3 d1}
+    assert values(match="doc", ties="trec") == [1, 1, 0.5]
+    # {d1 | d1}, {d1 d2 | d1 d3}
+    assert values(match="doc", collapse="doc") == [0, 1, 0.5]
+
+
+def test_judged_hits_of_several_calls_have_no_common_ranks(both):
+    results = both[0]
+    golden = rs.load_golden({**RIGHT, "q1": {"t": 1, "b": 1, "x": 0}})
+    first = rs.score(results, golden, "recall@1", judged_only=True, calls="first")
+    assert first.loc["q1", "recall@1"] == 0.5  # b stands before x among the judged ones
+    for how in ("union", "each", "best"):
+        with refused(how, field="calls"):
+            rs.score(results, golden, "recall@1", judged_only=True, calls=how)
+
+
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)
