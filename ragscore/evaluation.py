@@ -32,7 +32,7 @@ from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
-from ragscore.scoring.calls import CALLS, queries_with_several
+from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
 from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.judgments import FAILED
@@ -303,8 +303,31 @@ class Evaluation(Display):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores; a `DataError` for averages of repeats."""
-        return with_refusals_read(self._stated(), self.policies)
+        """The results behind the scores; a `DataError` for averages of repeats.
+
+        With `calls="first"` or "last", the hits are those of this call.
+        """
+        return read_calls(with_refusals_read(self._stated(), self.policies), self._how_calls)
+
+    @property
+    def _how_calls(self) -> str:
+        return resolve_policies(self.profile, self.policies).calls
+
+    def _one_list(self) -> Results:
+        """Return the results if each query has one list of hits.
+
+        Raises
+        ------
+        DataError
+            Some query has several calls, which have no common order.
+        """
+        if has_several(self.results):
+            raise DataError(
+                f"queries have several calls, read as {self._how_calls!r}; this reads one list",
+                field="calls",
+                allowed="an evaluation with calls='first' or 'last'",
+            )
+        return self.results
 
     def _stated(self) -> Results:
         """Return the results with what the runs state of refusals, and no more."""
@@ -1111,8 +1134,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        level = None if self.rule is not None else self._level
-        return calls(self.results, self.golden, level or "doc", self.rule, self._min_grade, k)
+        return calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1391,7 +1413,7 @@ class Evaluation(Display):
         from ragscore.analysis.retrievers import retrievers
 
         return retrievers(
-            self.results, self.golden, k, hits, source_keys=source_keys, metadata=metadata,
+            self._one_list(), self.golden, k, hits, source_keys=source_keys, metadata=metadata,
             substrings=substrings, unknown=self.policies.unknown,
         )  # fmt: skip
 
@@ -1502,7 +1524,7 @@ class Evaluation(Display):
         """
         from ragscore.golden.tie_sensitivity import tie_sensitivity
 
-        return tie_sensitivity(self.results, self.golden, metrics, match=self._level)
+        return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
 
     def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
         """Bound every mean over the labels that hits might get which nobody judged.
@@ -1534,7 +1556,7 @@ class Evaluation(Display):
         if chosen is None:
             chosen = [name for name in metric_columns(scores) if label_of(name).name in MOVABLE]
         return unjudged(
-            scores, self.golden, self.results, chosen, rule=self.rule, profile=self.profile,
+            scores, self.golden, self._one_list(), chosen, rule=self.rule, profile=self.profile,
             policies=self.policies,
         )  # fmt: skip
 
@@ -1738,7 +1760,7 @@ class Evaluation(Display):
                 notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
         if isinstance(self._source, Results) and set(REFUSALS) & set(self.scores):
             notes += filter(None, [told_by_words(self._source, self.policies)])
-        notes += self._calls_note()
+        notes += self._calls_note
         bases = {re.split("[@:]", str(name))[0] for name in self.scores}
         names = [name for name in _GAINS if name in bases]
         if names and (self.golden.targets["grade"] > 1).any():
@@ -1756,11 +1778,12 @@ class Evaluation(Display):
             notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
         return notes
 
+    @cached_property
     def _calls_note(self) -> list[str]:
         """Say how several calls of a query were read, and what other ways would give."""
         if "n_several_calls" not in self.settings:
             return []
-        how = resolve_policies(self.profile, self.policies).calls
+        how = self._how_calls
         n, of = int(self.settings["n_several_calls"].sum()), len(self.scores)
         text = f"Several calls: {how}, for {n} of {of} queries."
         ranking = [one for one in self.primary if self.declared.label_of(one).is_ranking]
@@ -1876,7 +1899,7 @@ def _loaded(store: RunStore, runs: list[str]) -> Results:
 
 
 def _selected(ev: Evaluation, runs: list[str], queries: set[str] | None) -> Results:
-    return ev.results.select(runs, queries)
+    return ev._stated().select(runs, queries)
 
 
 def _cell(metric: str, row: Mapping[Any, Any]) -> str:

@@ -18,7 +18,8 @@ from ragscore.frames.verbs import Accessor
 from ragscore.scoring.calls import call_of_hits, has_several, n_calls, of_rank, searches
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.rules import Rule, targets_at
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.rules import Rule, targets_by_level
 from ragscore.stats import interval_of_means
 
 CELL = ["run_id", "query_id"]
@@ -117,7 +118,7 @@ class CallReport(FramesResult):
 def calls(
     results: Results,
     golden: Golden,
-    level: str,
+    match: str,
     rule: Rule | None,
     min_grade: int,
     k: int | None,
@@ -132,9 +133,12 @@ def calls(
     hits = results.hits.assign(call=call_of_hits(results.hits), rank_in_call=of_rank(results.hits))
     if k is not None:
         hits = hits[hits["rank_in_call"] <= k]
-    judged = targets_at(golden, level).targets
-    relevant = judged[judged["grade"] >= min_grade]
-    found = grade_hits(hits, relevant, rule or level_rule(level, results, golden))[1]
+    levels = ("doc",) if rule is not None else choose_level(results, golden, match).used
+    parts = [
+        (relevant, grade_hits(hits, relevant, rule or level_rule(level, results, golden))[1])
+        for level, _, relevant in targets_by_level(golden, levels, min_grade)
+    ]
+    relevant, found = (pd.concat(frames, ignore_index=True) for frames in zip(*parts, strict=True))
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]
     found = found.merge(places, on=[*CELL, "rank"], how="left")
     counts = n_calls(results)

@@ -76,6 +76,13 @@ def of_call(results: Results, call: int | Ints) -> Results:
     return ranked_again(results, kept.drop(columns="call", errors="ignore"))
 
 
+def read_calls(results: Results, how: str) -> Results:
+    """Return the results with the lists that a policy reads: of "first" or "last" call, or all."""
+    if how not in ("first", "last") or not has_several(results):
+        return results
+    return of_call(results, 1 if how == "first" else n_calls(results))
+
+
 def of_rank(hits: pd.DataFrame) -> pd.Series:
     """Return the rank of each hit among those of its call."""
     cells = [hits["run_id"], hits["query_id"], call_of_hits(hits)]
@@ -92,6 +99,19 @@ def with_each_kept(results: Results, kept: Callable[[Results], Results]) -> Resu
     rank = place.groupby([hits["run_id"], hits["query_id"]], observed=True).rank("first")
     hits = hits.assign(rank=rank.astype("int32")).astype({"call": results.hits["call"].dtype})
     return ranked_again(results, hits)
+
+
+def in_turns(results: Results) -> tuple[Results, int]:
+    """Return the results with calls that take turns in one list, and the most calls of a query.
+
+    Rank k of a call is then within `most` · k.
+    """
+    if not has_several(results):
+        return results, 1
+    hits, most = results.hits, int(n_calls(results).max())
+    rank = (of_rank(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
+    hits = hits.assign(rank=rank.astype("int32")).drop(columns="call")
+    return ranked_again(results, hits), most
 
 
 def as_one_list(results: Results) -> Results:
@@ -119,14 +139,14 @@ def scores_of_calls(
         "first", "last": the hits of one call. "union": what all calls found together; metrics that
         go by an order are NaN. "each": the mean of the calls. "best": each metric's best call.
     """
-    counts = n_calls(results)
     if how in ("first", "last"):
-        return score(of_call(results, 1 if how == "first" else counts), labels)
+        return score(read_calls(results, how), labels)
+    counts = n_calls(results)
     whole = score(as_one_list(results), labels)
     scores = whole.scores
     of_row = _calls_of_rows(scores, results, counts)
     several = of_row > 1
-    united = _united(score, with_each_kept(results, kept), labels, int(counts.max()), of_row)
+    united = _united(score, with_each_kept(results, kept), labels, of_row)
     columns: dict[str, Values] = {}
     by_call = [] if how == "union" else [
         score(of_call(results, call), labels).scores for call in _upto(int(counts.max()))
@@ -171,17 +191,13 @@ def _united(
     score: Callable[..., Any],
     results: Results,
     labels: list[Label],
-    most: int,
     of_row: Ints,
 ) -> dict[str, Values]:
     """Return the values of what all calls found together, within the first k hits of each.
 
-    Calls take turns in one list, in which rank k of a call is within `most` · k. A share counts the
-    places of the query's own calls.
+    A share counts the places of the query's own calls.
     """
-    hits = results.hits
-    rank = (of_rank(hits).to_numpy(np.int64) - 1) * most + call_of_hits(hits)
-    turns = ranked_again(results, hits.assign(rank=rank.astype("int32")).drop(columns="call"))
+    turns, most = in_turns(results)
     if "k" in turns.runs:
         turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))
     wanted = [one for one in labels if one.is_ranking or one.name in OF_SUCCESS]

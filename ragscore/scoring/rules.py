@@ -5,7 +5,7 @@ In: `hits`, and the `targets` of one match level. Out: matches. A rule is any fu
 `target` (and, if the rule has one, `coverage`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -233,6 +233,22 @@ def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golde
         has_targets = is_among(groups["query_id"], targets["query_id"])
         groups = groups[has_targets & ~is_among(groups["query_id"], elsewhere)]
     return narrowed(golden, targets=targets, support_groups=groups)
+
+
+def targets_by_level(
+    golden: Golden, levels: Iterable[str], min_grade: int = 1, keep_refusals: bool = False
+) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Yield each level, its targets, and those that count where each query has a level of its own.
+
+    A query's is the first of `levels`, finest first, at which a target has the `min_grade`.
+    """
+    done = pd.Series(dtype="str")
+    for level in levels:
+        targets = targets_at(golden, level, keep_refusals).targets
+        is_new = ~is_among(targets["query_id"], done)
+        relevant = targets[is_new & (targets["grade"] >= min_grade)]
+        done = pd.concat([done, relevant["query_id"].drop_duplicates()])
+        yield level, targets, relevant
 
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:

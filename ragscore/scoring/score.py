@@ -294,7 +294,7 @@ def scores_at(
     if has_several(results):
         _check_calls(policies)
 
-        def score_lists(results: Results, labels: list[Label], **changed: str) -> Scored:
+        def score_lists(results: Results, labels: list[Label], **changed: Any) -> Scored:
             own = replace(policies, **changed)
             return scores_at(results, golden, labels, level, rule, profile, own, whole)
 

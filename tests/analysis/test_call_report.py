@@ -81,3 +81,38 @@ def test_its_picture_has_a_line_for_each_run_and_says_n(ev):
     with refused("mrr", field="measure"):
         ev.calls().plot("mrr")
     plt.close("all")
+
+
+def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
+    runs = {
+        "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
+        "B": {"q1": [["a"], ["b"]], "q2": [["v", "u"], ["z"]], "q3": [["c", "d", "w"], ["w"]]},
+    }
+    found = rs.evaluate(runs, {"q1": {"b": 1}, "q2": {"u": 1}, "q3": {"w": 1}}, "recall@3")
+    rows = found.compare("A", "B").per_query
+    assert rows["rank_baseline"].tolist() == [2, 1, pd.NA]  # w is beyond the 3 of B's deepest call
+    assert rows["rank_candidate"].tolist() == [1, 2, 1]
+    assert rows["outcome"].tolist() == ["win", "loss", "win"]
+    first = rs.evaluate(runs, found.golden, "recall@3", calls="first")
+    assert first.compare("A", "B").per_query["outcome"].tolist() == ["regression", "loss", "win"]
+
+
+def test_each_query_may_have_its_own_level(ev):
+    mixed = rs.evaluate(RUNS, GOLDEN, match="per_query")
+    pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
+
+
+def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
+    last = rs.evaluate(RUNS, GOLDEN, calls="last")
+    hits = last.results.hits
+    of_q1 = hits[hits["query_id"].eq("q1") & hits["run_id"].eq("A")].sort_values("rank")
+    assert of_q1["doc_id"].tolist() == ["t", "c", "b", "y"]
+    assert of_q1["rank"].tolist() == [1, 2, 3, 4]
+    assert last.select("A").calls().table["calls_max"].tolist() == [3]
+    assert not last.unjudged("recall@2").table.empty
+
+
+@pytest.mark.parametrize("asked", ["unjudged", "tie_sensitivity", "retrievers"])
+def test_what_reads_one_list_refuses_several_calls(ev, asked):
+    with refused("union", "first", field="calls"):
+        getattr(ev, asked)()

@@ -38,8 +38,8 @@ from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
-from ragscore.frames.ranking import collapsed
 from ragscore.scoring.applicability import RowFacts
+from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import query_clusters
@@ -52,11 +52,12 @@ from ragscore.scoring.policies import (
     policies_of,
     read_refusals,
     resolve_policies,
+    with_hits_kept,
 )
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.rules import LEVELS, Rule, targets_at
+from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
 from ragscore.scoring.value_states import chosen_columns, metric_columns
 
@@ -170,8 +171,12 @@ def compare_runs(
         )
     whole = results.select([a, b])
     stated = None if chosen is None else profile_invariants(whole, a, b, chosen, allow_different)
-    pair = in_order(whole, resolve_policies(chosen, policies))
-    pair = collapsed(pair) if policies.collapse == "doc" else pair
+    holding = resolve_policies(chosen, policies)
+    lists = with_each_kept(
+        read_calls(whole, holding.calls),
+        lambda lists: with_hits_kept(in_order(lists, holding), policies),
+    )
+    pair, n_turns = in_turns(lists)
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
     versions_agree = equal(versions[a], versions[b])
@@ -182,7 +187,7 @@ def compare_runs(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
+        level, k = choose_level(pair, golden, policies.match), _common_k(pair, n_turns, a, b)
     else:
         levels = chosen.levels if versions_agree else chosen.fallback_levels
         fallback = "fallback_doc_span" if "span" in levels else "fallback_doc"
@@ -194,8 +199,7 @@ def compare_runs(
         )
         ks = [own for own in k_of_runs(pair, chosen).values() if own is not None]
         k = min(ks) if chosen.cuts_at_k and ks else NO_CUT
-    holding = resolve_policies(chosen, policies)
-    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule, holding)
+    targets, with_target = _target_ranks(pair, n_turns, golden, level, chosen, k, rule, holding)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -249,7 +253,7 @@ def compare_runs(
     )
 
 
-def _common_k(results: Results, a: str, b: str) -> int:
+def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:
     """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
     stated = (
         results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
@@ -257,12 +261,14 @@ def _common_k(results: Results, a: str, b: str) -> int:
         else pd.Series(dtype="Int64")
     )
     deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
+    deepest = -(-deepest // n_turns)  # ranks of each call, of `n_turns` that take turns
     ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
     return int(min((k for k in ks if not pd.isna(k)), default=0))
 
 
 def _target_ranks(
     results: Results,
+    n_turns: int,
     golden: Golden,
     level: Level,
     profile: Profile | None,
@@ -272,15 +278,15 @@ def _target_ranks(
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone.
+    Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone. Of
+    several calls, a rank is that within the call: the best of all.
     """
-    with_target = pd.Series(dtype="str")
-    parts = []
-    for name in level.used:  # finest first; each query is matched at one level only
-        selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
-        is_new = ~is_among(selected["query_id"], with_target)
-        relevant = selected[is_new & (selected["grade"] >= policies.min_grade)]
-        with_target = pd.concat([with_target, relevant["query_id"].drop_duplicates()])
+    parts, queries = [], []
+    keep_refusals = profile is not None and profile.score_refusals
+    for name, selected, relevant in targets_by_level(
+        golden, level.used, policies.min_grade, keep_refusals
+    ):
+        queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]
         if policies.judged_only:
@@ -293,7 +299,9 @@ def _target_ranks(
             rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
             found = found.assign(rank=rank.to_numpy())
         parts.append(found)
-    found = pd.concat(parts, ignore_index=True).query("rank <= @k")
+    found = pd.concat(parts, ignore_index=True)
+    found["rank"] = -(-found["rank"] // n_turns)
+    found = found[found["rank"] <= k]
     ranks = found.pivot_table(
         index=["query_id", "target_id"],
         columns="run_id",
@@ -310,7 +318,7 @@ def _target_ranks(
     in_a, in_b = (ranks[name].notna() for name in RANKS)
     moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
-    return ranks, with_target
+    return ranks, pd.concat(queries, ignore_index=True)
 
 
 def _outcomes(
