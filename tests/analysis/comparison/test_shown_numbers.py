@@ -123,7 +123,7 @@ def by_hand(ev, metric):
 
 
 @pytest.mark.long
-@settings(max_examples=fuzzed(25), deadline=None)
+@settings(max_examples=fuzzed(12), deadline=None)
 @given(pairs_of_runs, st.integers(2, 4))
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits):

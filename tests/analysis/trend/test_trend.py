@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, fuzzed, hit, record
 from matplotlib.dates import date2num
 from scipy.stats import t as student
 from stored import put_table, stored_table
@@ -366,8 +366,8 @@ def test_first_outside(side, counts, place):
 
 @pytest.mark.long
 def test_bands_of_a_simulated_unchanged_system_hold_their_level():
-    draw = np.random.default_rng(3)
-    means = draw.normal(0.5, 0.02, (150, 6))
+    draw, n = np.random.default_rng(3), fuzzed(150)
+    means = draw.normal(0.5, 0.02, (n, 6))
     floors = [
         noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
         for row in means
@@ -376,7 +376,7 @@ def test_bands_of_a_simulated_unchanged_system_hold_their_level():
         floor["low"] <= row[5] <= floor["high"] for floor, row in zip(floors, means, strict=True)
     ]
     # 95 %, give or take three standard errors; with z in place of t it were 88 %
-    assert 0.90 <= np.mean(inside) <= 0.995
+    assert abs(np.mean(inside) - 0.95) <= 3 * np.sqrt(0.95 * 0.05 / n)
 
 
 def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
