@@ -20,7 +20,7 @@ FIRST, SECTIONS = SOURCES[0], SOURCES[1:]
 PICTURES = [name for name in rs.plot.__all__ if inspect.isfunction(getattr(rs.plot, name))]
 # What a class draws when its `.plot` is called, by the name of its pictures.
 HOLDERS = [name for name, held in vars(accessor).items() if isinstance(held, accessor.Gallery)]
-CALLS = {
+DRAWN = {
     "EVALUATION": r"\bev\.plot\(",
     "COMPARISON": r"\bcmp\.plot\(",
     "SLICES": r"\bcmp\.slices\(.*\)\.plot\(",
@@ -29,6 +29,8 @@ CALLS = {
     "REFUSALS": r"\bev\.refusals\(\)\.plot\(",
     "FAILURES": r"\bev\.failures\(\)\.plot\(",
     "RISK_COVERAGE": r"\bev\.risk_coverage\(\)\.plot\(",
+    "CALLS": r"\.calls\(\)\.plot\(",
+    "CONVERSATIONS": r"\.conversations\(.*\)\.plot\(",
 }
 
 
@@ -40,7 +42,7 @@ def test_every_picture_is_shown_and_its_options_are_named(picture):
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_every_object_that_draws_itself_does(holder):
-    assert any(re.search(CALLS[holder], source) for source in SECTIONS)
+    assert any(re.search(DRAWN[holder], source) for source in SECTIONS)
 
 
 def test_every_method_of_plot_is_a_picture_of_the_gallery():
