@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.data import Results
 from ragscore.frames.ranking import ranked_again
-from ragscore.frames.typing import Values
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.rules import response_of
 from ragscore.scoring.success import OF_SUCCESS
@@ -67,13 +67,22 @@ def of_call(results: Results, call: int | Ints) -> Results:
 
     A query that has no such call has no hits.
     """
-    hits = results.hits
-    wanted = np.broadcast_to(call, len(results.responses))
-    response = response_of(hits, results.responses)
-    is_of = call_of_hits(hits) == np.append(wanted, -1)[response]
-    kept = hits[is_of]
+    kept = results.hits[_is_of(results.hits, results, call)]
     kept = kept.assign(rank=of_rank(kept))
     return ranked_again(results, kept.drop(columns="call", errors="ignore"))
+
+
+def _is_of(rows: pd.DataFrame, results: Results, call: int | Ints) -> Flags:
+    wanted = np.append(np.broadcast_to(call, len(results.responses)), -1)
+    flags: Flags = call_of_hits(rows) == wanted[response_of(rows, results.responses)]
+    return flags
+
+
+def is_read(rows: pd.DataFrame, results: Results, how: str) -> Flags:
+    """Flag rows of hits or calls by whether a policy reads their call: "first", "last", or all."""
+    if how not in ("first", "last"):
+        return np.ones(len(rows), dtype=bool)
+    return _is_of(rows, results, 1 if how == "first" else n_calls(results))
 
 
 def read_calls(results: Results, how: str) -> Results:
