@@ -664,7 +664,7 @@ class Evaluation(Display):
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
-            how=self._how_calls,
+            how=self._how_calls, min_grade=self._min_grade,
         )  # fmt: skip
 
     def explore(

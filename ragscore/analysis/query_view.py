@@ -52,8 +52,8 @@ class QueryView(JsonResult, Display):
     calls
         One row per run and search, where hits name their call: what is recorded of it (`query`, the
         text asked, tool, elapsed_ms, error, ...), `n_hits`, `n_repeated` of them that an earlier
-        call had returned, `found` (the targets that it was first to find), and whether the policy
-        `calls` lets it be `scored`.
+        call had returned, `found` (the relevant targets that it was first to find), and whether the
+        policy `calls` lets it be `scored`.
     targets
         One row per target of the query: its grade, `alternatives` (other ids that meet it; empty
         without any), and its first rank in each run (column = run_id, NA = not found). Where hits
@@ -139,10 +139,12 @@ def show_query(
     match: str = "auto",
     texts: pd.DataFrame | None = None,
     how: str = "union",
+    min_grade: int = 1,
 ) -> QueryView:
     """Show one query through several runs, matched at a level; see `Evaluation.query`.
 
-    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads.
+    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads. A call finds
+    targets of `min_grade` and above.
     """
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
@@ -197,7 +199,7 @@ def show_query(
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
-        _calls(own, met, names, how),
+        _calls(own, met[(met["grade"] >= min_grade).to_numpy()], names, how),
         _turns(golden, query_id),
     )
 

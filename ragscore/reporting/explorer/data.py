@@ -304,6 +304,7 @@ class Content:
             "outcomes": columns.words,
             "slices": [{"name": name, "values": values} for name, values, _ in columns.slices],
             "n_queries": columns.n,
+            "min_grade": self.runs.policies.min_grade,
             "queries": queries,
             "items": items,
             "hits": self._hits_content(hit_items),

@@ -908,8 +908,9 @@ const ragscoreExplorer = (() => {
       const own = hits.filter((hit) => hit.call === call.call);
       const before = new Set(hits.filter((hit) => hit.call < call.call)
         .flatMap((hit) => hit.targets));
-      const first = [...new Set(own.flatMap((hit) => hit.targets))].filter((t) => !before.has(t));
-      const names = first.map((t) => model.targets(i)[t]?.name);
+      const targets = model.targets(i);
+      const names = [...new Set(own.flatMap((hit) => hit.targets))].filter((t) => !before.has(t)
+        && !(targets[t]?.grade < (data.min_grade ?? 1))).map((t) => targets[t]?.name);
       const repeated = own.filter((hit) => known(hit.repeats)).length;
       return el("div", { class: "x-callhead" },
         el("p", {}, el("b", {}, `Call ${call.call}`), call.tool && ` · ${line(call.tool, 80)}`,
