@@ -170,7 +170,8 @@ def scores_of_calls(
         elif label.is_ranking:
             each = np.stack([one[text].to_numpy("float64") for one in by_call], axis=1)
             asked = np.arange(each.shape[1]) < of_row[:, None]
-            columns[text] = np.where(several, _combined(each, asked, how), values)
+            combined = _combined(each, asked, how, label.metric.better)
+            columns[text] = np.where(several, combined, values)
     return replace(whole, scores=scores.assign(**columns))
 
 
@@ -178,10 +179,15 @@ def _upto(n: int) -> Ints:
     return np.arange(1, n + 1)
 
 
-def _combined(each: Values, asked: npt.NDArray[np.bool_], how: str) -> Values:
-    """Return the mean or the best of the calls that there were; NaN where one is."""
+def _combined(each: Values, asked: Flags, how: str, better: str) -> Values:
+    """Return the mean or the best of the calls that there were; NaN where one is.
+
+    Without a declared direction no call is the best.
+    """
     if how == "best":
-        return np.where(asked, each, -np.inf).max(axis=1)
+        sign = {"higher": 1.0, "lower": -1.0}.get(better, np.nan)
+        best: Values = sign * np.where(asked, sign * each, -np.inf).max(axis=1)
+        return best
     total: Values = np.where(asked, each, 0.0).sum(axis=1)
     return total / asked.sum(axis=1)
 
@@ -209,7 +215,7 @@ def _united(
     turns, most = in_turns(results)
     if "k" in turns.runs:
         turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))
-    wanted = [one for one in labels if one.is_ranking or one.name in OF_SUCCESS]
+    wanted = [one for one in labels if one.metric.of_calls or one.name in OF_SUCCESS]
     deep = [one if one.k is None else replace(one, k=one.k * most) for one in wanted]
     # each list has its order and its hits already
     given = {"ties": "file", "collapse": "none"}
