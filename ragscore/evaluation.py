@@ -307,7 +307,11 @@ class Evaluation(Display):
 
         With `calls="first"` or "last", the hits are those of this call.
         """
-        return read_calls(with_refusals_read(self._stated(), self.policies), self._how_calls)
+        return read_calls(self._with_calls(), self._how_calls)
+
+    def _with_calls(self) -> Results:
+        """Return the results with all calls, whatever the policy."""
+        return with_refusals_read(self._stated(), self.policies)
 
     @property
     def _how_calls(self) -> str:
@@ -632,6 +636,9 @@ class Evaluation(Display):
     ) -> QueryView:
         """Show one query: what was expected, and each run's hits and answer side by side.
 
+        Several calls stand one below another, with what each asked, found first and repeated;
+        earlier turns of a conversation stand above.
+
         Parameters
         ----------
         runs
@@ -655,7 +662,10 @@ class Evaluation(Display):
         from ragscore.analysis.query_view import show_query
 
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
-        return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
+        return show_query(
+            self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
+            how=self._how_calls, min_grade=self._min_grade,
+        )  # fmt: skip
 
     def explore(
         self, query: str | None = None, runs: list[str] | str | None = None,

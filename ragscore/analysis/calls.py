@@ -193,13 +193,7 @@ def _per_query(
     results: Results, hits: pd.DataFrame, responses: pd.DataFrame, targets: pd.DataFrame
 ) -> pd.DataFrame:
     """Return what the calls of each query did."""
-    named = [name for name in ("doc_id", "chunk_id") if name in hits]
-    document = hits[named[0]] if named else pd.Series(pd.NA, index=hits.index)
-    for other in named[1:]:
-        document = document.fillna(hits[other])
-    seen = hits[[*CELL, "call"]].assign(document=document)
-    first = seen.groupby([*CELL, "document"], observed=True)["call"].transform("min")
-    seen["repeated"] = (first < seen["call"]).to_numpy(dtype=bool, na_value=False)
+    seen = hits[[*CELL, "call"]].assign(repeated=repeats(hits).notna())
     seen["new"] = ~seen["repeated"]
     seen["later"] = seen["call"] > 1
     by_query = seen.groupby(CELL, observed=True)
@@ -225,3 +219,36 @@ def _per_query(
         "none found",
     )  # fmt: skip
     return table.reset_index().astype({"outcome": "str"})
+
+
+def repeats(hits: pd.DataFrame) -> pd.Series:
+    """Return the earlier call that first returned each hit's document; NA for none."""
+    named = [name for name in ("doc_id", "chunk_id") if name in hits]
+    document = pd.Series(pd.NA, index=hits.index, dtype="str")
+    for name in named:
+        document = document.fillna(hits[name])
+    call = call_of_hits(hits)
+    seen = hits[CELL].assign(document=document, call=call)
+    first = seen.groupby([*CELL, "document"], observed=True)["call"].transform("min")
+    return first.astype("Int64").where((first < call).to_numpy(dtype=bool, na_value=False))
+
+
+def search_rows(results: Results) -> pd.DataFrame:
+    """One row per run, query and search, where hits name their call.
+
+    What is recorded of it, `n_hits`, and `n_repeated` of them whose document an earlier call had
+    returned.
+    """
+    hits, names = results.hits, [*CELL, "call"]
+    if "call" not in hits:
+        return pd.DataFrame(columns=[*names, "n_hits", "n_repeated"])
+    seen = hits[CELL].assign(call=call_of_hits(hits), repeated=repeats(hits).notna())
+    groups = seen.astype({"run_id": "str"}).groupby(names)["repeated"]
+    rows = groups.agg(n_counted="size", n_repeated="sum").reset_index()
+    if (known := searches(results)) is not None:
+        rows = known.astype({"run_id": "str"}).merge(rows, on=names, how="outer")
+    counts = rows.pop("n_counted").astype("Int64").fillna(0)
+    return rows.astype({"run_id": hits["run_id"].dtype}).assign(
+        n_hits=rows["n_hits"].fillna(counts) if "n_hits" in rows else counts,
+        n_repeated=rows["n_repeated"].astype("Int64").fillna(0),
+    )

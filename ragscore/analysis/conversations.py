@@ -72,7 +72,7 @@ def conversations(
     kind = declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
     place = lookup(rows["query_id"], pd.Index(queries["query_id"]))
-    named = queries[["conversation"]].assign(turn=_numbers(queries)).take(np.maximum(place, 0))
+    named = queries[["conversation"]].assign(turn=turn_numbers(queries)).take(np.maximum(place, 0))
     rows = rows.assign(run_id=rows["run_id"].astype("str"), **named.reset_index(drop=True))
     rows = rows[(place >= 0) & rows["conversation"].notna() & rows["value"].notna()]
     rows = rows.sort_values("turn", kind="stable")
@@ -109,9 +109,9 @@ def conversations(
     )
 
 
-def _numbers(queries: pd.DataFrame) -> pd.Series:
+def turn_numbers(queries: pd.DataFrame) -> pd.Series:
     """Return the number of each turn: as named, else the place in its conversation."""
-    places = queries.groupby("conversation", sort=False).cumcount() + 1
+    places = queries.groupby("conversation", sort=False, dropna=False).cumcount() + 1
     if "turn" not in queries:
         return places
     return pd.to_numeric(queries["turn"], errors="coerce").fillna(places).astype("int64")

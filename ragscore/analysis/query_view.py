@@ -8,12 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from ragscore.analysis.calls import repeats, search_rows
+from ragscore.analysis.conversations import turn_numbers
 from ragscore.analysis.result_forms import JsonResult
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
-from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.data import (
+    DataError,
+    Golden,
+    Results,
+    check_inputs,
+    check_type,
+    narrowed,
+    run_names,
+)
+from ragscore.frames.errors import excerpt, nearest, plural
 from ragscore.frames.tables import Display, Table
+from ragscore.scoring.calls import call_of_hits, is_read, of_rank, read_calls
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
@@ -25,7 +37,8 @@ MAX_CHARS = 600  # of a text that is shown
 class QueryView(JsonResult, Display):
     """One query as several runs answered it: lists side by side, targets, and answers.
 
-    A `*` marks a hit that met a target, an arrow by how many ranks it moved.
+    A `*` marks a hit that met a target, an arrow by how many ranks it moved. Several calls stand
+    one below another, each with what it asked.
 
     Attributes
     ----------
@@ -33,10 +46,22 @@ class QueryView(JsonResult, Display):
         One row per run and rank: `id` (chunk, else document); doc_id, path, heading, `score`,
         `score_kind` and `text` where the hits have them; `target` (names of the targets met, empty
         if none), `grade` (NA if none), and `rank_before`, where the run before this one has the
-        same id (NA: not among its hits, or no run before).
+        same id (NA: not among its hits, or no run before). Where hits name their call: `call`,
+        `rank_in_call`, and `repeats`, the earlier call that first returned its document (NA: none);
+        `rank_before` is then the rank in the same call of the run before.
+    calls
+        One row per run and search, where hits name their call: what is recorded of it (`query`, the
+        text asked, tool, elapsed_ms, error, ...), `n_hits`, `n_repeated` of them that an earlier
+        call had returned, `found` (the relevant targets that it was first to find), and whether the
+        policy `calls` lets it be `scored`.
     targets
         One row per target of the query: its grade, `alternatives` (other ids that meet it; empty
-        without any), and its first rank in each run (column = run_id, NA = not found).
+        without any), and its first rank in each run (column = run_id, NA = not found). Where hits
+        name their call, it is the rank in the first call that found it, of those scored, and
+        `<run_id>: call` is that call.
+    turns
+        One row per turn of the query's conversation, up to this one: conversation, `turn`,
+        query_id, query. Empty without a conversation.
     answers
         One row per run: answer, refused, error and `cites` where these were recorded.
     checks
@@ -54,18 +79,40 @@ class QueryView(JsonResult, Display):
     checks: pd.DataFrame
     level: str
     should_refuse: bool
+    calls: pd.DataFrame
+    turns: pd.DataFrame
 
     def _parts(self) -> list[str | Table]:
-        columns = {run_id: self._labels(run_id) for run_id in self.run_ids}
-        lists = pd.DataFrame(
-            {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
-        ).fillna("")
-        lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
         answers = [
             f"{row['run_id']}: {_answer_text(row)}" for row in self.answers.to_dict("records")
         ]
         title = f"{self.query_id}: {self.query}"
-        return [title, self._expected_text(), Table(lists, verdicts=()), *answers]
+        turns = [
+            f"{'turn' if row['query_id'] != self.query_id else 'this is turn'} {row['turn']}"
+            f" of {row['conversation']}: {row['query']}"
+            for row in self.turns.to_dict("records")
+        ]
+        before = ["\n".join(turns)] if turns else []
+        return [title, *before, self._expected_text(), *self._lists(), *answers]
+
+    def _lists(self) -> list[str | Table]:
+        """Return the hits of the runs side by side; several calls one below another."""
+        if not len(self.calls):
+            return [self._side_by_side(self.hits)]
+        parts: list[str | Table] = []
+        for call, rows in self.calls.groupby("call"):
+            own = self.hits[(self.hits["call"] == call).to_numpy()]
+            parts.append("\n".join(_call_text(row, self.query) for row in rows.to_dict("records")))
+            parts += [self._side_by_side(own)] if len(own) else []
+        return parts
+
+    def _side_by_side(self, hits: pd.DataFrame) -> Table:
+        columns = {run_id: _labels(hits, run_id, self.run_ids[0]) for run_id in self.run_ids}
+        lists = pd.DataFrame(
+            {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
+        ).fillna("")
+        lists.insert(0, "rank", range(1, len(lists) + 1), allow_duplicates=True)
+        return Table(lists, verdicts=())
 
     def _expected_text(self) -> str:
         if self.should_refuse:
@@ -74,27 +121,13 @@ class QueryView(JsonResult, Display):
             return "No target is labelled for this query."
         lines = []
         for row in self.targets.to_dict("records"):
-            ranks = "; ".join(
-                f"{run_id} {'not found' if pd.isna(row[run_id]) else f'rank {row[run_id]}'}"
-                for run_id in self.run_ids
-            )
+            ranks = "; ".join(f"{run_id} {_place_text(row, run_id)}" for run_id in self.run_ids)
             lines.append(
                 f"expected ({self.level}, grade {row['grade']}): {row['target_id']}"
                 f"{f' or {others}' if (others := row['alternatives']) else ''} ({ranks})"
             )
         lines += [f"{kind}: {text}" for kind, text in self.checks.itertuples(index=False)]
         return "\n".join(lines)
-
-    def _labels(self, run_id: str) -> list[str]:
-        """Return the hits of a run as text, one per rank; empty where a rank is absent."""
-        rows = self.hits[(self.hits["run_id"] == run_id).to_numpy()]
-        labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
-        for row in rows.to_dict("records"):
-            move = (
-                "" if run_id == self.run_ids[0] else f" ({_move(row['rank'], row['rank_before'])})"
-            )
-            labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{move}"
-        return labels
 
 
 def show_query(
@@ -105,8 +138,14 @@ def show_query(
     *,
     match: str = "auto",
     texts: pd.DataFrame | None = None,
+    how: str = "union",
+    min_grade: int = 1,
 ) -> QueryView:
-    """Show one query through several runs, matched at a level; see `Evaluation.query`."""
+    """Show one query through several runs, matched at a level; see `Evaluation.query`.
+
+    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads. A call finds
+    targets of `min_grade` and above.
+    """
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
     if texts is not None:
@@ -130,29 +169,38 @@ def show_query(
                 "the golden set and these runs have",
             ),
         )
-    level = _level_name(query_id, choose_level(chosen, golden, match), golden)
+    level = _level_name(query_id, choose_level(read_calls(chosen, how), golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
     targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
     matches = decidable(apply_rule(level_rule(level, chosen, golden), hits, targets))
-    met = pd.DataFrame(
-        {
-            "hit": matches["hit"].to_numpy(),
-            "run_id": hits["run_id"].astype("str").to_numpy()[matches["hit"].to_numpy()],
-            "rank": hits["rank"].to_numpy()[matches["hit"].to_numpy()],
-            "target_id": targets["target_id"].to_numpy()[matches["target"].to_numpy()],
-            "grade": targets["grade"].to_numpy()[matches["target"].to_numpy()],
-        }
+    calls = None if chosen.calls is None else of_query(chosen.calls)
+    own = narrowed(chosen, hits=hits, calls=calls)
+    shown = _shown_hits(hits, names, texts)
+    place = shown.get("rank_in_call", shown["rank"])
+    met = shown[["run_id"]].assign(
+        hit=shown.index, call=call_of_hits(hits), rank=place, is_read=is_read(hits, own, how)
     )
+    met = met.iloc[matches["hit"].to_numpy()].reset_index(drop=True)
+    for name in ("target_id", "grade"):
+        met[name] = targets[name].to_numpy()[matches["target"].to_numpy()]
+    met = met.sort_values("hit", kind="stable")
+    by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
+    shown["target"] = by_hit["target_id"].agg(", ".join).reindex(shown.index)
+    shown["target"] = shown["target"].astype("str").fillna("")
+    shown["grade"] = by_hit["grade"].max().reindex(shown.index).astype("Int64")
+    shown["rank_before"] = shown.pop("rank_before")
     return QueryView(
         query_id,
         str((known if len(known) else responses)["query"].iloc[0]),
         tuple(names),
-        _shown_hits(hits, met, names, texts),
-        _target_ranks(targets, met, names),
+        shown,
+        _target_ranks(targets, met, names, "call" in shown),
         _answers(responses, of_query(chosen.citations)),
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
+        _calls(own, met[(met["grade"] >= min_grade).to_numpy()], names, how),
+        _turns(golden, query_id),
     )
 
 
@@ -169,9 +217,7 @@ def _level_name(query_id: str, level: Level, golden: Golden) -> str:
     return next(finest, "doc")
 
 
-def _shown_hits(
-    hits: pd.DataFrame, met: pd.DataFrame, names: list[str], texts: pd.DataFrame | None
-) -> pd.DataFrame:
+def _shown_hits(hits: pd.DataFrame, names: list[str], texts: pd.DataFrame | None) -> pd.DataFrame:
     shown = pd.DataFrame(
         {
             "run_id": hits["run_id"].astype("str"),
@@ -187,18 +233,46 @@ def _shown_hits(
             texts.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
         )
         shown["text"] = shown["text"].fillna(passages) if "text" in shown else passages
-    by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
-    shown["target"] = (
-        by_hit["target_id"].agg(", ".join).reindex(shown.index).astype("str").fillna("")
-    )
-    shown["grade"] = by_hit["grade"].max().reindex(shown.index).astype("Int64")
+    key, place = ["id"], "rank"
+    if "call" in hits:
+        shown["call"], shown["rank_in_call"] = call_of_hits(hits), of_rank(hits)
+        shown["repeats"] = repeats(hits)
+        key, place = ["call", "id"], "rank_in_call"
     # the first rank of the same id in the run before
     before = dict(zip(names[1:], names[:-1], strict=True))
     shown["before"] = shown["run_id"].map(before).astype("str")
-    first = shown.drop_duplicates(["run_id", "id"])[["run_id", "id", "rank"]]
-    first = first.rename(columns={"run_id": "before", "rank": "rank_before"})
-    shown = shown.merge(first, on=["before", "id"], how="left").drop(columns="before")
+    first = shown.drop_duplicates(["run_id", *key])[["run_id", *key, place]]
+    first = first.rename(columns={"run_id": "before", place: "rank_before"})
+    shown = shown.merge(first, on=["before", *key], how="left").drop(columns="before")
     return shown.astype({"rank_before": "Int64"})
+
+
+def _calls(results: Results, met: pd.DataFrame, names: list[str], how: str) -> pd.DataFrame:
+    """One row per run and search of the query: what it asked, found first, and repeated."""
+    rows = search_rows(results)
+    scored = is_read(rows, results, how)
+    rows = rows.drop(columns="query_id").astype({"run_id": "str"})
+    first = met.sort_values("call", kind="stable").drop_duplicates(["run_id", "target_id"])
+    found = first.groupby(["run_id", "call"])["target_id"].agg(", ".join)
+    keys = pd.MultiIndex.from_frame(rows[["run_id", "call"]])
+    rows["found"] = found.reindex(keys).fillna("").astype("str").to_numpy()
+    rows["scored"] = scored
+    order = rows["run_id"].map({name: at for at, name in enumerate(names)})
+    return rows.iloc[np.lexsort((rows["call"], order))].reset_index(drop=True)
+
+
+def _turns(golden: Golden, query_id: str) -> pd.DataFrame:
+    """One row per turn of the query's conversation, up to the query's own."""
+    names = ["conversation", "turn", "query_id", "query"]
+    queries = golden.queries
+    if "conversation" not in queries:
+        return pd.DataFrame(columns=names)
+    rows = queries.assign(turn=turn_numbers(queries))[names]
+    own = rows[(rows["query_id"] == query_id).to_numpy()]
+    is_of = rows["conversation"].isin(own["conversation"].dropna())
+    rows = rows[is_of.to_numpy()].sort_values("turn", kind="stable", ignore_index=True)
+    at = rows.index[(rows["query_id"] == query_id).to_numpy()]
+    return rows.head(at[0] + 1 if len(at) else 0)
 
 
 def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -209,7 +283,9 @@ def first_known(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return values.fillna("—")
 
 
-def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+def _target_ranks(
+    targets: pd.DataFrame, met: pd.DataFrame, names: list[str], with_calls: bool
+) -> pd.DataFrame:
     """One row per target: its grade, its other alternatives, and its first rank in each run."""
     listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
     columns = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
@@ -218,11 +294,13 @@ def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) ->
         if row["level"] in columns:  # passages of an anchor are no ids
             others.setdefault(row["target_id"], []).append(row[columns[row["level"]]])
     listed["alternatives"] = [" or ".join(others.get(one, ())) for one in listed["target_id"]]
-    ranks = met.pivot_table(
-        index="target_id", columns="run_id", values="rank", aggfunc="min", observed=True
-    )
-    ranks = ranks.reindex(columns=names).astype("Int64")
-    return listed.join(ranks.set_index(ranks.index.astype("str")), on="target_id")
+    first = met[met["is_read"].to_numpy()].drop_duplicates(["run_id", "target_id"])
+    for name in ("rank", "call") if with_calls else ("rank",):
+        places = first.pivot(index="target_id", columns="run_id", values=name)
+        places = places.reindex(columns=names).astype("Int64")
+        places.columns = [run_id if name == "rank" else f"{run_id}: call" for run_id in names]
+        listed = listed.join(places.set_index(places.index.astype("str")), on="target_id")
+    return listed
 
 
 def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
@@ -235,6 +313,48 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
         locators = known.groupby(cited["run_id"].astype("str").to_numpy())
         shown["cites"] = shown["run_id"].map(locators.agg(", ".join))
     return shown
+
+
+def _place_text(row: dict[Any, Any], run_id: str) -> str:
+    if pd.isna(row[run_id]):
+        return "not found"
+    call = f"call {row[name]}, " if (name := f"{run_id}: call") in row else ""
+    return f"{call}rank {row[run_id]}"
+
+
+def _call_text(row: dict[Any, Any], query: str) -> str:
+    """Return what a call asked and gave, as one line."""
+    known = {name: value for name, value in row.items() if not pd.isna(value)}
+    asked = [known["tool"]] if "tool" in known else []
+    if "query" in known:
+        asked.append("the query itself" if known["query"] == query else f"“{known['query']}”")
+    if "elapsed_ms" in known:
+        asked.append(f"{known['elapsed_ms']:,.0f} ms")
+    parts = [f"failed: {known['error']}"] if "error" in known else []
+    if known["n_hits"] or not parts:
+        parts.append(plural(known["n_hits"], "hit") if known["n_hits"] else "no documents")
+    if known["n_repeated"]:
+        parts.append(f"{known['n_repeated']} returned before")
+    if known["found"]:
+        parts.append(f"first to find {known['found']}")
+    if not known["scored"]:
+        parts.append("not scored")
+    head = ", ".join([f"{row['run_id']}, call {row['call']}", *asked])
+    return f"{head}: {'; '.join(parts)}"
+
+
+def _labels(hits: pd.DataFrame, run_id: str, first_run: str) -> list[str]:
+    """Return the hits of a run as text, one per rank; empty where a rank is absent."""
+    rows = hits[(hits["run_id"] == run_id).to_numpy()]
+    ranks = rows.get("rank_in_call", rows["rank"])
+    labels = [""] * (int(ranks.max()) if len(rows) else 0)
+    for row, rank in zip(rows.to_dict("records"), ranks, strict=True):
+        notes = [] if run_id == first_run else [_move(rank, row["rank_before"])]
+        if not pd.isna(earlier := row.get("repeats", pd.NA)):
+            notes.append(f"as in call {earlier}")
+        told = f" ({', '.join(notes)})" if notes else ""
+        labels[rank - 1] = f"{'*' if row['target'] else ' '} {row['id']}{told}"
+    return labels
 
 
 def _move(rank: Any, before: Any) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.data import Results
 from ragscore.frames.ranking import ranked_again
-from ragscore.frames.typing import Values
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.rules import response_of
 from ragscore.scoring.success import OF_SUCCESS
@@ -67,13 +67,22 @@ def of_call(results: Results, call: int | Ints) -> Results:
 
     A query that has no such call has no hits.
     """
-    hits = results.hits
-    wanted = np.broadcast_to(call, len(results.responses))
-    response = response_of(hits, results.responses)
-    is_of = call_of_hits(hits) == np.append(wanted, -1)[response]
-    kept = hits[is_of]
+    kept = results.hits[_is_of(results.hits, results, call)]
     kept = kept.assign(rank=of_rank(kept))
     return ranked_again(results, kept.drop(columns="call", errors="ignore"))
+
+
+def _is_of(rows: pd.DataFrame, results: Results, call: int | Ints) -> Flags:
+    wanted = np.append(np.broadcast_to(call, len(results.responses)), -1)
+    flags: Flags = call_of_hits(rows) == wanted[response_of(rows, results.responses)]
+    return flags
+
+
+def is_read(rows: pd.DataFrame, results: Results, how: str) -> Flags:
+    """Flag rows of hits or calls by whether a policy reads their call: "first", "last", or all."""
+    if how not in ("first", "last"):
+        return np.ones(len(rows), dtype=bool)
+    return _is_of(rows, results, 1 if how == "first" else n_calls(results))
 
 
 def read_calls(results: Results, how: str) -> Results:
@@ -161,7 +170,8 @@ def scores_of_calls(
         elif label.is_ranking:
             each = np.stack([one[text].to_numpy("float64") for one in by_call], axis=1)
             asked = np.arange(each.shape[1]) < of_row[:, None]
-            columns[text] = np.where(several, _combined(each, asked, how), values)
+            combined = _combined(each, asked, how, label.metric.better)
+            columns[text] = np.where(several, combined, values)
     return replace(whole, scores=scores.assign(**columns))
 
 
@@ -169,10 +179,15 @@ def _upto(n: int) -> Ints:
     return np.arange(1, n + 1)
 
 
-def _combined(each: Values, asked: npt.NDArray[np.bool_], how: str) -> Values:
-    """Return the mean or the best of the calls that there were; NaN where one is."""
+def _combined(each: Values, asked: Flags, how: str, better: str) -> Values:
+    """Return the mean or the best of the calls that there were; NaN where one is.
+
+    Without a declared direction no call is the best.
+    """
     if how == "best":
-        return np.where(asked, each, -np.inf).max(axis=1)
+        sign = {"higher": 1.0, "lower": -1.0}.get(better, np.nan)
+        best: Values = sign * np.where(asked, sign * each, -np.inf).max(axis=1)
+        return best
     total: Values = np.where(asked, each, 0.0).sum(axis=1)
     return total / asked.sum(axis=1)
 
@@ -200,7 +215,7 @@ def _united(
     turns, most = in_turns(results)
     if "k" in turns.runs:
         turns = replace(turns, runs=turns.runs.assign(k=turns.runs["k"] * most))
-    wanted = [one for one in labels if one.is_ranking or one.name in OF_SUCCESS]
+    wanted = [one for one in labels if one.metric.of_calls or one.name in OF_SUCCESS]
     deep = [one if one.k is None else replace(one, k=one.k * most) for one in wanted]
     # each list has its order and its hits already
     given = {"ties": "file", "collapse": "none"}

@@ -71,7 +71,8 @@ class Policies:
         How several searches for one query are read (`hits.call`). "union": all that they found, k
         of each for a metric at k; what goes by an order (mrr, map, ndcg, judged, ...) is NaN there.
         "first", "last": one call alone. "each": the mean of the calls. "best": each metric's best
-        call, which nobody knew before.
+        call, which nobody knew before. A metric of your own over hits gets the one call, or each
+        call as a list of its own; for "union" it is NaN, and for "best" without `better`.
     min_grade
         The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
         Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor

@@ -28,6 +28,10 @@ FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 
 ELSEWHERE = "the query has targets, but none at this match level; match='per_query' may use them"
 NO_ORDER = "its calls have no common order; calls='first', 'last', 'each' or 'best' has one"
+NO_BEST = (
+    "its calls have no common order, and no best one without a declared direction;"
+    " calls='first', 'last' or 'each' has a value"
+)
 
 Reasons = npt.NDArray[np.object_]
 # texts of their own for each row are written only where they are read
@@ -179,7 +183,8 @@ class ValueStates:
         if facts.results is None:
             return
         if label.is_ranking and not metric.of_calls:
-            yield is_nan & (facts.n_calls > 1), "not_applicable", NO_ORDER
+            reason = NO_ORDER if metric.better in ("higher", "lower") else NO_BEST
+            yield is_nan & (facts.n_calls > 1), "not_applicable", reason
         for gap in metric.gaps:
             yield is_nan & gap.holds(facts), "not_applicable", gap.text
         if metric.reads_matches:

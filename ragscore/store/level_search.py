@@ -81,8 +81,9 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
         set(levels_with_targets(job.golden, set(LEVELS))) if has_citations else set[str]()
     )
     kinds = [
-        kind for kind in READ if has_citations or kind not in ("citations", "judgments", "matches")
-    ]
+        kind for kind in READ
+        if kind != "calls" and (has_citations or kind not in ("citations", "judgments", "matches"))
+    ]  # fmt: skip
     samples: list[Results] = []
     cited_at: set[str] | None = None
     for batch in batches:

@@ -38,7 +38,7 @@ PART_HITS = 2**21
 # Fewer where texts are read: they are most of what a hit weighs.
 PART_HITS_WITH_TEXT = 2**19
 # The tables that scoring looks at, beside responses.
-READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches")
+READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches", "calls")
 HEAD = 64  # responses that mostly tell what columns of a run hold
 CODED = ("query_id", "doc_id", "chunk_id")  # ids of hits that stay codes where only joins read them
 BATCH_ROWS = 2**13  # rows read at a time, few enough for texts of any length
@@ -178,6 +178,8 @@ def read_part(
             rows = _rows_of(
                 file, None if is_shared else queries, part, without if is_shared else ()
             )
+            if kind == "calls" and "call" not in rows.column_names:
+                continue  # hops, as calls were called once, know no number of hits
             frames[kind] = _frame(file, rows, kind)
     return (
         _as_saved(

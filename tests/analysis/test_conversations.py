@@ -57,6 +57,15 @@ def test_a_conversation_has_its_first_failure_and_whether_it_recovered(ev):
     assert rows["n_turns"].tolist() == [3, 2, 1]
 
 
+def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
+    rows = [
+        {"id": "a", "query": "?", "expected_doc_ids": ["d"], "conversation": "c", "turn": "2"},
+        {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
+    ]
+    found = rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)).conversations("hit@1")
+    assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
+
+
 def test_intervals_take_conversations_as_independent_and_say_so(golden):
     runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
     talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]

@@ -3,6 +3,8 @@
 What met a target, what moved, what was answered, and that nothing in a text becomes markup.
 """
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from conftest import answer, hit, record
@@ -118,3 +120,108 @@ def test_texts_are_shown_where_hits_kept_none(three):
 def test_an_unknown_question_is_named(three):
     with refused("x", field="query_id"):
         show_query(*three, "x")
+
+
+FOUR = {"q": [["a", "b"], ["x", "a"], [], ["t", "b", "u"]], "one": [["z"]]}
+
+
+@pytest.fixture
+def four():
+    results = rs.load_results(FOUR)
+    asked = results.calls.assign(
+        query=["why?", "why so?", "because", "reason", "and?"], tool="search",
+        elapsed_ms=[10.0, 20, 30, 40, 50], error=[None, None, "timed out", None, None],
+    )  # fmt: skip
+    golden = rs.load_golden(
+        [
+            {"id": "q", "query": "why?", "expected_doc_ids": ["t", "b", "w"]},
+            {"id": "one", "query": "and?", "expected_doc_ids": ["z"]},
+        ]
+    )
+    return replace(results, calls=asked), golden
+
+
+def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
+    view = rs.evaluate(*four).query("q")
+    assert view.calls[
+        ["call", "query", "n_hits", "n_repeated", "found", "scored"]
+    ].to_numpy().tolist() == [
+        [1, "why?", 2, 0, "b", True], [2, "why so?", 2, 1, "", True],
+        [3, "because", 0, 0, "", True], [4, "reason", 3, 1, "t", True],
+    ]  # fmt: skip
+    hits = view.hits.fillna({"repeats": 0})
+    assert hits[["call", "rank_in_call", "id", "repeats", "target"]].to_numpy().tolist() == [
+        [1, 1, "a", 0, ""], [1, 2, "b", 0, "b"], [2, 1, "x", 0, ""], [2, 2, "a", 1, ""],
+        [4, 1, "t", 0, "t"], [4, 2, "b", 1, "b"], [4, 3, "u", 0, ""],
+    ]  # fmt: skip
+    places = view.targets.set_index("target_id")[["run", "run: call"]]
+    assert places.loc[["t", "b"]].to_numpy().tolist() == [[1, 4], [2, 1]]
+    assert places.loc["w"].isna().all()
+    lines = repr(view).splitlines()
+    says(lines[1], "t", "call 4, rank 1")
+    (second,) = (line for line in lines if "call 2" in line)
+    says(second, "search", "why so?", "20 ms", "2 hits", "1 returned before")
+    says(next(line for line in lines if "call 3" in line), "failed: timed out")
+    says(next(line for line in lines if "run, call 1" in line), "the query itself", "to find b")
+    assert "   2  * b (as in call 1)" in lines
+
+
+def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
+    view = rs.evaluate(*four, calls="last").query("q")
+    assert view.calls["scored"].tolist() == [False, False, False, True]
+    places = view.targets.set_index("target_id")[["run", "run: call"]]
+    assert places.loc[["t", "b"]].to_numpy().tolist() == [[1, 4], [2, 4]]
+    assert len(view.hits) == 7 and repr(view).count("not scored") == 3
+
+
+def test_a_call_finds_relevant_targets_only(four):
+    results, _ = four
+    golden = rs.load_golden({"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})
+    assert rs.evaluate(results, golden).query("q").calls["found"].tolist() == ["b", "", "", "t"]
+    graded = rs.evaluate(results, golden, min_grade=2).query("q")
+    assert graded.calls["found"].tolist() == ["", "", "", "t"]
+
+
+def test_calls_of_two_runs_stand_side_by_side_call_by_call():
+    runs = {"A": {"q": [["a", "b"], ["c"]]}, "B": {"q": [["b", "a"], ["a"], ["c"]]}}
+    view = rs.evaluate(runs, {"q": {"c": 1}}).query("q")
+    assert view.calls[["run_id", "call", "found"]].to_numpy().tolist() == [
+        ["A", 1, ""], ["A", 2, "c"], ["B", 1, ""], ["B", 2, ""], ["B", 3, "c"],
+    ]  # fmt: skip
+    of_b = view.hits[view.hits["run_id"] == "B"]
+    # a and b are at 1 and 2 of A's first call; no other call of A has the same
+    assert of_b["rank_before"].fillna(0).tolist() == [2, 1, 0, 0]
+    second = repr(view).split("B, call 2: 1 hit; 1 returned before")[1].splitlines()
+    assert second[3].split() == ["1", "*", "c", "a", "(new,", "as", "in", "call", "1)"]
+    again = type(view).from_json(view.to_json())
+    pd.testing.assert_frame_equal(again.calls, view.calls)
+
+
+def test_results_that_name_no_calls_have_none(three):
+    view = show_query(*three, "q")
+    assert not len(view.calls) and not len(view.turns)
+    assert "call" not in view.hits and view.targets.columns.tolist()[3:] == ["a", "b", "c"]
+
+
+def test_earlier_turns_of_a_conversation_stand_above():
+    golden = rs.load_golden(
+        [
+            {"id": "s_2", "query": "where?", "expected_doc_ids": ["b"], "conversation": "s",
+             "turn": "2"},
+            {"id": "s_1", "query": "who?", "expected_doc_ids": ["a"], "conversation": "s",
+             "turn": "1"},
+            {"id": "s_10", "query": "when?", "expected_doc_ids": ["c"], "conversation": "s",
+             "turn": "10"},
+            {"id": "alone", "query": "what?", "expected_doc_ids": ["d"]},
+        ]
+    )  # fmt: skip
+    ev = rs.evaluate({"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}, golden)
+    turns = ev.query("s_10").turns
+    assert turns[["turn", "query_id", "query"]].to_numpy().tolist() == [
+        [1, "s_1", "who?"], [2, "s_2", "where?"], [10, "s_10", "when?"],
+    ]  # fmt: skip
+    assert ev.query("s_1").turns["query_id"].tolist() == ["s_1"]
+    assert ev.query("alone").turns.empty
+    text = repr(ev.query("s_2"))
+    assert text.index("turn 1 of s: who?") < text.index("this is turn 2 of s: where?")
+    assert "when?" not in text

@@ -137,3 +137,32 @@ def test_mean_searches_of_an_agents_runs_are_the_published_ones():
     counts = results.responses.set_index("query_id")["x_tool_call_counts.search"]
     latest = counts[~counts.index.duplicated(keep="last")]  # of a query asked twice
     assert len(latest) == 830 and latest.mean() == pytest.approx(4.9349, abs=5e-5)
+
+
+def test_the_view_of_a_real_query_shows_which_call_found_what():
+    file = "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl"
+    results = opened(rs.load_results, file)
+    found = "055be98e-d369-4395-b0f1-fc1d3853c2cb"  # the first document of the fourth call
+    asked = results.responses[["query_id", "query"]].iloc[0]
+    golden = rs.load_golden(
+        [{"id": asked["query_id"], "query": asked["query"], "expected_chunk_ids": [found]}]
+    )
+    view = rs.evaluate(results, golden).query(asked["query_id"])
+    assert view.calls["n_hits"].tolist() == [10, 0, 0, 8]
+    assert view.calls["found"].tolist() == ["", "", "", found]
+    run_id = results.runs["run_id"].iloc[0]
+    assert view.targets[[run_id, f"{run_id}: call"]].iloc[0].tolist() == [1, 4]
+    assert repr(view).count("the query itself") == 4 and repr(view).count("no documents") == 2
+
+
+def test_the_view_of_a_real_turn_shows_the_turns_before_it():
+    folder = DATA / "trec-cast-2021"
+    golden = rs.load_golden(
+        folder / "trec-cast-qrels-docs.2021.qrel.gz",
+        turns="(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)",
+    )
+    assert golden.queries["conversation"].nunique() == 19 and len(golden.queries) == 158
+    results = opened(rs.load_results, "trec-cast-2021/org_convdr.run.gz")
+    turns = rs.evaluate(results, golden, "recall@5", missing="zero").query("106_3").turns
+    assert turns["query_id"].tolist() == ["106_1", "106_2", "106_3"]
+    assert turns["turn"].tolist() == [1, 2, 3]

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -532,3 +533,116 @@ def test_without_anywidget_only_the_selection_is_missing(cmp, monkeypatch):
     assert set(explorer._repr_mimebundle_()) == {"text/plain", "text/html"}
     with refused("anywidget", "pip install", "'.[lab]'", field="selected"):
         explorer.selected  # noqa: B018
+
+
+# Calls and turns
+
+
+def of_calls(**options):
+    """An evaluation of two runs whose query q has four calls and two."""
+    results = rs.load_results({
+        "A": {"q": [["a", "b"], ["x", "a"], [], ["t", "b", "u"]], "one": [["z"]]},
+        "B": {"q": [["u", "t"], ["b"]], "one": [["y"]]},
+    })  # fmt: skip
+    calls = results.calls.assign(query="what?", tool="search", elapsed_ms=5.0, error=None)
+    calls.loc[2, "error"] = "timed out"
+    golden = rs.load_golden({"q": {"t": 1, "b": 1, "w": 1}, "one": {"z": 1}})
+    return rs.evaluate(replace(results, calls=calls.astype({"error": "str"})), golden, **options)
+
+
+def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
+    content = unpacked(of_calls().explore(runs="A"))
+    query = content["queries"]["id"].index("q")
+    hits = rows_of(content, "hits", 0, query)
+    ids = content["items"]["id"]
+    assert [[one["call"], one["place"], ids[one["item"]], one["repeats"]] for one in hits] == [
+        [1, 1, "a", None], [1, 2, "b", None], [2, 1, "x", None], [2, 2, "a", 1],
+        [4, 1, "t", None], [4, 2, "b", 1], [4, 3, "u", None],
+    ]  # fmt: skip
+    assert [one["rank"] for one in hits] == [1, 2, 3, 4, 5, 6, 7], "a hit keeps its name"
+    calls = rows_of(content, "calls", 0, query)
+    assert [one["n_hits"] for one in calls] == [2, 2, 0, 3]
+    assert calls[2]["error"] == "timed out" and calls[0]["error"] is None
+    assert (calls[1]["asked"], calls[1]["tool"], calls[1]["elapsed_ms"]) == ("what?", "search", 5)
+    here = slice(*content["targets"]["start"][query : query + 2])
+    places = zip(*(content["targets"][name][0][here] for name in ("call", "rank")), strict=True)
+    assert dict(zip(content["targets"]["name"][here], places, strict=True)) == {
+        "t": (4, 1), "b": (1, 2), "w": (None, None),
+    }  # fmt: skip
+    assert content["queries"]["first"][0][query] == 1, "t is first in its call"
+
+
+def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
+    content = unpacked(of_calls(calls="first").explore(runs="A"))
+    query = content["queries"]["id"].index("q")
+    calls = rows_of(content, "calls", 0, query)
+    assert [one["is_read"] for one in calls] == [True, False, False, False]
+    assert len(rows_of(content, "hits", 0, query)) == 7
+    here = slice(*content["targets"]["start"][query : query + 2])
+    found = dict(
+        zip(content["targets"]["name"][here], content["targets"]["call"][0][here], strict=True)
+    )
+    assert found == {"t": None, "b": 1, "w": None}
+    assert content["queries"]["first"][0][query] == 2
+
+
+def test_the_calls_of_the_explorer_are_those_of_the_view_and_of_the_report():
+    ev = of_calls()
+    content, view, report = unpacked(ev.explore()), ev.query("q"), ev.calls()
+    query = content["queries"]["id"].index("q")
+    for run, run_id in enumerate(("A", "B")):
+        of_view = view.calls[view.calls["run_id"] == run_id]
+        own = rows_of(content, "calls", run, query)
+        assert [one["call"] for one in own] == of_view["call"].tolist()
+        repeated = [
+            sum(hit["repeats"] is not None for hit in rows_of(content, "hits", run, query)
+                if hit["call"] == one["call"])
+            for one in own
+        ]  # fmt: skip
+        assert repeated == of_view["n_repeated"].tolist()
+        of_report = report.per_query.query(f"run_id == '{run_id}' and query_id == 'q'")
+        assert sum(repeated) == of_report["n_repeated"].item()
+        targets = report.targets.query(f"run_id == '{run_id}' and query_id == 'q'")
+        targets = targets.set_index("target_id")
+        shown = view.targets.set_index("target_id")
+        for column, name in ((f"{run_id}: call", "call"), (run_id, "rank")):
+            assert shown[column].equals(targets[name].reindex(shown.index).rename(column))
+
+
+def test_collapsed_lists_of_calls_keep_what_each_call_had():
+    table = pd.DataFrame(
+        [("q", 1, "c1", "d1"), ("q", 1, "c2", "d1"), ("q", 2, "c1", "d1"), ("q", 2, "c3", "d2")],
+        columns=["query_id", "call", "chunk_id", "doc_id"],
+    ).assign(rank=[1, 2, 1, 2])
+    ev = rs.evaluate(rs.load_results(table), {"q": {"d2": 1}}, match="doc", collapse="doc")
+    content = unpacked(ev.explore())
+    hits = rows_of(content, "hits", 0, 0)
+    ids = content["items"]["id"]
+    assert [[one["call"], one["place"], ids[one["item"]], one["repeats"]] for one in hits] == [
+        [1, 1, "c1", None], [2, 1, "c1", 1], [2, 2, "c3", None],
+    ]  # fmt: skip
+
+
+def test_results_without_calls_or_conversations_hold_nothing_of_them(content):
+    assert not {"calls", "judgments"} & set(content)
+    assert not {"call", "place", "repeats"} & set(content["hits"])
+    assert "call" not in content["targets"] and "turn" not in content["queries"]
+
+
+def test_turns_name_their_conversation_and_are_a_filter():
+    with warned("1 query of 4"):
+        golden = rs.load_golden(
+            {"c1_2": ["a"], "c1_1": ["b"], "c2_1": ["c"], "alone": ["d"]},
+            turns="(?P<conversation>c[0-9])_(?P<turn>[0-9]+)",
+        )
+    run = {one: ["a"] for one in ("c1_2", "c1_1", "c2_1", "alone", "extra")}
+    content = unpacked(rs.evaluate(run, golden).explore())
+    queries = content["queries"]
+    turns = zip(queries["conversation"], queries["turn"], strict=True)
+    assert dict(zip(queries["id"], turns, strict=True)) == {
+        "c1_2": ("c1", 2), "c1_1": ("c1", 1), "c2_1": ("c2", 1), "alone": (None, None),
+        "extra": (None, None),
+    }  # fmt: skip
+    assert ["conversation", ["c1", "c2", "(none)"]] in [
+        [one["name"], one["values"]] for one in content["slices"]
+    ]

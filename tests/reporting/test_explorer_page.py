@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from browser import CHROMIUM, Browser
@@ -274,3 +275,81 @@ def test_everything_that_can_be_used_has_a_name(browser, six, tmp_path):
         "[...document.querySelectorAll('.x-space .x-outcome')].map(one => one.textContent)"
     )
     assert cells and all(re.search("[▲▼].*(win|loss|regression)", cell) for cell in cells)
+
+
+def calls_of(asked="reason", error=None, **runs):
+    """An evaluation of runs given as the lists of their calls for one query."""
+    results = rs.load_results({run: {"q": calls} for run, calls in runs.items()})
+    calls = results.calls.assign(query=asked, tool="search", elapsed_ms=1234.0, error=error)
+    golden = [{"id": "q", "query": "why?", "expected_doc_ids": ["t", "b"]}]
+    return rs.evaluate(replace(results, calls=calls), golden)
+
+
+def test_calls_stand_below_each_other_with_what_they_asked_found_and_repeated(browser, tmp_path):
+    asked = ["why?", "<b>so</b>", "because", "<b>so</b>"]
+    ev = calls_of(asked, [None, None, "timed out", None],
+                  A=[["a", "b"], ["x", "a"], [], ["t", "b", "u"]])  # fmt: skip
+    shown(browser, ev.explore("q"), tmp_path)
+    calls = browser.run("[...document.querySelectorAll('.x-call')].map(one => one.innerText)")
+    assert len(calls) == 4
+    first, second, third, fourth = (one.split("\n") for one in calls)
+    assert "Call 1 · search · 1,234 ms" in first and "the query itself" in first
+    assert "2 hits · ★ first to find b" in first
+    assert "“<b>so</b>”" in second and "2 hits, 1 returned before" in second
+    assert third[-1] == "This call failed: timed out"
+    assert "the same text as call 2" in fourth and any("★ first to find t" in x for x in fourth)
+    ranks = "[...document.querySelectorAll('.x-call:last-child .x-hit')].map(one => one.innerText)"
+    told = [" ".join(one.split()) for one in browser.run(ranks)]
+    assert told == ["1 t ★ grade 1", "2 b ★ grade 1 as in call 1", "3 u"]
+    table = browser.run("document.querySelector('.x-query tbody').innerText")
+    assert "call 4, rank 1" in table and "call 1, rank 2" in table
+    clean(browser)
+
+
+def test_a_call_without_documents_says_so(browser, tmp_path):
+    shown(browser, calls_of(A=[["a"], [], ["b"]]).explore("q"), tmp_path)
+    assert browser.run("document.querySelectorAll('.x-call')[1].innerText").endswith(
+        "No documents."
+    )
+
+
+@pytest.mark.parametrize("width", [1200, 420])
+def test_calls_of_two_runs_stand_side_by_side_and_know_each_others(browser, tmp_path, width):
+    ev = calls_of(A=[["a", "b"], ["t"]], B=[["t", "a"]])
+    shown(browser, ev.explore("q", outcome=list(ev.compare("A", "B").counts)), tmp_path, width)
+    if width < 480:
+        moves = "[...document.querySelectorAll('.x-move')].map(one => one.innerText)"
+        assert browser.run(moves) == ["call 2 → 1", "1 → 2 ↓", "2 → gone", "1 → call 1"]
+    else:
+        moves = "[...document.querySelectorAll('.x-move')].map(one => one.innerText)"
+        assert browser.run(moves) == ["↓ to 2", "gone", "from call 2", "↓ from 1", "to call 1"]
+        assert browser.run("document.querySelectorAll('.x-lines path').length") == 1
+        assert browser.run("document.querySelectorAll('.x-key').length") == 1
+        last = browser.run("document.querySelector('.x-call:nth-last-child(2)').innerText")
+        assert last.rstrip().endswith("No such call.")
+        table = browser.run("document.querySelector('.x-query tbody').innerText")
+        assert "▲ earlier call" in table and "▼ lost" in table
+    clean(browser)
+
+
+def test_a_turn_stands_below_the_turns_before_it_and_each_opens(browser, tmp_path):
+    rows = [
+        {"id": f"s_{turn}", "query": f"question {turn}?", "expected_doc_ids": ["a"],
+         "conversation": "s", "turn": str(turn)}
+        for turn in (1, 2, 10)
+    ]  # fmt: skip
+    results = rs.load_results({"s_1": ["x", "a"], "s_2": ["a"], "s_10": ["x"]})
+    answers = results.responses.assign(answer=["so <i>it</i> is", None, "because"])
+    ev = rs.evaluate(replace(results, responses=answers), rs.load_golden(rows))
+    shown(browser, ev.explore("s_2"), tmp_path)
+    panel = browser.run("document.querySelector('.x-query').innerText")
+    assert "Turn 2 of 3 in conversation s" in panel
+    before = browser.run("document.querySelector('.x-turns').innerText").split("\n")
+    assert before == ["1 question 1? first rank 2", "→ so <i>it</i> is"]
+    assert panel.index("question 1?") < panel.index("question 2?") and "1 later turn" in panel
+    browser.click(".x-turn")
+    browser.wait("document.querySelector('.x-query h3').textContent === 's_1'")
+    later = browser.run("document.querySelector('.x-after').textContent")
+    assert later.index("question 2?") < later.index("question 10?")
+    assert "nothing found" in later and "→ because" in later
+    clean(browser)

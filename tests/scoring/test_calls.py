@@ -1,5 +1,6 @@
 """Several searches for one query: how they make one value, by hand and by properties."""
 
+import json
 from dataclasses import replace
 from zlib import crc32
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.scoring.profiles import PROFILES
 from ragscore.store.places import place_of
 from ragscore.store.runs import stored_runs
 from ragscore.store.tables import read_runs
@@ -126,6 +128,63 @@ def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     assert first.loc["q1", "mrr"] == 1
 
 
+@rs.metric("n_seen@k", "hits", reads="hits.doc_id", needs=(), better="lower")
+def n_seen(lists):
+    return lists.total()
+
+
+@rs.metric("first_right", "rank of the first relevant hit", reads="hits.doc_id")
+def first_right(lists):
+    return lists.total(lists.rank * (lists.so_far(lists.n_found) == 1) * lists.n_found)
+
+
+OWN_BY_HAND = {  # q1's calls have 3 and 4 hits, b at 2, t at 1; q3's 1 and 2, and nothing right
+    "union": ([np.nan, 2, np.nan], [np.nan, 1, np.nan]),
+    "first": ([3, 2, 1], [2, 1, 0]),
+    "last": ([3, 2, 2], [1, 1, 0]),  # of q1's 4 within 3
+    "each": ([3, 2, 1.5], [1.5, 1, 0]),
+    "best": ([3, 2, 1], [np.nan, 1, np.nan]),  # fewer is better; the other has no direction
+}
+
+
+@pytest.mark.parametrize("how", list(OWN_BY_HAND))
+def test_a_metric_of_ones_own_sees_each_call_as_a_list(both, how):
+    ev = rs.evaluate(*both, [n_seen.label(3), first_right], calls=how)
+    for name, expected in zip(("n_seen@3", "first_right"), OWN_BY_HAND[how], strict=True):
+        assert ev.scores[name].tolist() == pytest.approx(expected, nan_ok=True), name
+    if how == "best":
+        told = ev.explain("first_right").set_index("query_id")
+        says(told.loc["q1", "reason"], "direction", "'each'")
+
+
+def test_best_of_our_own_metrics_goes_by_their_direction():
+    table = rs.metrics()
+    at_k = table[table["name"].str.endswith("@k")]
+    assert len(at_k) == 10 and set(at_k["better"]) == {"higher"}
+
+
+@pytest.mark.parametrize("how", ["first", "each", "best"])
+def test_a_profile_carries_calls_as_any_policy(both, how):
+    rig = PROFILES["rig"]
+    own = replace(rig, policies={**rig.policies, "calls": how})
+    scores = rs.score(*both, profile=own)
+    pd.testing.assert_frame_equal(scores, rs.score(*both, profile="rig", calls=how))
+    ev = rs.evaluate(*both, profile=own)
+    pd.testing.assert_frame_equal(ev.scores, scores)
+    assert json.loads(ev.settings["policies"].iloc[0])["calls"] == how
+    assert scores.loc["q1", "mrr:doc"] == BY_HAND[how][METRICS.index("mrr")]
+    assert rs.score(*both, profile="rig")["mrr:doc"].isna().tolist() == [True, False, True]
+
+
+def test_a_profile_scores_one_call_as_one_list(both):
+    golden = both[1]
+    single = rs.load_results({"q1": [["a", "b"]], "q2": [["u", "v"]], "q3": [["x"]]})
+    lists = rs.load_results({"q1": ["a", "b"], "q2": ["u", "v"], "q3": ["x"]})
+    for name in ("kebab", "rig", "trec"):
+        found = rs.score(single, golden, profile=name)
+        pd.testing.assert_frame_equal(found, rs.score(lists, golden, profile=name))
+
+
 def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
     results, golden = both
     store = rs.RunStore(tmp_path / "store")
@@ -137,6 +196,23 @@ def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
         pd.testing.assert_frame_equal(of_store[METRICS], in_memory[METRICS])
     ev = store.evaluate(golden)
     assert ev.settings["n_several_calls"].tolist() == [2] and ev.primary[0] == "recall@10"
+
+
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_a_store_counts_calls_without_hits(tmp_path, n_runs):
+    found = {"q1": [["t"], []], "q2": [["x"], ["t"], []], "q3": [["t"]]}
+    results = rs.load_results({f"r{n}": found for n in range(n_runs)})
+    golden = rs.load_golden({query: {"t": 1} for query in found})
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results)
+    by_hand = {  # precision@1: one right of two, of three, of one
+        "union": [1 / 2, 1 / 3, 1], "first": [1, 0, 1], "last": [0, 0, 1],
+        "each": [1 / 2, 1 / 3, 1], "best": [1, 1, 1],
+    }  # fmt: skip
+    for how, expected in by_hand.items():
+        for part_hits in (None, 1):
+            scores = store.score(golden, ["precision@1"], calls=how, part_hits=part_hits)
+            assert scores["precision@1"].tolist() == pytest.approx(expected * n_runs)
 
 
 def test_a_run_file_keeps_calls_and_what_each_asked(both, tmp_path):

@@ -23,6 +23,7 @@ from stored import (
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.summary import summarize
 from ragscore.store import draft
 from tests.messages import ANY, refused, says, warned
@@ -762,6 +763,31 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
     assert store.refresh(golden) == ["a", "b"] and "recall@10:doc" in store.scores(profile="rig")
     with refused("rig", field="profile"):
         store.scores(profile="kebab")
+
+
+def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_path):
+    results = rs.load_results({"q1": [["a", "b"], ["t", "b"]], "q2": [["u"]]})
+    golden = rs.load_golden({"q1": {"t": 1, "b": 1}, "q2": {"u": 1}})
+    rig = PROFILES["rig"]
+    first = replace(rig, policies={**rig.policies, "calls": "first"})
+    expected = rs.score(results, golden, profile=first)
+    # b at 2 of the first call, of 2 targets
+    assert expected.loc["q1", ["mrr:doc", "recall@1:doc"]].tolist() == [1 / 2, 0]
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, profile="rig", calls="first")
+    policies = described(store, "run")["scoring"]["policies"]
+    assert policies["calls"] == "first"
+    for again in (False, True):
+        if again:
+            store.refresh(golden)
+        stored = store.scores(profile="rig", calls="first")
+        pd.testing.assert_frame_equal(stored[list(expected)], expected, check_categorical=False)
+    for part_hits in (None, 2):
+        scores = store.score(golden, profile=first, part_hits=part_hits)
+        pd.testing.assert_frame_equal(scores, expected, check_categorical=False)
+    ev = store.evaluate(golden, profile=first)
+    pd.testing.assert_frame_equal(ev.scores, expected, check_categorical=False)
+    assert len(ev.results.hits) == 3 and len(ev.query("q1").calls) == 2
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pickle
 import signal
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ import pytest
 from stored import put_file, stored_file, stored_table
 
 import ragscore as rs
+from ragscore.scoring.calls import CALLS
+from ragscore.scoring.profiles import PROFILES
 from ragscore.store import tables as run_tables
 from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
 from ragscore.store.part_scoring import run_each
@@ -177,6 +180,28 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     here = rs.score(results, golden, asked)
     pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
     assert set(here["short@2"]) == {0.0, 1.0}
+
+
+@pytest.mark.long
+def test_workers_score_calls_as_the_policy_of_a_profile_says(client, tmp_path):
+    rng = np.random.default_rng(0)
+    found = {
+        f"q{query}": [
+            [f"d{one}" for one in rng.permutation(12)[: rng.integers(0, 6)]]
+            for _ in range(1 + query % 4)
+        ]
+        for query in range(20)
+    }
+    results = rs.load_results(found)
+    golden = rs.load_golden({query: {"d1": 1, "d2": 1} for query in found})
+    store = rs.RunStore(tmp_path / "runs")
+    store.save(results)
+    rig = PROFILES["rig"]
+    for how in CALLS:
+        own = replace(rig, policies={**rig.policies, "calls": how})
+        scores = store.score(golden, client=client, profile=own, part_hits=10)
+        here = rs.score(results, golden, profile="rig", calls=how)
+        pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
 
 
 def without_texts(store):

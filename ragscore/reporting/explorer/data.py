@@ -8,6 +8,7 @@ computed by column operations; outcomes are those of the comparisons. Infinite s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import align
 from ragscore.analysis.comparison.model import OUTCOMES
+from ragscore.analysis.conversations import turn_numbers
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Results
 from ragscore.frames.typing import Codes, Flags, Values
@@ -26,7 +28,12 @@ from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.scoring.value_states import chosen_columns
 
 SAME = ("draw", "both_miss", "no_target", "")  # outcomes by which nothing changed
-SLICED = ("difficulty", "category", "lang")  # columns of the golden set that are filters by default
+SLICED = (
+    "difficulty",
+    "category",
+    "lang",
+    "conversation",
+)  # columns of the golden set that are filters by default
 MOST_VALUES = 100  # of a default filter
 DIGITS = 6  # significant ones of scores and metrics
 
@@ -138,7 +145,8 @@ class Columns:
     def first(self) -> Values:
         """Rank of the first hit that met a target, runs × queries; NaN for none.
 
-        Where runs are compared, within the cut of the comparison.
+        Of several calls, the best rank within a call that is scored. Where runs are compared,
+        within the cut of the comparison.
         """
         ranks = np.full((self.n_runs, self.n), np.nan)
         if self.per_query:
@@ -149,7 +157,7 @@ class Columns:
                 ranks[place] = side.to_numpy("float64", na_value=np.nan)
             return ranks
         met = self.whole.met
-        met = met[met["grade"].to_numpy() >= self.runs.policies.min_grade]
+        met = met[met["is_read"].to_numpy() & (met["grade"] >= self.runs.policies.min_grade)]
         firsts = met.groupby("query")["rank"].min()
         ranks[0, firsts.index] = firsts.to_numpy()
         return ranks
@@ -265,6 +273,7 @@ class Content:
             "metric": [[numbers(row[shown]) for row in of_metric] for of_metric in columns.metric],
             "slice": [[codes[row] for row in shown.tolist()] for _, _, codes in columns.slices],
         }
+        queries |= self._turns()
         if told:
             queries["kept"] = keep[shown].astype(int).tolist()
         runs = self.asked.results.runs.set_index(self.asked.results.runs["run_id"].astype("str"))
@@ -295,6 +304,7 @@ class Content:
             "outcomes": columns.words,
             "slices": [{"name": name, "values": values} for name, values, _ in columns.slices],
             "n_queries": columns.n,
+            "min_grade": self.runs.policies.min_grade,
             "queries": queries,
             "items": items,
             "hits": self._hits_content(hit_items),
@@ -304,13 +314,18 @@ class Content:
                 "grade": targets["grade"].tolist(),
                 "others": targets["others"].tolist(),
                 "rank": [_plain(targets[f"rank{run}"]) for run in range(self.n_runs)],
-            },
+            }
+            | (
+                {"call": [_plain(targets[f"call{run}"]) for run in range(self.n_runs)]}
+                if len(self.lists.calls)
+                else {}
+            ),
             "answers": self._answers_content(),
             "citations": self._citations_content(cited_items),
             "checks": self._checks_content(),
         }
-        judgments = self._judgments_content()
-        return content | ({"judgments": judgments} if judgments else {})
+        more = {"calls": self._calls_content(), "judgments": self._judgments_content()}
+        return content | {name: part for name, part in more.items() if part}
 
     def _starts(self, rows: pd.DataFrame) -> list[int]:
         return starts(self.number[rows["query"].to_numpy()], self.n).tolist()
@@ -358,9 +373,40 @@ class Content:
                 "rank": _plain(own["rank"]),
                 "span": _plain(own["span"]),
             }
+            if "repeats" in own:
+                listed |= {name: _plain(own[name]) for name in ("call", "place", "repeats")}
             for name, values in listed.items():
                 columns.setdefault(name, []).append(values)
         return columns
+
+    def _calls_content(self) -> dict[str, Any]:
+        calls = self.lists.calls
+        names = ("call", "asked", "tool", "elapsed_ms", "error", "n_hits", "is_read")
+        return self._of_each_run(calls, names, ("elapsed_ms",)) if len(calls) else {}
+
+    def _of_each_run(
+        self, rows: pd.DataFrame, names: Sequence[str], numeric: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """Return columns of rows that are ordered by query, with one list per run."""
+        columns: dict[str, Any] = {"start": [], **{name: [] for name in names if name in rows}}
+        for run in range(self.n_runs):
+            own = rows[(rows["run"] == run).to_numpy()]
+            columns["start"].append(self._starts(own))
+            for name in [one for one in names if one in rows]:
+                columns[name].append(numbers(own[name]) if name in numeric else _plain(own[name]))
+        return columns
+
+    def _turns(self) -> dict[str, list[Any]]:
+        """Return the conversation and the number of the turn of each query, where any has one."""
+        golden = self.runs.golden.queries
+        if "conversation" not in golden:
+            return {}
+        rows = lookup(self.columns.ids[self.shown], pd.Index(golden["query_id"]))
+        turns = turn_numbers(golden).where(golden["conversation"].notna().to_numpy())
+        return {
+            "conversation": _taken(golden["conversation"], rows),
+            "turn": _taken(turns.astype("Int64"), rows),
+        }
 
     @cached_property
     def _responses(self) -> list[Codes]:
@@ -392,13 +438,7 @@ class Content:
 
     def _citations_content(self, items: Codes) -> dict[str, Any]:
         citations = self.lists.citations.assign(item=items)
-        columns: dict[str, Any] = {"start": [], "marker": [], "item": [], "label": []}
-        for run in range(self.n_runs):
-            own = citations[(citations["run"] == run).to_numpy()]
-            columns["start"].append(self._starts(own))
-            for name in ("marker", "item", "label"):
-                columns[name].append(_plain(own[name]))
-        return columns
+        return self._of_each_run(citations, ("marker", "item", "label"))
 
     def _judgments_content(self) -> dict[str, Any]:
         judged = self.asked.results.judgments
@@ -413,14 +453,8 @@ class Content:
         rows["item"] = column(judged, "item_text").fillna(item).to_numpy()
         rows = rows[self.lists.is_kept(rows["query"].to_numpy())]
         rows = rows.sort_values(["run", "query"], kind="stable")
-        columns: dict[str, Any] = {"start": []}
-        for run in range(self.n_runs):
-            own = rows[(rows["run"] == run).to_numpy()]
-            columns["start"].append(self._starts(own))
-            for name in ("criterion", "value", "verdict", "reason", "item"):
-                listed = numbers(own[name]) if name == "value" else _plain(own[name])
-                columns.setdefault(name, []).append(listed)
-        return columns
+        names = ("criterion", "value", "verdict", "reason", "item")
+        return self._of_each_run(rows, names, ("value",))
 
     def _checks_content(self) -> dict[str, Any]:
         checks = self.runs.golden.checks

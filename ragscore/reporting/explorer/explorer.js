@@ -153,7 +153,10 @@ const ragscoreExplorer = (() => {
         const one = (name) => hits[name]?.[run]?.[j] ?? null;
         const targets = one("target") ?? [];
         const grade = one("grade");
-        found.push({ run, rank: one("rank") ?? j - from + 1, score: one("score"), grade, targets,
+        const rank = one("rank") ?? j - from + 1;
+        // `rank` names a hit; `place` is its rank within its call, which is what is shown.
+        found.push({ run, rank, place: one("place") ?? rank, call: one("call") ?? 1,
+          repeats: one("repeats"), score: one("score"), grade, targets,
           isTarget: known(grade) || targets.length > 0, span: one("span"),
           ...this.item(one("item")) });
       }
@@ -164,8 +167,8 @@ const ragscoreExplorer = (() => {
       const found = [];
       for (let j = targets?.start?.[i] ?? 0; j < (targets?.start?.[i + 1] ?? 0); j += 1) {
         found.push({ name: targets.name[j] ?? "", grade: targets.grade?.[j] ?? null,
-          others: targets.others?.[j] ?? "", ranks: this.runs.map((_, r) =>
-            targets.rank?.[r]?.[j] ?? null) });
+          others: targets.others?.[j] ?? "", ...Object.fromEntries(["rank", "call"].map((name) =>
+            [`${name}s`, this.runs.map((_, r) => targets[name]?.[r]?.[j] ?? null)])) });
       }
       return found;
     }
@@ -179,6 +182,20 @@ const ragscoreExplorer = (() => {
       }
       return found;
     }
+    /** The searches of a run for a query; none where it is not known how many there were. */
+    calls(i, run) {
+      const names = ["call", "asked", "tool", "elapsed_ms", "error", "n_hits", "is_read"];
+      return this.part("calls", i, run).map((one) =>
+        Object.fromEntries(names.map((name) => [name, one(name)])));
+    }
+    /** Queries of the same conversation, by turn; none without one. */
+    turns(i) {
+      const own = this.queries.conversation?.[i];
+      if (!known(own)) return [];
+      const turn = (j) => this.queries.turn[j] ?? Infinity;
+      return this.queries.id.map((_, j) => j)
+        .filter((j) => this.queries.conversation[j] === own).sort((a, b) => turn(a) - turn(b));
+    }
     answer(i, run) {
       const one = (name) => this.data.answers?.[name]?.[run]?.[i] ?? null;
       return { text: one("text"), refused: one("refused"), reason: one("reason"),
@@ -186,7 +203,7 @@ const ragscoreExplorer = (() => {
     }
   }
 
-  /** Hits of two runs, each with the rank of the same document in the other run, or null. */
+  /** Hits of one call of two runs, each with the rank of the same document in the other, or null. */
   function pair(left, right) {
     // The first of two hits with one id goes with the first of the other run, and so on.
     const waiting = new Map();
@@ -197,9 +214,9 @@ const ragscoreExplorer = (() => {
     const pairs = [];
     for (const hit of right) {
       const mate = waiting.get(hit.id)?.shift() ?? null;
-      hit.other = mate ? mate.rank : null;
+      hit.other = mate ? mate.place : null;
       if (mate) {
-        mate.other = hit.rank;
+        mate.other = hit.place;
         pairs.push([mate, hit]);
       }
     }
@@ -722,8 +739,7 @@ const ragscoreExplorer = (() => {
             `${GLYPHS[outcome]} ${outcome}`),
           model.note(i) && el("span", {}, model.targets(i).length ? model.brief(i)
             : model.note(i))),
-        el("p", { class: "x-text" }, queries.text[i] || "(no text)"),
-        facts(i), measures(i), targetTable(i),
+        ...talk(i), facts(i), measures(i), targetTable(i),
         kept ? hitsPart(i) : el("section", {}, el("p", {},
           "Hits and answers of this query are left out.", " ", (data.left_out ?? []).join(" "))),
         kept && answersPart(i), checksPart(i), allMetrics(i),
@@ -752,11 +768,40 @@ const ragscoreExplorer = (() => {
       const parts = [
         queries.refuse?.[i] ? "should be refused" : null,
         ...model.slices.map((slice, s) => {
+          if (slice.name === "conversation" && model.turns(i).length > 1) return null; // above
           const values = model.codes(s, i).map((c) => slice.values[c]);
           return values.length ? `${slice.name} ${values.join(", ")}` : null;
         }),
       ].filter(Boolean);
       return parts.length > 0 && el("p", { class: "x-facts" }, parts.join(" · "));
+    }
+
+    /** The query; where it is a turn, below the turns before it and above those after it. */
+    function talk(i) {
+      const asked = el("p", { class: "x-text" }, queries.text[i] || "(no text)");
+      const turns = model.turns(i);
+      if (turns.length < 2) return [asked];
+      const at = turns.indexOf(i);
+      const listed = (part) => el("ol", { class: "x-turns" }, part.map((j) => {
+        const { text, refused } = model.answer(j, model.run);
+        const failed = model.error(j, model.run);
+        const said = failed ? `failed: ${failed}` : text || (refused ? "refused" : "");
+        const first = queries.first?.[model.run]?.[j];
+        return el("li", {}, el("button", { type: "button", class: "x-turn",
+          title: `Open ${line(queries.id[j], 80)}`, onclick: () => open(j) },
+        el("b", {}, `${queries.turn[j] ?? NONE} `), line(queries.text[j] || queries.id[j]),
+        el("span", { class: "x-muted x-small" }, first ? `  first rank ${first}`
+          : model.targets(j).length ? "  nothing found" : ""),
+        said && el("span", { class: "x-said" }, `→ ${line(said, 200)}`)));
+      }));
+      const after = turns.slice(at + 1);
+      return [
+        el("h4", { class: "x-talk" }, `Turn ${queries.turn[i] ?? NONE} of ${turns.length} in conversation `,
+          whole(String(queries.conversation[i]))),
+        listed(turns.slice(0, at)), asked,
+        after.length > 0 && el("details", { class: "x-after" }, el("summary", {},
+          many(after.length, "later turn")), listed(after)),
+      ];
     }
 
     function measures(i) {
@@ -782,7 +827,8 @@ const ragscoreExplorer = (() => {
       }
       const order_ = model.paired ? [model.base, ...model.others] : model.others;
       return el("section", {}, el("h4", {}, many(targets.length, "target")),
-        el("div", { class: "x-scroll" }, el("table", {},
+        el("div", { class: "x-scroll x-tall", tabindex: targets.length > 12 ? "0" : null,
+          role: "group", "aria-label": "Targets" }, el("table", {},
           el("thead", {}, el("tr", {}, el("th", {}, "target"), el("th", { class: "x-right" },
             "grade"), order_.map((r) => el("th", { class: "x-right" }, runName(r))),
           model.paired && el("th", {}, order_.length > 2 ? data.runs[model.run].id : "change"))),
@@ -791,18 +837,24 @@ const ragscoreExplorer = (() => {
               whole(one.name), one.others && el("div", { class: "x-muted x-small" }, "or ",
                 whole(one.others))),
             el("td", { class: "x-right" }, known(one.grade) ? one.grade : NONE),
-            order_.map((r) => el("td", { class: "x-right x-nowrap" }, rankCell(i, r, one.ranks[r]))),
+            order_.map((r) => el("td", { class: "x-right x-nowrap" }, rankCell(i, r, one.ranks[r],
+              one.calls[r]))),
             model.paired && el("td", { class: "x-nowrap" },
-              targetChange(one.ranks[model.base], one.ranks[model.run]))))))));
+              targetChange(one, model.base, model.run))))))));
     }
-    function rankCell(i, r, rank) {
-      if (known(rank)) return String(rank);
+    function rankCell(i, r, rank, call) {
+      if (known(rank)) return known(call) ? `call ${call}, rank ${rank}` : String(rank);
       return model.error(i, r) ? "failed" : "not found";
     }
-    function targetChange(before, after) {
+    function targetChange({ ranks, calls }, from, to) {
+      const [before, after] = [ranks[from], ranks[to]];
       if (!known(before) && !known(after)) return el("span", { class: "x-muted" }, "○ missed");
       if (!known(before)) return el("span", { class: "x-good" }, "▲ found");
       if (!known(after)) return el("span", { class: "x-bad" }, "▼ lost");
+      if (calls[from] !== calls[to]) {
+        return calls[to] < calls[from] ? el("span", { class: "x-good" }, "▲ earlier call")
+          : el("span", { class: "x-mild" }, "▼ later call");
+      }
       if (before === after) return el("span", { class: "x-muted" }, "= same");
       return after < before ? el("span", { class: "x-good" }, "▲ up")
         : el("span", { class: "x-mild" }, "▼ down");
@@ -810,42 +862,108 @@ const ragscoreExplorer = (() => {
 
     // -- hits
     function hitsPart(i) {
+      drawLines = () => {};
+      watch.disconnect();
+      watch.observe(panel);
+      watch.observe(root);
       const lists = sides().map((r) => model.hits(i, r));
+      const calls = sides().map((r) => model.calls(i, r));
+      const most = Math.max(...calls.flat().map((one) => one.call), 0);
+      const isBare = (one) => !one.asked && !one.tool && !one.error;
+      const key = lists.length > 1 && !inOneList() && lists.flat().length > 0 && el("p",
+        { class: "x-key" },
+        "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets.");
+      if (most < 2 && calls.flat().every(isBare)) {
+        return el("section", { "aria-label": "Hits" }, oneCall(i, lists, sides().map(runHead)), key);
+      }
+      // A document may come back in another call of the other run.
+      lists.forEach((hits, side) => {
+        const call = new Map((lists[1 - side] ?? []).toReversed().map((one) => [one.id, one.call]));
+        for (const hit of hits) hit.elsewhere = call.get(hit.id) ?? null;
+      });
+      const parts = [];
+      for (let n = 1; n <= most; n += 1) {
+        const made = calls.map((of) => of.find((one) => one.call === n) ?? null);
+        if (made.every((one) => one === null)) continue;
+        const heads = sides().map((r, side) => el("div", {}, (parts.length === 0 || inOneList()) && runHead(r),
+          callHead(i, made[side], lists[side], calls[side])));
+        parts.push(el("div", { class: "x-call", role: "group", "aria-label": `Call ${n}` },
+          oneCall(i, lists.map((hits) => hits.filter((hit) => hit.call === n)), heads, made)));
+      }
+      return el("section", { "aria-label": "Hits" }, el("h4", {}, many(most, "call")),
+        failures(i), parts, key);
+    }
+    const inOneList = () => layout === "phone" && sides().length > 1;
+    function oneCall(i, lists, heads, made = null) {
       const pairs = lists.length > 1 ? pair(...lists) : [];
-      const alone = lists.length === 1;
-      const made = layout === "phone" && !alone ? merged(i, lists) : sideBySide(i, lists, pairs);
-      return el("section", { "aria-label": "Hits" }, made);
+      return inOneList() ? merged(i, lists, heads, made)
+        : sideBySide(i, lists, pairs, heads, made);
+    }
+    /** What a call asked, and what it gave: hits, targets that it was first to find, repeats. */
+    function callHead(i, call, hits, calls) {
+      if (call === null) return null;
+      const same = call.asked && calls.find((one) => one.call < call.call && one.asked === call.asked);
+      const asked = !call.asked ? null : same ? `the same text as call ${same.call}`
+        : call.asked === queries.text[i] ? "the query itself" : `“${call.asked}”`;
+      const own = hits.filter((hit) => hit.call === call.call);
+      const before = new Set(hits.filter((hit) => hit.call < call.call)
+        .flatMap((hit) => hit.targets));
+      const targets = model.targets(i);
+      const names = [...new Set(own.flatMap((hit) => hit.targets))].filter((t) => !before.has(t)
+        && !(targets[t]?.grade < (data.min_grade ?? 1))).map((t) => targets[t]?.name);
+      const repeated = own.filter((hit) => known(hit.repeats)).length;
+      return el("div", { class: "x-callhead" },
+        el("p", {}, el("b", {}, `Call ${call.call}`), call.tool && ` · ${line(call.tool, 80)}`,
+          known(call.elapsed_ms) && el("span", { class: "x-muted" },
+            ` · ${count(Math.round(call.elapsed_ms))} ms`),
+          call.is_read === false && el("span", { class: "x-mild" }, " · not scored")),
+        asked && el("p", { class: `x-long${asked.startsWith("“") ? "" : " x-muted"}` }, asked),
+        own.length > 0 && el("p", { class: "x-small" }, el("span", { class: "x-muted" },
+          many(own.length, "hit"), repeated > 0 && `, ${repeated} returned before`),
+        names.length > 0 && el("span", { class: "x-star" }, " · ★ first to find ",
+          names.flatMap((one, at) => [at > 0 && ", ", whole(one ?? "")]))));
     }
     function runHead(r) {
       const kind = data.hits?.kind?.[r];
       return el("div", { class: "x-runhead" }, runName(r), kind && el("span",
         { class: "x-muted x-small" }, `  ${kind}`));
     }
-    function noHits(i, r) {
+    function failures(i) {
+      return sides().filter((r) => model.error(i, r)).map((r) => el("div", { class: "x-error" },
+        el("b", {}, `${data.runs[r].id} failed: `), el("span", { class: "x-long" },
+          model.error(i, r))));
+    }
+    function noHits(i, r, call = null) {
+      if (call?.error) {
+        return el("div", { class: "x-error" }, el("b", {}, "This call failed: "),
+          el("span", { class: "x-long" }, call.error));
+      }
+      if (call) return el("p", { class: "x-muted" }, "No documents.");
       const failed = model.error(i, r);
       return failed ? el("div", { class: "x-error" }, el("b", {}, "This run failed: "),
         el("span", { class: "x-long" }, failed)) : el("p", { class: "x-muted" }, "No hits.");
     }
-    function sideBySide(i, lists, pairs) {
-      const columns = lists.map((hits, side) => (hits.length && !model.error(i, sides()[side])
-        ? el("ol", { class: "x-hits", "aria-label": `Hits of ${visible(data.runs[sides()[side]].id)}` },
-          hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i)))
-        : el("div", {}, noHits(i, sides()[side]), hits.length > 0 && el("ol", { class: "x-hits" },
-          hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i))))));
+    function sideBySide(i, lists, pairs, heads, made) {
+      const columns = lists.map((hits, side) => {
+        const r = sides()[side], call = made?.[side];
+        const rows = hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i));
+        const list = el("ol", { class: "x-hits", "aria-label": `Hits of ${
+          visible(data.runs[r].id)}${call ? `, call ${call.call}` : ""}` }, rows);
+        const failed = made ? call?.error : model.error(i, r);
+        if (hits.length && !failed) return list;
+        return el("div", {}, made && !call
+          ? el("p", { class: "x-muted" }, "No such call.") : noHits(i, r, call), hits.length > 0 && list);
+      });
       if (lists.length === 1) {
-        return el("div", { class: "x-sides x-alone" }, runHead(model.run), columns[0]);
+        return el("div", { class: "x-sides x-alone" }, heads[0], columns[0]);
       }
       const canvas = svg("svg", { class: "x-lines", "aria-hidden": "true" });
-      const box = el("div", { class: "x-sides" }, runHead(sides()[0]), el("span"),
-        runHead(sides()[1]), columns[0], canvas, columns[1]);
-      drawLines = () => lines(canvas, pairs);
-      watch.disconnect();
+      const box = el("div", { class: "x-sides" }, heads[0], el("span"),
+        heads[1], columns[0], canvas, columns[1]);
+      const others = drawLines;
+      drawLines = () => { others(); lines(canvas, pairs); };
       for (const column of columns) watch.observe(column);
-      watch.observe(panel);
-      watch.observe(root);
-      const moved = lists.flat().length > 0;
-      return el("div", {}, box, moved && el("p", { class: "x-key" },
-        "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets."));
+      return box;
     }
     /** Rows wrap and unfold, so lines go by where rows stand, not by rank. */
     function lines(canvas, pairs) {
@@ -859,7 +977,7 @@ const ragscoreExplorer = (() => {
       for (const [left, right] of pairs) {
         const [from, to] = [middle(left), middle(right)];
         if (from === null || to === null) continue;
-        const way = direction(left.rank, right.rank);
+        const way = direction(left.place, right.place);
         canvas.append(svg("path", {
           class: `x-${way}${left.isTarget || right.isTarget ? " x-target" : ""}${
             lit === left.id ? " x-lit" : ""}`,
@@ -870,8 +988,11 @@ const ragscoreExplorer = (() => {
     function movement(hit, side) {
       const error = side === null ? null : model.error(ui.open, sides()[1 - side]);
       if (side === null || error) return ["", ""];
+      if (!known(hit.other) && known(hit.elsewhere)) {
+        return [`${side === 0 ? "to" : "from"} call ${hit.elsewhere}`, "x-muted"];
+      }
       if (!known(hit.other)) return side === 0 ? ["gone", "x-muted"] : ["new", "x-muted"];
-      const way = side === 0 ? direction(hit.rank, hit.other) : direction(hit.other, hit.rank);
+      const way = side === 0 ? direction(hit.place, hit.other) : direction(hit.other, hit.place);
       if (way === "same") return ["= same", "x-muted"];
       return [`${ARROWS[way]} ${side === 0 ? "to" : "from"} ${hit.other}`, ""];
     }
@@ -890,8 +1011,9 @@ const ragscoreExplorer = (() => {
         ui.hit = { run: hit.run, rank: hit.rank };
         tell();
       } },
-      el("span", { class: "x-rank" }, ranks ? "" : String(hit.rank)),
-      el("span", {}, whole(hit.id), target),
+      el("span", { class: "x-rank" }, ranks ? "" : String(hit.place)),
+      el("span", {}, whole(hit.id), target, known(hit.repeats) && el("span",
+        { class: "x-muted x-small" }, ` as in call ${hit.repeats}`)),
       el("span", { class: `x-move ${tone}` }, moved),
       el("span", { class: "x-under" }, el("span", {}, under || ""),
         known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))));
@@ -935,24 +1057,27 @@ const ragscoreExplorer = (() => {
     }
 
     /** A phone has no room for two lists: one, by document, as "3 → 1". */
-    function merged(i, lists) {
+    function merged(i, lists, heads, made) {
       const [left, right] = lists;
       const gone = left.filter((hit) => !known(hit.other));
-      const failed = sides().filter((r) => model.error(i, r));
+      const failed = made ? [] : failures(i);
       const rows = [...right, ...gone];
       const arrow = (hit) => {
-        const [before, after] = hit.run === sides()[0] ? [hit.rank, null] : [hit.other, hit.rank];
-        if (!known(before)) return `new → ${after}`;
-        if (!known(after)) return `${before} → gone`;
+        const [before, after] = hit.run === sides()[0] ? [hit.place, null] : [hit.other, hit.place];
+        const call = known(hit.elsewhere) && `call ${hit.elsewhere}`;
+        if (!known(before)) return `${call || "new"} → ${after}`;
+        if (!known(after)) return `${before} → ${call || "gone"}`;
         return `${before} → ${after} ${ARROWS[direction(before, after)]}`;
       };
       return el("div", {},
-        el("p", { class: "x-runhead" }, runName(sides()[0]), " → ", runName(sides()[1])),
-        failed.map((r) => el("div", { class: "x-error" }, el("b", {},
-          `${data.runs[r].id} failed: `), el("span", { class: "x-long" }, model.error(i, r)))),
+        made ? made.map((call, side) => call && el("div", {}, heads[side],
+          call.error && noHits(i, sides()[side], call)))
+          : el("p", { class: "x-runhead" }, runName(sides()[0]), " → ", runName(sides()[1])),
+        failed,
         rows.length ? el("ol", { class: "x-hits", "aria-label": "Hits of both runs" },
           rows.map((hit) => hitRow(hit, null, i, arrow(hit))))
-          : !failed.length && el("p", { class: "x-muted" }, "No hits."));
+          : !failed.length && !made?.some((call) => call?.error) && el("p", { class: "x-muted" },
+            made ? "No documents." : "No hits."));
     }
 
     let lit = null;

@@ -336,7 +336,7 @@ def explore_runs(
     )
     scores = ev.scores[ev.scores["run_id"].isin(names).to_numpy()]
     shown = Runs(
-        golden, ev.results, scores, names, compared, ev.primary, level, policies, ev.rule,
+        golden, ev._with_calls(), scores, names, compared, ev.primary, level, policies, ev.rule,
         bool(ev.profile and ev.profile.score_refusals), ev.declared,
     )  # fmt: skip
     title = f"{names[1]} against {names[0]}" if len(names) == 2 else (

@@ -14,18 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.calls import repeats, search_rows
 from ragscore.analysis.comparison.compare import asked_queries
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
 from ragscore.frames.data import Golden, Results, narrowed
-from ragscore.frames.ranking import collapsed
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.anchors import ELLIPSES
+from ragscore.scoring.calls import call_of_hits, is_read, of_rank, with_each_kept
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.policies import Policies, in_order
+from ragscore.scoring.policies import Policies, in_order, with_hits_kept
 from ragscore.scoring.rules import Rule, apply_rule, targets_at
 
 ALTERNATIVES = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
@@ -83,9 +84,12 @@ class Asked:
 
     def ranked(self, hits: pd.DataFrame) -> Results:
         """Return these hits, whole lists, in the order in which they are scored."""
-        policies = self.runs.policies
-        shown = in_order(narrowed(self.results, hits=hits), policies)
-        return collapsed(shown) if policies.collapse == "doc" else shown
+        policies, results = self.runs.policies, narrowed(self.results, hits=hits)
+        if (policies.ties, policies.collapse) == ("file", "none"):
+            return results
+        return with_each_kept(
+            results, lambda one: with_hits_kept(in_order(one, policies), policies)
+        )
 
 
 class Lists:
@@ -94,13 +98,16 @@ class Lists:
     Attributes
     ----------
     hits
-        By run, query and rank, with the item each one is and the targets that it met.
+        By run, query and rank, with the item each one is and the targets that it met; of several
+        calls, the call, the rank in it, and the earlier call that had returned its document.
     items
         Each document or passage once.
     targets, met
         The targets in the order of queries, and which hit met which of them.
     citations
         By run, query and position.
+    calls
+        By run, query and call; empty where no hits name their call.
     """
 
     def __init__(self, asked: Asked, keep: Flags | None, texts: pd.DataFrame | None) -> None:
@@ -113,6 +120,7 @@ class Lists:
         self.hits, self.items = self._hits()
         self.targets, self.met = self._targets()
         self.citations = self._citations()
+        self.calls = self._calls()
 
     def is_kept(self, query: Codes) -> Flags:
         """Flag the rows of kept queries."""
@@ -133,6 +141,11 @@ class Lists:
         rows = rows.iloc[order].reset_index(drop=True)
         self._of_hit = hits.iloc[order].reset_index(drop=True)
         hits = self._of_hit
+        rows["place"], rows["call"] = rows["rank"], 1
+        rows["is_read"] = is_read(hits, self.results, self.runs.policies.calls)
+        if "call" in hits:
+            rows["place"], rows["call"] = of_rank(hits), call_of_hits(hits)
+            rows["repeats"] = repeats(hits)
         shown = pd.DataFrame({"id": first_known(hits, IDS), "doc": column(hits, "doc_id")})
         for name in ("path", "heading"):
             shown[name] = column(hits, name)
@@ -209,15 +222,20 @@ class Lists:
                 "hit": hit,
                 "run": self.hits["run"].to_numpy()[hit],
                 "query": self.hits["query"].to_numpy()[hit],
-                "rank": self.hits["rank"].to_numpy()[hit],
+                "rank": self.hits["place"].to_numpy()[hit],
+                "call": self.hits["call"].to_numpy()[hit],
+                "is_read": self.hits["is_read"].to_numpy()[hit],
                 "target": number[row],
                 "grade": rows["grade"].to_numpy()[row],
                 "row": row,
             }
         ).drop_duplicates(["hit", "target"])
         for run in range(self.asked.n_runs):
-            own = met[(met["run"] == run).to_numpy()].groupby("target")["rank"].min()
-            table[f"rank{run}"] = own.reindex(table["target"]).astype("Int64").to_numpy()
+            of_run = (met["run"] == run) & met["is_read"]
+            own = met[of_run.to_numpy()].drop_duplicates("target").set_index("target")
+            for name in ("rank", "call"):
+                places = own[name].reindex(table["target"])
+                table[f"{name}{run}"] = places.astype("Int64").to_numpy()
         self.hits["grade"] = (
             met.groupby("hit")["grade"].max().reindex(self.hits.index).astype("Int64")
         )
@@ -254,6 +272,16 @@ class Lists:
             ) or _place_within(target, place, text)
             spans[hit] = None if found is None else _in_utf16(text, found)
         return spans
+
+    def _calls(self) -> pd.DataFrame:
+        """Return what each search asked, by run, query and call."""
+        rows = search_rows(self.results)
+        rows = rows.assign(
+            run=self.asked.run_of(rows), query_at=self.asked.query_of(rows),
+            is_read=is_read(rows, self.results, self.runs.policies.calls),
+        ).rename(columns={"query": "asked", "query_at": "query"})  # fmt: skip
+        rows = rows[self.is_kept(rows["query"].to_numpy())]
+        return rows.sort_values(["run", "query", "call"], ignore_index=True)
 
     def _citations(self) -> pd.DataFrame:
         """Return the citations by run, query and position, with the item each one names.

@@ -108,6 +108,7 @@ def metric(
     `lists.n`, NaN for no value. `lists.column(name)` is an array over all items;
     `lists.total(values)`, `any(flags)` and `distinct(values)` make one value per list of it, and
     `lists.so_far(values)` adds up within each. `lists.response(name)` has one value per list.
+    Several calls of a query are lists of their own; the policy `calls` says which count.
     Of hits there are also `rank`, `is_relevant`, `grade`, `gain`, `n_found` (per hit, within the
     cut-off), `n_targets` and `ideal(gain)` (per list); of all else `answered`, `refused`,
     `failed`, `blank`, `answerable` and `n_hits` (per list).
