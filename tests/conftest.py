@@ -35,8 +35,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
-CASES = 6  # of a test that are quick, unless it says otherwise
-MOST_CASES = 10  # of a test that --all runs, unless it says otherwise
+CASES = 6  # of a test that run unless it says otherwise; --large runs every case
 NOT_PASSED: set[str] = set()
 COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
 DIFFERING = pytest.StashKey[list[str]]()
@@ -73,8 +72,7 @@ def size_of(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the long tests, unless asked for: by `--all`, or by a test's own name.
 
-    Of a test with many cases, a few are quick ones, chosen by its name, some more are long, and
-    `--large` runs the others.
+    Of a test with many cases, a few are run, chosen by its name, and `--large` runs the others.
     """
     cases = defaultdict(list)
     for item in items:
@@ -85,8 +83,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         n = marker.args[0] if marker else CASES
         order = Random(name).sample(range(len(same)), len(same))
         for place, at in enumerate(order):
-            if place >= min(n, len(same)):
-                same[at].add_marker("large" if place >= max(n, MOST_CASES) else "long")
+            if place >= n:
+                same[at].add_marker("large" if place >= CASES else "long")
     large = {item for item in items if item.get_closest_marker("large")}
     long = {item for item in items if item.get_closest_marker("long")} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]

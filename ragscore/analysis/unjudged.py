@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.codes import lookup
+from ragscore.frames.codes import pair_codes
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, plural
 from ragscore.frames.typing import Codes
@@ -231,6 +231,6 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
 
 def _places(lists: JudgedLists, rows: pd.DataFrame) -> Codes:
     """Return the place in the lists' rows of each row of scores."""
-    run = lookup(rows["run_id"], lists.rows["run_id"].cat.categories)
     queries = pd.Index(lists.golden.queries["query_id"])
-    return run * len(queries) + lookup(rows["query_id"], queries)
+    runs = lists.rows["run_id"].cat.categories
+    return pair_codes(rows, ("run_id", "query_id"), runs, queries)

@@ -164,7 +164,8 @@ class Table:
         if caption is None and label is None:
             return body + "\n"
         told = [] if caption is None else [f"\\caption{{{latex_text(caption)}}}"]
-        told += [] if label is None else [f"\\label{{{_label(label)}}}"]
+        if label is not None:  # without what LaTeX would read in it
+            told.append("\\label{" + re.sub(r"[^\w:.+/-]", "-", label, flags=re.ASCII) + "}")
         return (
             "\n".join(["\\begin{table}[htbp]", "\\centering", *told, body, "\\end{table}"]) + "\n"
         )
@@ -368,11 +369,6 @@ def breakable(text: str) -> str:
 
 def _class(name: str) -> str:
     return f' class="{name}"' if name else ""
-
-
-def _label(label: str) -> str:
-    """Return a label without what LaTeX would read in it."""
-    return re.sub(r"[^\w:.+/-]", "-", label, flags=re.ASCII)
 
 
 def wide(text: str) -> int:

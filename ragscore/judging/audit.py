@@ -24,6 +24,7 @@ from ragscore.judging.reliability import (
     JudgedValues,
     agreement,
     clusters_of,
+    n_clusters,
     values_of,
 )
 from ragscore.judging.run import Judged
@@ -157,7 +158,21 @@ def audit(
                 ("position_flip_rate", agreement["flip"], math.nan, math.nan, *counts),
             ]
         if agreement := with_people.get(criterion):
-            measures += _people_measures(agreement)
+            counts = int(agreement["n"]), int(agreement["n_clusters"])
+            disagreement = (agreement[name] for name in ("disagreement", "low", "high"))
+            measures += [
+                *(
+                    (
+                        f"people_{name}",
+                        *(agreement[f"{name}{end}"] for end in ("", "_low", "_high")),
+                        *counts,
+                    )
+                    for name in ("kappa", "weighted_kappa", "alpha")
+                ),
+                # The agreement has the judge as side a and people as b: its bias is people - judge.
+                ("people_bias", -agreement["bias"], math.nan, math.nan, *counts),
+                ("people_disagreement", *disagreement, *counts),
+            ]
         if len(log := judged.ledger[judged.ledger["criterion"] == criterion]):
             measures += _usage_measures(log)
         names = own["judge"].dropna().unique().tolist() if "judge" in own else []
@@ -236,24 +251,6 @@ def _rank_effect(own: pd.DataFrame, results: Results, clusters: Clusters) -> lis
     return _correlation("rank_effect", rank, value, clusters(both["query_id"]))
 
 
-def _people_measures(agreement: dict[str, Any]) -> list[Measure]:
-    counts = int(agreement["n"]), int(agreement["n_clusters"])
-    disagreement = (agreement[name] for name in ("disagreement", "low", "high"))
-    return [
-        *(
-            (
-                f"people_{name}",
-                *(agreement[f"{name}{end}"] for end in ("", "_low", "_high")),
-                *counts,
-            )
-            for name in ("kappa", "weighted_kappa", "alpha")
-        ),
-        # The agreement has the judge as side a and people as b; its bias is people - judge.
-        ("people_bias", -agreement["bias"], math.nan, math.nan, *counts),
-        ("people_disagreement", *disagreement, *counts),
-    ]
-
-
 def _usage_measures(log: pd.DataFrame) -> list[Measure]:
     asked = log[~log["state"].isin(["skipped", "not_asked"])]
     columns = ["n_calls", "n_cached", "n_retries", "n_repairs", "tokens", "cost_usd"]
@@ -276,26 +273,20 @@ def _usage_measures(log: pd.DataFrame) -> list[Measure]:
 def _rate(name: str, flags: pd.Series, groups: Groups | None) -> Measure:
     values = flags.to_numpy("float64")
     low, high = interval_of_means(values, "binary", groups=groups)
-    return name, float(values.mean()), float(low[0]), float(high[0]), *_counts(values, groups)
-
-
-def _counts(values: npt.NDArray[np.float64], groups: Groups | None) -> tuple[int, int]:
-    """Return the numbers of values and of clusters; a value of no cluster (-1) is one."""
-    if groups is None:
-        return len(values), len(values)
-    return len(values), len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
+    n = len(values)
+    return name, float(values.mean()), float(low[0]), float(high[0]), n, n_clusters(n, groups)
 
 
 def _correlation(
     name: str, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], groups: Groups | None
 ) -> list[Measure]:
     """Return Spearman's rank correlation with its interval, unless a side is constant."""
-    n, n_clusters = _counts(x, groups)
+    n = len(x)
     if n < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return []
     found = rank_correlation(x, y, groups=groups)
     low, high = (found.low, found.high) if n >= MIN_PAIRS else (math.nan, math.nan)
-    return [(name, found.value, low, high, n, n_clusters)]
+    return [(name, found.value, low, high, n, n_clusters(n, groups))]
 
 
 def sample_for_annotation(judged: Judged, n: int = 50, *, seed: int = 0) -> pd.DataFrame:

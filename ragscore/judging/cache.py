@@ -143,7 +143,8 @@ class Cache:
         with self._lock:
             if self._reading is not None:
                 try:
-                    self._append([_content(key, reply)])
+                    row = [key, *astuple(reply)]
+                    self._append([{"key": key, "reply": row[1:], "sha256": digest(row)}])
                     return
                 except OSError as error:  # the reply is paid for: go on with it
                     self._fault = self._fault or (error.strerror or str(error))
@@ -217,11 +218,6 @@ class Cache:
                 else:
                     self.n_damaged += 1
             self._end = self._reading.tell()
-
-
-def _content(key: str, reply: CachedReply) -> dict[str, Any]:
-    content = [key, *astuple(reply)]
-    return {"key": key, "reply": content[1:], "sha256": digest(content)}
 
 
 def _row(line: bytes) -> tuple[str, CachedReply] | None:

@@ -16,7 +16,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, Golden, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_number
-from ragscore.judging.reliability import clusters_of, scale_of, values_of
+from ragscore.judging.reliability import clusters_of, n_clusters, scale_of, values_of
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
@@ -324,9 +324,9 @@ def _rows(
     random: bool,
 ) -> list[dict[str, Any]]:
     """Return a row per slice of one metric; both frames have queries × (baseline, candidate)."""
-    judge = _differences(of_judge).dropna()
+    judge = of_judge.diff(axis=1).iloc[:, 1].dropna()
     ids = judge.index.astype("str")
-    people = _differences(of_people).reindex(judge.index).to_numpy("float64")
+    people = of_people.diff(axis=1).iloc[:, 1].reindex(judge.index).to_numpy("float64")
     is_usable = of_people.index.isin(judge.index[~np.isnan(people)])
     left_out = of_people.index[~is_usable].astype("str")
     groups = clusters_of(pd.Series(ids), golden, cluster)
@@ -342,10 +342,6 @@ def _rows(
         row |= {"n_left_out": n_out}
         rows.append({"metric": metric, **names, **row, "sentence": f"{title}: {_sentence(row)}"})
     return rows
-
-
-def _differences(sides: pd.DataFrame) -> pd.Series:
-    return sides.iloc[:, 1] - sides.iloc[:, 0]
 
 
 def _difference(
@@ -368,11 +364,9 @@ def _difference(
         return float(values.mean()), float(low[0]), float(high[0])
 
     of_labels = None if groups is None else shared_only(groups[has_label])
-    n_clusters = len(judge)
-    if groups is not None:
-        n_clusters = len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
     row: dict[str, Any] = {
-        "n_judged": len(judge), "n_labels": int(has_label.sum()), "n_clusters": n_clusters,
+        "n_judged": len(judge), "n_labels": int(has_label.sum()),
+        "n_clusters": n_clusters(len(judge), groups),
     }  # fmt: skip
     for name, found in (
         ("judge", alone(judge, groups)), ("label", alone(people[has_label], of_labels)),

@@ -380,3 +380,8 @@ def clusters_of(
     if shared is not None:
         codes = np.where(shared < 0, codes, len(codes) + shared)
     return shared_only(codes)
+
+
+def n_clusters(n: int, groups: Groups | None) -> int:
+    """Return the number of clusters of n values; a value of no cluster (-1) is one."""
+    return n if groups is None else len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())

@@ -287,7 +287,13 @@ def judge(
     costs = CostTracker(prices, max_cost, models)
 
     def judged() -> Judged:
-        done = [_settled(judgment) for judgment in judgments]
+        # one that the end of the run left open was not asked
+        done = [
+            one
+            if one.state
+            else replace(one, state="not_asked", reason="the run was stopped", verdicts=[])
+            for one in judgments
+        ]
         return Judged(
             _with_judgments(results, done, endpoint, order),
             pd.DataFrame(map(_log_row, done), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
@@ -300,7 +306,12 @@ def judge(
         due = [judgment for judgment in judgments if judgment.state != "skipped"]
         try:
             _run_all(due, client, workers, progress)
-            _warn(replies, costs)
+            replies.warn()
+            if costs.n_untrue:
+                warn(
+                    f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens"
+                    " and cost are unknown there, and max_cost counts the most they can cost"
+                )
         except BaseException as error:
             # Whatever ended the run, Ctrl-C or a warning too: what was judged is paid for.
             error.judged = judged()  # type: ignore[attr-defined]
@@ -308,22 +319,6 @@ def judge(
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
     return judged()
-
-
-def _warn(replies: Cache, costs: CostTracker) -> None:
-    replies.warn()
-    if costs.n_untrue:
-        warn(
-            f"{plural(costs.n_untrue, 'call')} with token counts that can't be true: tokens and"
-            " cost are unknown there, and max_cost counts the most they can cost"
-        )
-
-
-def _settled(judgment: Judgment) -> Judgment:
-    """Return a judgment as it is; one that the end of the run left open was not asked."""
-    if judgment.state:
-        return judgment
-    return replace(judgment, state="not_asked", reason="the run was stopped", verdicts=[])
 
 
 def _run_all(

@@ -292,7 +292,13 @@ def scores_at(
         The golden set that `golden` is a part of, if it is one.
     """
     if has_several(results):
-        _check_calls(policies)
+        if policies.judged_only and policies.calls not in ("first", "last"):
+            raise DataError(  # judged hits of several calls have no common order
+                f"judged_only=True closes up the ranks of one list; calls={policies.calls!r} reads"
+                " several",
+                field="calls",
+                allowed="calls='first' or 'last', or judged_only=False",
+            )
 
         def score_lists(results: Results, labels: list[Label], **changed: Any) -> Scored:
             own = replace(policies, **changed)
@@ -356,17 +362,6 @@ def scores_at(
     levels = joins.index.unique("level")
     near = partial(near_joins, coded, golden, levels, keep_refusals)
     return Scored(scores, valued, notes, joins, ranked, near)
-
-
-def _check_calls(policies: Policies) -> None:
-    """Refuse to rank the judged hits of several calls together, which have no common order."""
-    if policies.judged_only and policies.calls not in ("first", "last"):
-        raise DataError(
-            f"judged_only=True closes up the ranks of one list; calls={policies.calls!r} reads"
-            " several",
-            field="calls",
-            allowed="calls='first' or 'last', or judged_only=False",
-        )
 
 
 def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import coded, codes_of, lookup, map_threads
+from ragscore.frames.codes import coded, codes_of, lookup, map_threads, pair_codes
 from ragscore.frames.data import Golden, Results, categorical
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import decidable, grade_matches, level_rule
@@ -184,8 +184,7 @@ def judged_lists(
     })  # fmt: skip
 
     def row_of(frame: pd.DataFrame) -> Codes:
-        run, query = codes_of(frame["run_id"]), lookup(frame["query_id"], queries)
-        return np.where(query < 0, -1, run.astype(np.int64) * len(queries) + query)
+        return pair_codes(frame, ("run_id", "query_id"), run_ids, queries)
 
     # hits of a query that the run has no response to count for nothing
     row = np.where(response_of(hits, results.responses) < 0, -1, row_of(hits))

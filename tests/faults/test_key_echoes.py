@@ -144,7 +144,7 @@ def test_no_piece_of_a_key_that_a_system_echoes_is_written(
         "write_line",
         lambda handle, values: (lines.append(json.dumps(values)), write_line(handle, values))[1],
     )
-    n = times(200)
+    n = times(80)
     texts = echoes(chance, key, n)
     kinds = [list(SYSTEM_REPLIES)[number % len(SYSTEM_REPLIES)] for number in range(n)]
     chance.shuffle(kinds)
@@ -255,7 +255,7 @@ def test_no_piece_of_a_key_that_a_judge_echoes_is_written(
     caplog.set_level(logging.DEBUG)
     chance = random.Random(1000 + length)
     key = key_of(chance, length)
-    n = times(100)
+    n = times(40)
     texts = echoes(chance, key, n)
     kinds = [list(JUDGE_REPLIES)[number % len(JUDGE_REPLIES)] for number in range(n)]
     chance.shuffle(kinds)

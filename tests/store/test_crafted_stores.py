@@ -262,9 +262,10 @@ NAMES = [
 @pytest.mark.long
 def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path):
     store = rs.RunStore(tmp_path)
-    for name in NAMES:
+    for n, name in enumerate(NAMES):
         assert store.save(results_of(name), golden=GOLDEN) == [name]
-        store.compact()
+        if n % 10 == 0:  # a later run is read beside those of the table
+            store.compact()
     assert set(store.runs()["run_id"]) == set(NAMES)
     assert len(rs.RunStore(tmp_path).scores(["mrr"])) == 3 * len(NAMES)
     devices = {"con", "prn", "aux", "nul", "com1", "lpt9"}

@@ -230,7 +230,10 @@ def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -
 
     `delta`, `skewness` of the differences, and the queries that lost and gained most.
     """
-    names = [name for name in _headline(deltas) if name in set(largest_changes["metric"])]
+    known = deltas[(deltas["n"] > 0).to_numpy()]
+    primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"]
+    shown = dict.fromkeys([*primary, *headline_of(known["metric"])])
+    names = [name for name in shown if name in set(largest_changes["metric"])]
     rows = deltas.set_index("metric").loc[names]
     changes = [
         median if _by_median(name) else mean
@@ -354,13 +357,6 @@ def describe_matching(level: Level, k: int | None) -> str:
     text += "." if k is None else f"; a hit is one of rank ≤ {k}."
     reason = NOT_FINER.get(level.name, "Queries or levels that this leaves out")
     return f"{text} {reason}: {level.left_out}." if level.left_out else text
-
-
-def _headline(deltas: pd.DataFrame) -> list[str]:
-    """Return the primary metrics that have values, then the headline ones."""
-    known = deltas[(deltas["n"] > 0).to_numpy()]
-    primary = known.loc[known["is_primary"].to_numpy(dtype=bool), "metric"]
-    return list(dict.fromkeys([*primary, *headline_of(known["metric"])]))
 
 
 def in_words(label: str) -> str:

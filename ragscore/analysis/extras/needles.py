@@ -66,7 +66,15 @@ def needle_set(
         of_doc = [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)]
         texts.append(_lines(doc, lines, of_doc, rng))
     chunks = [
-        _chunk(doc, start, text[start : start + step])
+        {
+            "chunk_id": f"{_doc_id(doc)}#{start + 1}",
+            "doc_id": _doc_id(doc),
+            "path": f"{_doc_id(doc)}.log",
+            "start": start + 1,
+            "end": min(start + step, len(text)) + 1,
+            "span_unit": "line",
+            "text": "\n".join(text[start : start + step]),
+        }
         for doc, text in enumerate(texts)
         for start in range(0, len(text), step)
     ]
@@ -91,18 +99,6 @@ def _lines(
             f'{start} event="alert" indicator={token}' for line, token in needles if line == number
         ]
     return texts
-
-
-def _chunk(doc: int, start: int, lines: list[str]) -> dict[str, object]:
-    return {
-        "chunk_id": f"{_doc_id(doc)}#{start + 1}",
-        "doc_id": _doc_id(doc),
-        "path": f"{_doc_id(doc)}.log",
-        "start": start + 1,
-        "end": start + 1 + len(lines),
-        "span_unit": "line",
-        "text": "\n".join(lines),
-    }
 
 
 def _golden(tokens: list[str], doc_ids: list[str]) -> Golden:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import codes_of, lookup
+from ragscore.frames.codes import codes_of, lookup, pair_codes
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.credit import (
@@ -179,7 +179,9 @@ def _row_with_hits(
     nothing.
     """
     run_ids = rows["run_id"].cat.categories
-    keys, wanted = (_cell_keys(one, run_ids, queries) for one in (rows, frame))
+    keys, wanted = (
+        pair_codes(one, ("run_id", "query_id"), run_ids, queries) for one in (rows, frame)
+    )
     # A dense table of run × query is as large as the scores themselves, and a look-up in it needs
     # no sorting.
     known = np.full(len(run_ids) * len(queries) + 1, -1)
@@ -187,11 +189,6 @@ def _row_with_hits(
     # where rows of queries that nobody asked for have written, and where such rows look
     known[-1] = -1
     return np.take(known, wanted)
-
-
-def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt.NDArray[np.int64]:
-    run, query = lookup(frame["run_id"], run_ids), lookup(frame["query_id"], queries)
-    return np.where((run < 0) | (query < 0), -1, run * len(queries) + query)
 
 
 def _complete_rank(

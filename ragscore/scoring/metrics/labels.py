@@ -86,7 +86,10 @@ def _parsed(text: str) -> Label:
     if line not in BY_NAME or "@" in name or (name == "iprec" and at is None):
         raise _unknown(text, name)
     metric = BY_NAME[line]
-    k = _cutoff(text, at) if line.endswith("@k") else None
+    has_cut = line.endswith("@k")
+    if has_cut and (at is None or "." in at or int(at) < 1):
+        raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
+    k = int(at) if has_cut and at is not None else None
     if level is not None and (level not in LEVELS or metric.family != "ranking"):
         raise DataError(
             f"found {text!r}",
@@ -112,12 +115,6 @@ def _unknown(text: str, name: str) -> DataError:
     elif name in BY_NAME:
         allowed = f"{name} without a cut-off"
     return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
-
-
-def _cutoff(text: str, at: str | None) -> int:
-    if at is None or "." in at or int(at) < 1:
-        raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
-    return int(at)
 
 
 def _parameter(text: str, name: str, given: str, at: str | None) -> float | None:
