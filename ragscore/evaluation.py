@@ -139,7 +139,6 @@ def evaluate(
     results, reported = split_reported(results)
     check_inputs(results, golden)
     results, golden, given = with_ids_read(results, golden, given)
-    golden = _with_sessions(golden, results)
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )
@@ -219,6 +218,7 @@ def evaluate_stored(
     own, declared = store._saved_columns(run_ids, declared, made_by)
     scores = scores if own is None else with_saved(scores, own)
     several = store._queries_with_several(run_ids)
+    golden = store._with_turns(golden, run_ids[0])
     deciding = primary_of(
         scores, primary or _saved_primary(settings, scores), declared,
         are_united=given.calls == "union" and bool(several.any()),
@@ -227,21 +227,6 @@ def evaluate_stored(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
-
-
-def _with_sessions(golden: Golden, results: Results) -> Golden:
-    """Return queries with the conversations that traces name, where the golden set names none."""
-    told = results.responses
-    if "conversation" in golden.queries or "x_session_id" not in told:
-        return golden
-    sessions = told.drop_duplicates("query_id").set_index("query_id")
-    sessions = sessions.reindex(golden.queries["query_id"])
-    if not sessions["x_session_id"].duplicated(keep=False).any():
-        return golden
-    named = {"conversation": sessions["x_session_id"].astype("str").to_numpy()}
-    if "x_turn" in sessions:
-        named["turn"] = sessions["x_turn"].astype("Int64").astype("str").to_numpy()
-    return replace(golden, queries=golden.queries.assign(**named))
 
 
 def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
