@@ -464,6 +464,7 @@ class Evaluation(Display):
         *,
         bounds: bool = False,
         cluster: str | None = "group",
+        over: str | None = None,
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
@@ -482,6 +483,10 @@ class Evaluation(Display):
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
             query stands alone.
+        over
+            "conversation": means of the conversations' means, in which each conversation counts
+            alike. All counts are of conversations then; a column `over` says so. Queries of no
+            conversation are left out, with a warning.
 
         Returns
         -------
@@ -500,7 +505,7 @@ class Evaluation(Display):
         Raises
         ------
         DataError
-            An unknown metric, `by` or `cluster`.
+            An unknown metric, `by`, `cluster` or `over`; no query names its conversation.
 
         Examples
         --------
@@ -509,7 +514,7 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, min_grade=self._min_grade, declared=self.declared,
+            cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
     def slices(

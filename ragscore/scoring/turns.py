@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import Golden, Results, narrowed
+from ragscore.frames.data import DataError, Golden, Results, narrowed
 from ragscore.frames.errors import plural, warn
 from ragscore.frames.schema import CONVERSATION_NAMES, TURN_NAMES
 
@@ -88,11 +88,11 @@ def _found(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     found = found.fillna(own)
     twice = told.assign(query_id=found).duplicated(["run_id", "query_id"], keep=False)
     if twice.any():
-        runs = told.loc[twice, "run_id"]
+        runs, at, first = told.loc[twice, "run_id"], place[twice].iloc[0], own[twice].iloc[0]
         warn(
             f"{plural(int(twice.sum()), 'response')} of {plural(runs.nunique(), 'run')} have a"
-            f" conversation and turn that another one of the run has, first {place[twice].iloc[0]!r}"
-            f" of {own[twice].iloc[0]!r}: there, queries are joined by their ids alone"
+            f" conversation and turn that another one of the run has, first {at!r} of {first!r}:"
+            " there, queries are joined by their ids alone"
         )
         found = found.mask(told["run_id"].isin(runs), own)
     return found
@@ -134,6 +134,25 @@ def with_told_turns(golden: Golden, told: pd.DataFrame | None) -> Golden:
     queries = queries.assign(**added)
     _warn_of_contradictions(told, queries)
     return golden if queries.equals(golden.queries) else replace(golden, queries=queries)
+
+
+def conversations_of(golden: Golden, query_ids: pd.Series) -> pd.Series:
+    """Return the conversation of each query, NA for those of none.
+
+    Raises
+    ------
+    DataError
+        No query of the golden set names its conversation.
+    """
+    queries = golden.queries.set_index("query_id")
+    if "conversation" not in queries or not queries["conversation"].notna().any():
+        raise DataError(
+            "no query names its conversation",
+            field="golden.queries.conversation",
+            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
+        )
+    talks: pd.Series = queries["conversation"].reindex(query_ids)
+    return talks.set_axis(query_ids.index)
 
 
 def _warn_of_contradictions(told: pd.DataFrame, queries: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.stats import interval_of_means
 from tests.messages import refused, says, warned
 
 # c1: right, wrong, right; c2: wrong, wrong; c3: right
@@ -65,6 +66,66 @@ def test_intervals_take_conversations_as_independent_and_say_so(golden):
     assert talks["mean"] == turns["mean"]
     assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
     says(rs.evaluate(runs, golden), 2, "conversations", 5)
+
+
+def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
+    row = ev.summary("hit@1", over="conversation").iloc[0]
+    # (2/3 + 0 + 1) / 3, of three conversations
+    assert (row["over"], row["n"], row["n_expected"]) == ("conversation", 3, 3)
+    assert row["mean"] == pytest.approx(5 / 9)
+    assert (row["min"], row["max"], row["p50"]) == (0, 1, pytest.approx(2 / 3))
+    low, high = interval_of_means([2 / 3, 0, 1], "bounded")
+    assert (row["low"], row["high"]) == (pytest.approx(low), pytest.approx(high))
+    of_table = ev.conversations("hit@1").table.iloc[0]
+    assert of_table["mean_of_conversations"] == row["mean"]
+    assert of_table["low_of_conversations"] == row["low"]
+    assert "over" not in ev.summary("hit@1")
+    first = ev.summary("hit@1", over="conversation", by="turn")
+    assert first["n"].tolist() == [3, 2, 1]
+    assert first["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
+
+
+def test_a_conversation_without_a_value_is_expected_and_in_no_mean(ev):
+    # c2 has no value of its own, c1 one of two; c3 is missing as a whole
+    values = pd.DataFrame({"query_id": ["c1_1", "c1_2"], "own": [1.0, 3.0]})
+    row = ev.with_columns(values, partial=True).summary("own", over="conversation").iloc[0]
+    assert (row["n"], row["mean"], row["sum"]) == (1, 2, 2)
+    golden = ev.golden.select("conversation != 'c2'")
+    part = rs.evaluate({"c1_1": ["d"]}, golden, missing="zero").summary(
+        "hit@1", over="conversation"
+    )
+    assert part[["n", "n_expected", "n_missing"]].iloc[0].tolist() == [2, 2, 2]
+    assert part["mean"].iloc[0] == pytest.approx((1 / 3 + 0) / 2)
+
+
+def test_means_over_conversations_leave_out_queries_of_none_and_say_so(tmp_path):
+    golden = rs.load_golden(
+        [{"id": "a", "query": "a?", "expected_doc_ids": ["d"], "conversation": "c"},
+         {"id": "b", "query": "b?", "expected_doc_ids": ["d"]}]
+    )  # fmt: skip
+    ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
+    with warned(1, 2):
+        assert ev.summary("hit@1", over="conversation")["mean"].tolist() == [1]
+    with refused("turn", "conversation", field="over"):
+        ev.summary("hit@1", over="turn")
+    with refused(field="golden.queries.conversation"):
+        rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).summary("hit@1", over="conversation")
+
+
+def test_turns_are_sorted_as_numbers_wherever_they_slice():
+    runs = {f"c{c}_{turn}": ["d"] for c in (1, 2) for turn in range(1, 13)}
+    golden = rs.load_golden({one: {"d": 1} for one in runs}, turns=PATTERN)
+    other = {one: ["x" if one.endswith("2") else "d"] for one in runs}
+    ev = rs.evaluate({"a": runs, "b": other}, golden)
+    in_order = [str(turn) for turn in range(1, 13)]
+    assert ev.summary("hit@1", by="turn")["turn"].tolist() == in_order * 2
+    assert ev.slices("turn", "hit@1")["turn"].tolist() == in_order * 2
+    compared = ev.compare("a", "b", metrics="hit@1").slices("turn", "hit@1")
+    assert compared.table["turn"].tolist() == in_order
+    assert ev.conversations("hit@1").turns["turn"].tolist() == [*range(1, 13)] * 2
+    drawn = [one.get_text() for one in ev.plot.slices("hit@1", by="turn").get_yticklabels()]
+    assert [one.split(" ")[0] for one in drawn if one] in (in_order, in_order[::-1])
+    plt.close("all")
 
 
 def test_a_pattern_that_names_nothing_is_refused(golden, tmp_path):
