@@ -250,6 +250,7 @@ def resolve(
                 if name not in taken
                 and (_fits(role, known, kinds[name]) if is_fitting else kinds[name] != "empty")
                 and (is_fitting or role not in PLACE)
+                and not (known == "predictions" and _are_texts(fields[name]))
             ]
             if candidates:
                 if not is_fitting and role in ID_ROLES and kinds[candidates[0]] == "long":
@@ -281,6 +282,12 @@ def resolve(
         )
     _ask_of_one_clue({*roles.items()} - {*given.items()}, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
+
+
+def _are_texts(value: Any) -> bool:
+    """Return True for a list of objects without an id, such as answers that a model gave."""
+    first = next(iter(found), None) if isinstance(found := nested(value), list) else None
+    return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
 
 
 def _steps(by_name: Mapping[str, list[str]]) -> list[str]:

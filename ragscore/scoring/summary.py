@@ -100,7 +100,7 @@ def summarize(
         return table.astype({"run_id": scores["run_id"].dtype})
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
-    names = [name for name in keys if name != "row"]
+    names = [str(name) for name in keys if name != "row"]
     states = ValueStates(rows, golden, results, min_grade, declared)
     flags = _Flags(rows, states)
     metrics_of = [declared.describe(name) for name in chosen]
@@ -115,8 +115,8 @@ def summarize(
     codes = _in_order(keys, names)
     groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
-    parts = _measured(rows, metrics_of, chosen, grouping, clusters)
-    parts |= _counted(chosen, grouping, flags)
+    measured = _measured(rows, metrics_of, chosen, grouping, clusters)
+    parts = measured | _counted(chosen, grouping, flags)
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
     table = table.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
@@ -128,7 +128,7 @@ def summarize(
     name = pd.Series(cluster, index=table.index, dtype="str").where(is_clustered)
     table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
     if over is not None:
-        table.insert(table.columns.tolist().index("mean"), "over", pd.array([over] * len(table)))
+        table.insert(table.columns.tolist().index("mean"), "over", over)
     if not bounds:
         return table
     # the lowest and highest mean that missing values from 0 to 1 leave possible
