@@ -34,7 +34,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
 from ragscore.scoring.id_reading import with_ids_read
-from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
+from ragscore.scoring.intervals import BY_QUANTILES, cluster_name, query_clusters
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
     CRITERIA,
@@ -1731,7 +1731,8 @@ class Evaluation(Display):
         shared = query_clusters(self.golden, pd.Index(self.golden.queries["query_id"]), "group")
         if shared is not None:
             n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-            what = "conversations" if "conversation" in self.golden.queries else "clusters (group)"
+            is_talk = cluster_name(self.golden, "group") == "conversation"
+            what = "conversations" if is_talk else "clusters (group)"
             notes.append(f"Intervals allow for {n} {what} of {of} queries in all.")
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:

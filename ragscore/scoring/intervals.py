@@ -73,6 +73,13 @@ def query_clusters(
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
+def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
+    """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
+    if cluster != "group" or golden is None or "conversation" not in golden.queries:
+        return cluster
+    return "conversation" if golden.queries["conversation"].notna().any() else cluster
+
+
 def shared_only(codes: Groups | None) -> Groups | None:
     """Return the clusters that hold several of these queries, others as -1; None without any."""
     if codes is None:

@@ -19,6 +19,7 @@ from ragscore.io.values import as_number
 from ragscore.scoring.intervals import (
     Groups,
     are_timed,
+    cluster_name,
     intervals_by_group,
     quantile_intervals_by_group,
     query_clusters,
@@ -125,7 +126,8 @@ def summarize(
     counts = ["n_clusters", "n_clustered"]
     is_clustered = table["n_clusters"] > 0
     table[counts] = table[counts].astype("Int64").where(is_clustered)
-    name = pd.Series(cluster, index=table.index, dtype="str").where(is_clustered)
+    column = cluster_name(golden, cluster)
+    name = pd.Series(column, index=table.index, dtype="str").where(is_clustered)
     table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
     if over is not None:
         table.insert(table.columns.tolist().index("mean"), "over", over)

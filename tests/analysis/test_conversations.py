@@ -1,6 +1,8 @@
 """Conversations: turns depend on each other, first and later turns differ, and some recover."""
 
+import gzip
 import json
+import statistics
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -66,6 +68,7 @@ def test_intervals_take_conversations_as_independent_and_say_so(golden):
     assert talks["mean"] == turns["mean"]
     assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
     says(rs.evaluate(runs, golden), 2, "conversations", 5)
+    assert talks[["cluster", "n_clusters", "n_clustered"]].tolist() == ["conversation", 2, 5]
 
 
 def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
@@ -181,3 +184,101 @@ def test_turns_of_a_track_have_the_values_of_trec_eval():
     turns = found.turns[found.turns["run_id"] == "org_convdr.run"]
     assert turns["mean"].tolist() == pytest.approx(BY_TURN, abs=5e-5)
     assert turns["n"].tolist() == [19, 19, 19, 18, 18, 18, 16, 16, 8, 5, 2]
+
+
+RATED = Path(__file__).parents[3] / "shared/data/mtrag-human"
+RATINGS = RATED / "reference_subset_with_human_evaluations.json.gz"
+TASK = "(?P<conversation>.+)<::>(?P<turn>[0-9]+)"
+
+
+@pytest.fixture(scope="module")
+def rated():
+    """Return answers of three models with the mean of each answer's raters, as an evaluation."""
+    if not RATINGS.exists():
+        pytest.skip("needs the ratings of a benchmark beside the checkout")
+    with gzip.open(RATINGS, "rt", encoding="utf-8") as opened:
+        content = json.load(opened)
+    labels = [
+        {"id": one["task_id"], "query": one["input"][-1]["text"],
+         "reference_answer": one["targets"][0]["text"]}
+        for one in content["tasks"]
+    ]  # fmt: skip
+    answers = [
+        {"query_id": one["task_id"], "run_id": one["model_id"], "answer": one["model_response"]}
+        | {
+            f"score.{name}": statistics.mean(float(rating["value"]) for rating in ratings.values())
+            for name, ratings in one["annotations"].items() if name in ("faithfulness", "RougeL")
+        }
+        for one in content["evaluations"]
+    ]  # fmt: skip
+    results = rs.load_results(answers)
+    stored = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
+    stored = stored.rename(columns={"faithfulness": "rated", "RougeL": "overlap"}).reset_index()
+    ev = rs.evaluate(results, rs.load_golden(labels, turns=TASK))
+    return ev.with_columns(stored, better="higher")
+
+
+# means over all turns, first and later ones, of the raters' means
+RATED_MEANS = {"reference": (3.6080, 3.6500, 3.6019), "gpt-4o": (3.2390, 3.5500, 3.1942),
+               "llama-3.1-405b-instruct": (3.2432, 3.5333, 3.2014)}  # fmt: skip
+
+
+def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
+    found = rated.conversations("rated")
+    table = found.table.set_index("run_id")
+    for run_id, known in RATED_MEANS.items():
+        values = table.loc[run_id, ["mean", "first", "later"]].tolist()
+        assert values == pytest.approx(known, abs=5e-5)
+    assert (
+        table[["n", "n_conversations", "n_first", "n_later"]].to_numpy().tolist()
+        == [[159, 20, 20, 139]] * 3
+    )
+    turns = found.turns[found.turns["run_id"] == "gpt-4o"]
+    assert turns["n"].tolist() == [20, 20, 20, 20, 20, 18, 15, 14, 8, 2, 1, 1]
+
+
+def test_a_difference_of_two_models_is_no_finding_once_conversations_are_independent(rated):
+    models = "llama-3.1-405b-instruct", "gpt-4o"
+    alone, talks = (
+        rated.compare(*models, metrics=["overlap", "rated"], cluster=cluster).deltas.set_index(
+            "metric"
+        )
+        for cluster in (None, "group")
+    )
+    assert alone["delta"].tolist() == talks["delta"].tolist()
+    assert alone.loc["overlap", "p"] < 0.01 < 0.05 < talks.loc["overlap", "p"]
+    widths = [rows["high"] - rows["low"] for rows in (alone, talks)]
+    assert (widths[1] > 1.3 * widths[0]).all()
+
+
+UNANSWERED = RATED.parent / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
+
+
+@pytest.mark.filterwarnings("ignore:records")
+@pytest.mark.skipif(not UNANSWERED.exists(), reason="needs scored answers beside the checkout")
+def test_stored_scores_of_a_file_have_the_known_means_by_turn():
+    stored = ("RL_F", "RL_F_idk", "idk_eval")
+    columns = {"query_id": "task_id", "doc_id": "contexts", "answer": "predictions"}
+    columns |= {f"score.{name}": f"metrics.{name}" for name in stored}
+    results = rs.load_results(UNANSWERED, columns=columns, run_id="qwen")
+    assert (len(results.runs), len(results.responses)) == (1, 507)
+    assert results.responses["conversation"].is_unique, "one turn of each"
+    values = results.reported.pivot(index="query_id", columns="metric", values="value")
+    assert values["idk_eval"].value_counts().to_dict() == {0: 377, 0.5: 91, 1: 39}
+    golden = rs.load_golden(
+        [{"id": one, "query": one, "answerable": True} for one in values.index], turns=TASK
+    )
+    ev = rs.evaluate(results, golden).with_columns(
+        values.add_prefix("own_"), better={"own_idk_eval": "lower"}
+    )
+    known = {"RL_F": (0.7003, 0.7991, 0.6914), "RL_F_idk": (0.6828, 0.7812, 0.6739),
+             "idk_eval": (0.1667, 0.2143, 0.1624)}  # fmt: skip
+    turn = values.index.str.extract("<::>([0-9]+)$")[0].to_numpy()
+    counts = ev.summary("own_RL_F", by="turn")["n"].tolist()
+    assert counts == [42, 96, 84, 58, 61, 70, 47, 27, 18, 3, 1]
+    for name in stored:
+        assert ev.summary(f"own_{name}")["mean"].iloc[0] == pytest.approx(known[name][0], abs=5e-5)
+        first, later = (
+            values.loc[is_first, name].mean() for is_first in (turn == "1", turn != "1")
+        )
+        assert (first, later) == pytest.approx(known[name][1:], abs=5e-5)
