@@ -34,7 +34,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
 from ragscore.scoring.id_reading import with_ids_read
-from ragscore.scoring.intervals import BY_QUANTILES, cluster_name, query_clusters
+from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
     CRITERIA,
@@ -1728,12 +1728,8 @@ class Evaluation(Display):
                 f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
                 " report show them, marked; nothing of them is scored here."
             )
-        shared = query_clusters(self.golden, pd.Index(self.golden.queries["query_id"]), "group")
-        if shared is not None:
-            n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-            is_talk = cluster_name(self.golden, "group") == "conversation"
-            what = "conversations" if is_talk else "clusters (group)"
-            notes.append(f"Intervals allow for {n} {what} of {of} queries in all.")
+        of_golden = pd.Index(self.golden.queries["query_id"])
+        notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")

@@ -73,6 +73,16 @@ def query_clusters(
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
+def clusters_text(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> str:
+    """Say how many clusters of queries intervals allow for; "" without any."""
+    if (shared := query_clusters(golden, query_ids, cluster)) is None:
+        return ""
+    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
+    name = cluster_name(golden, cluster)
+    what = "conversations" if name == "conversation" else f"clusters ({name})"
+    return f"Intervals allow for {n} {what} of {of} queries in all."
+
+
 def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
     """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
     if cluster != "group" or golden is None or "conversation" not in golden.queries:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -129,6 +130,40 @@ def test_turns_are_sorted_as_numbers_wherever_they_slice():
     drawn = [one.get_text() for one in ev.plot.slices("hit@1", by="turn").get_yticklabels()]
     assert [one.split(" ")[0] for one in drawn if one] in (in_order, in_order[::-1])
     plt.close("all")
+
+
+def test_conversations_are_the_clusters_of_everything_by_default_and_comparisons_say_so():
+    # a conversation is all right in one run or the other: 8 conversations of 5 turns
+    ids = [f"c{c}_{turn}" for c in range(1, 9) for turn in range(1, 6)]
+    golden = rs.load_golden({one: {"d": 1} for one in ids}, turns=PATTERN)
+    runs = {
+        "a": {one: ["d"] if one[1] in "12" else ["x"] for one in ids},
+        "b": {one: ["d"] if one[1] in "234567" else ["x"] for one in ids},
+    }
+    config = pd.DataFrame({"run_id": ["a", "b"], "system": ["a", "b"],
+                           "config": ['{"depth": 1}', '{"depth": 2}']})  # fmt: skip
+    results = replace(rs.load_results(runs), runs=config)
+    ev = rs.evaluate(results, golden, "hit@1")
+    names = {
+        "summary": lambda how: ev.summary("hit@1", **how)[["low", "high"]],
+        "compare": lambda how: ev.compare("a", "b", **how).deltas[["low", "high", "p"]],
+        "leaderboard": lambda how: ev.leaderboard("hit@1", **how).table[["low", "high"]],
+        "slices": lambda how: ev.slices("turn", "hit@1", min_n=1, **how)[["p"]],
+        "config effects": lambda how: ev.config_effects("hit@1", **how).pairs[["low", "high"]],
+    }
+    for name, figures in names.items():
+        default, talks, alone = (
+            figures(how).to_numpy("float64")
+            for how in ({}, {"cluster": "conversation"}, {"cluster": None})
+        )
+        assert default == pytest.approx(talks, nan_ok=True), name
+        if name != "slices":  # a turn is once in a conversation: nothing to cluster within a slice
+            assert default != pytest.approx(alone, nan_ok=True), name
+    says(ev.compare("a", "b"), 8, "conversations", 40)
+    assert "conversations" not in str(ev.compare("a", "b", cluster=None))
+    # b is better on 25 turns and worse on 5, which are 5 conversations and 1: 14 of 64 sign flips
+    assert ev.compare("a", "b", cluster=None).deltas["p"].iloc[0] < 0.05
+    assert ev.compare("a", "b").deltas["p"].iloc[0] > 0.2
 
 
 def test_a_pattern_that_names_nothing_is_refused(golden, tmp_path):
