@@ -34,7 +34,7 @@ from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
 from ragscore.scoring.id_reading import with_ids_read
-from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
+from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
     CRITERIA,
@@ -139,7 +139,6 @@ def evaluate(
     results, reported = split_reported(results)
     check_inputs(results, golden)
     results, golden, given = with_ids_read(results, golden, given)
-    golden = _with_sessions(golden, results)
     scores, settings_of_runs = score_and_settings(
         results, golden, labels, rule, profile, given, declared
     )
@@ -219,6 +218,7 @@ def evaluate_stored(
     own, declared = store._saved_columns(run_ids, declared, made_by)
     scores = scores if own is None else with_saved(scores, own)
     several = store._queries_with_several(run_ids)
+    golden = store._with_turns(golden, run_ids[0])
     deciding = primary_of(
         scores, primary or _saved_primary(settings, scores), declared,
         are_united=given.calls == "union" and bool(several.any()),
@@ -227,21 +227,6 @@ def evaluate_stored(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
     )  # fmt: skip
-
-
-def _with_sessions(golden: Golden, results: Results) -> Golden:
-    """Return queries with the conversations that traces name, where the golden set names none."""
-    told = results.responses
-    if "conversation" in golden.queries or "x_session_id" not in told:
-        return golden
-    sessions = told.drop_duplicates("query_id").set_index("query_id")
-    sessions = sessions.reindex(golden.queries["query_id"])
-    if not sessions["x_session_id"].duplicated(keep=False).any():
-        return golden
-    named = {"conversation": sessions["x_session_id"].astype("str").to_numpy()}
-    if "x_turn" in sessions:
-        named["turn"] = sessions["x_turn"].astype("Int64").astype("str").to_numpy()
-    return replace(golden, queries=golden.queries.assign(**named))
 
 
 def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
@@ -483,6 +468,7 @@ class Evaluation(Display):
         *,
         bounds: bool = False,
         cluster: str | None = "group",
+        over: str | None = None,
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
@@ -501,6 +487,10 @@ class Evaluation(Display):
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
             query stands alone.
+        over
+            "conversation": means of the conversations' means, in which each conversation counts
+            alike. All counts are of conversations then; a column `over` says so. Queries of no
+            conversation are left out, with a warning.
 
         Returns
         -------
@@ -519,7 +509,7 @@ class Evaluation(Display):
         Raises
         ------
         DataError
-            An unknown metric, `by` or `cluster`.
+            An unknown metric, `by`, `cluster` or `over`; no query names its conversation.
 
         Examples
         --------
@@ -528,7 +518,7 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, min_grade=self._min_grade, declared=self.declared,
+            cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
     def slices(
@@ -1748,11 +1738,8 @@ class Evaluation(Display):
                 f"No rows, only reported aggregates: {name_list(alone)}. Trend, leaderboard and"
                 " report show them, marked; nothing of them is scored here."
             )
-        shared = query_clusters(self.golden, pd.Index(self.golden.queries["query_id"]), "group")
-        if shared is not None:
-            n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-            what = "conversations" if "conversation" in self.golden.queries else "clusters (group)"
-            notes.append(f"Intervals allow for {n} {what} of {of} queries in all.")
+        of_golden = pd.Index(self.golden.queries["query_id"])
+        notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
-from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden
+from ragscore.frames.data import Golden
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import Declarations
+from ragscore.scoring.summary import summarize
+from ragscore.scoring.turns import conversations_of
 from ragscore.stats import interval_of_means
 
 
@@ -62,19 +63,15 @@ def conversations(
     scores: pd.DataFrame, golden: Golden, metric: str, bad: float, declared: Declarations
 ) -> Conversations:
     """Measure a metric over conversations; see `Evaluation.conversations`."""
-    queries = golden.queries
-    if "conversation" not in queries or not queries["conversation"].notna().any():
-        raise DataError(
-            "no query names its conversation",
-            field="golden.queries.conversation",
-            allowed="a column conversation, or load_golden(turns=pattern) that reads it from ids",
-        )
     kind = declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
-    place = lookup(rows["query_id"], pd.Index(queries["query_id"]))
-    named = queries[["conversation"]].assign(turn=turn_numbers(queries)).take(np.maximum(place, 0))
-    rows = rows.assign(run_id=rows["run_id"].astype("str"), **named.reset_index(drop=True))
-    rows = rows[(place >= 0) & rows["conversation"].notna() & rows["value"].notna()]
+    talks = conversations_of(golden, rows["query_id"])
+    means = summarize(scores, golden, metrics=metric, over="conversation", declared=declared)
+    means = means.set_index(means["run_id"].astype("str"))
+    numbers = turn_numbers(golden.queries).set_axis(golden.queries["query_id"])
+    rows = rows.assign(run_id=rows["run_id"].astype("str"), conversation=talks)
+    rows = rows[rows["conversation"].notna() & rows["value"].notna()]
+    rows = rows.assign(turn=numbers.reindex(rows["query_id"]).to_numpy()).astype({"turn": "int64"})
     rows = rows.sort_values("turn", kind="stable")
 
     def interval(values: pd.Series, ids: pd.Series | None = None) -> tuple[float, float]:
@@ -87,16 +84,15 @@ def conversations(
 
     table, by_turn = [], []
     for run_id, own in rows.groupby("run_id", sort=False):
-        means = own.groupby("conversation", sort=False)["value"].mean()
+        over = means.loc[str(run_id)]
         first_turn = own.groupby("conversation")["turn"].transform("min")
         is_first = (own["turn"] == first_turn).to_numpy(dtype=bool)
         low, high = interval(own["value"], own["query_id"])
-        low_of, high_of = interval_of_means(means.to_numpy("float64"), "bounded")
         table.append({
-            "run_id": run_id, "n": len(own), "n_conversations": len(means),
+            "run_id": run_id, "n": len(own), "n_conversations": over["n"],
             "mean": own["value"].mean(), "low": low, "high": high,
-            "mean_of_conversations": means.mean(), "low_of_conversations": float(low_of[0]),
-            "high_of_conversations": float(high_of[0]),
+            "mean_of_conversations": over["mean"], "low_of_conversations": over["low"],
+            "high_of_conversations": over["high"],
             "first": own.loc[is_first, "value"].mean(), "n_first": int(is_first.sum()),
             "later": own.loc[~is_first, "value"].mean(), "n_later": int((~is_first).sum()),
         })  # fmt: skip

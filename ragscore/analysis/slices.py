@@ -37,7 +37,7 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
-from ragscore.scoring.summary import Slicing, slice_names, slices
+from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import UNSURE, benjamini_hochberg, moments, two_sample_test
 
 SAME = 1e-9  # differences closer to 0 have no direction
@@ -324,7 +324,8 @@ def _prepare(
     rows = slices(golden, columns)
     place = lookup(pd.Index(rows["query_id"]), aligned.query_ids.astype("str"))
     members = []
-    for labels, held in rows.groupby(list(columns), sort=True).indices.items():
+    in_order = naturally(rows, columns).groupby(list(columns), observed=True)
+    for labels, held in in_order.indices.items():
         inside = np.zeros(len(aligned.query_ids) + 1, dtype=bool)  # the last: queries without a row
         inside[place[held]] = True
         texts = map(str, labels if isinstance(labels, tuple) else (labels,))

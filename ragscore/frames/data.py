@@ -290,7 +290,10 @@ class Golden(GoldenVerbs):
         for name in [name for name in _RESOLVED if name in targets]:
             targets[name] = targets[name].mask(is_chunk)
         names = ("tags", "checks", "support_groups", "conditions")
-        parts = {"queries": self.queries.drop(columns="position"), "targets": targets}
+        # What results may tell, and no score depends on, is no content.
+        beside = ["position", "conversation", "turn"]
+        queries = self.queries.drop(columns=beside, errors="ignore")
+        parts = {"queries": queries, "targets": targets}
         parts |= {name: getattr(self, name) for name in names}
         return hashes_by_query(self.queries["query_id"], parts)
 
@@ -298,7 +301,8 @@ class Golden(GoldenVerbs):
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
-        Neither the order of queries matters, nor spans that `with_spans_from` added.
+        Neither the order of queries matters, nor conversations, turns, and spans that
+        `with_spans_from` added.
         """
         self._renew()
         return self._once("golden_hash", self._hash)

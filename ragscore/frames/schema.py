@@ -64,6 +64,10 @@ _RUN = Field(
 QUERY_ID_NAMES = (
     "query_id qid q_id queryid question_id topic_id topic test_case_id example_id _id id"
 )
+CONVERSATION_NAMES = (
+    "conversation conversation_id session session_id thread_id dialog_id dialogue_id"
+)
+TURN_NAMES = "turn turn_number turn_no turn_index"
 QUERY_NAMES = "query question query_text question_text user_input user_query prompt"
 _CELL = [_RUN, Field("query_id", "id", required=True)]
 _SPAN = [Field("start", "whole"), Field("end", "whole"), Field("span_unit")]  # citations.py
@@ -80,6 +84,8 @@ FIELDS: dict[str, list[Field]] = {
         Field("query", "text", "query", required=True, null=True, names=QUERY_NAMES),
         Field("error", "failure", "error", required=True, null=True,
               names="error error_message exception"),
+        Field("conversation", "text", "conversation", names=CONVERSATION_NAMES),
+        Field("turn", "text", "turn", names=TURN_NAMES),
         Field("mode", "text", "mode", null=True),
         Field("answer", "text", "answer.answer",
               names="answer response generated_answer prediction output completion generation"),
@@ -142,8 +148,8 @@ FIELDS: dict[str, list[Field]] = {
 }  # fmt: skip
 
 LAYOUT: dict[str, tuple[str, ...]] = {
-    "responses": ("query_id", "query", "mode", "hits_top_k", "answer", "elapsed_ms", "error",
-                  "latency_*", "scope"),
+    "responses": ("query_id", "query", "conversation", "turn", "mode", "hits_top_k", "answer",
+                  "elapsed_ms", "error", "latency_*", "scope"),
     "responses.answer": ("answer", "grounded", "refused", "refusal_reason", "cost_usd",
                          "citations"),
     "hits": ("rank", "call", "chunk_id", "doc_id", "source_key", "chunker_version", "stale",

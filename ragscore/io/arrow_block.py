@@ -123,8 +123,8 @@ def _with_known_types(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
         return pa.list_(_with_known_types(seen.value_type, known.value_type))
     if pa.types.is_null(seen):
         return seen if pa.types.is_nested(known) else known
-    _require(known == seen or (known == _NUMBER and seen == _WHOLE))
-    return known
+    _require(known == seen or (known in (_NUMBER, _TEXT) and seen == _WHOLE))
+    return seen if known == _TEXT else known
 
 
 def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
@@ -245,7 +245,11 @@ def _whole(column: pa.Array) -> pa.Array:
     return column
 
 
-CHECKED = {"id": _identifier, "number": _number, "score": _number, "whole": _whole}
+def _text(column: pa.Array) -> pa.Array:
+    return pc.cast(column, pa.string())
+
+
+CHECKED = {"id": _identifier, "text": _text, "number": _number, "score": _number, "whole": _whole}
 """Type of a field -> what is asked of its column."""
 
 

@@ -15,9 +15,11 @@ from typing import Any
 from ragscore.frames.errors import DataError, excerpt, name_list, nearest, warn
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
+    CONVERSATION_NAMES,
     DOC_ID_NAMES,
     QUERY_ID_NAMES,
     QUERY_NAMES,
+    TURN_NAMES,
     role_names,
 )
 from ragscore.io.rows import is_list_text, nested, value_at
@@ -29,6 +31,7 @@ What a user says may also be role -> None: no column has this role, whatever its
 """
 
 # The names of a role, the surest first; letter case, "_", "-" and spaces don't matter.
+PLACE = ("conversation", "turn")
 _QUERY = {"query_id": QUERY_ID_NAMES, "query": QUERY_NAMES}
 _IDS = {"doc_id": DOC_ID_NAMES, "chunk_id": CHUNK_ID_NAMES}
 RESULT_ROLES = {**_QUERY, **role_names(), "repeat": "repeat trial epoch"}
@@ -57,9 +60,8 @@ GOLDEN_ROLES = {
     "category": "category",
     "group": "group",
     "variant": "variant",
-    "conversation": "conversation conversation_id session session_id thread_id dialog_id"
-    " dialogue_id",
-    "turn": "turn turn_number turn_no turn_index",
+    "conversation": CONVERSATION_NAMES,
+    "turn": TURN_NAMES,
     "tags": "tags",
     "vaults": "vaults",
     "folders": "folders",
@@ -100,6 +102,7 @@ _ALLOWED = {
     "answerable": ("flag", "number"), "should_refuse": ("flag", "number"),
     "query": ("id", "long"), "reference_answer": ("id", "long", "list", "number"),
     "run_id": ("id", "long", "number", "flag", "fraction"),
+    "conversation": ("id", "long", "number"), "turn": ("id", "long", "number", "fraction"),
 }  # fmt: skip
 """Role -> the kinds of values that tell its column from another one that may have the role, too.
 
@@ -177,9 +180,10 @@ def is_query_id(name: str) -> bool:
 
 
 def names_query(names: Iterable[str]) -> bool:
-    """Return True if one of these columns is called as columns with queries or their ids are."""
+    """Return True if columns are called as those with queries, ids, or places of turns are."""
+    plain = {plain_name(name) for name in names}
     known = {name for role in _QUERY for name in _KNOWN["results"][role]}
-    return any(plain_name(name) in known for name in names)
+    return bool(plain & known) or all(plain & {*_KNOWN["results"][role]} for role in PLACE)
 
 
 def has_labels(names: Iterable[str]) -> bool:
@@ -245,6 +249,8 @@ def resolve(
                 for name in by_name.get(known, [])
                 if name not in taken
                 and (_fits(role, known, kinds[name]) if is_fitting else kinds[name] != "empty")
+                and (is_fitting or role not in PLACE)
+                and not (known == "predictions" and _are_texts(fields[name]))
             ]
             if candidates:
                 if not is_fitting and role in ID_ROLES and kinds[candidates[0]] == "long":
@@ -255,7 +261,8 @@ def resolve(
         for name in fields
         if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
     }
-    if not (roles.keys() & {"query_id", "query"} and roles.keys() & set(SAYS[side])):
+    is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
+    if not (is_named and roles.keys() & set(SAYS[side])):
         raise unsettled(fields, roles, side, where, kind)
     if set(SAYS[side]) & roles.keys() == {"query"}:
         returned = {name for role, names in _KNOWN["results"].items() for name in names}
@@ -275,6 +282,12 @@ def resolve(
         )
     _ask_of_one_clue({*roles.items()} - {*given.items()}, roles, fields, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}
+
+
+def _are_texts(value: Any) -> bool:
+    """Return True for a list of objects without an id, such as answers that a model gave."""
+    first = next(iter(found), None) if isinstance(found := nested(value), list) else None
+    return isinstance(first, dict) and not {*ID_ROLES} & inner_roles(first, "doc_id").keys()
 
 
 def _steps(by_name: Mapping[str, list[str]]) -> list[str]:
@@ -397,7 +410,8 @@ def places_without_header(
 def _fits(role: str, known: str, kind: str) -> bool:
     """Return True if a column of this name with values of this kind is taken for the role."""
     allowed = _ALLOWED.get(role)
-    is_sure = known == plain_name(role) or known in _SURELY_IDS
+    # a list of messages is the name of no conversation
+    is_sure = (known == plain_name(role) and role not in PLACE) or known in _SURELY_IDS
     return allowed is None or kind in allowed or (is_sure and kind != "empty")
 
 

@@ -221,7 +221,7 @@ def choose_format(
     own, otherwise = formats[0], None
     suffixes = (".jsonl", ".yaml", ".yml")
     if seen.kind != "folder" and path.name.removesuffix(".gz").endswith(suffixes):
-        ours = seen.keys & own.fields
+        ours = (seen.keys & own.fields) - {"conversation", "turn"}  # tables have these, too
         is_sure = not seen.keys or seen.kind in ("yaml", "text")
         is_sure |= len(ours) > 1 and bool(ours - {"query", "query_id", "id"})
         may_be = bool(ours - {"query"}) and not (table and table.fits(seen))

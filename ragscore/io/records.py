@@ -62,16 +62,12 @@ class Record:
         What is expected: level ("doc", "chunk") -> ids, and passages.
     reference_answer, answerable, labels, tags, checks
         Further labels of the query.
-    session, turn
-        The conversation and the place in it.
     """
 
     line: int
     query_id: str | None = None
     run: str | None = None
     repeat: int | None = None
-    session: str | None = None
-    turn: int | None = None
     response: dict[str, Any] = field(default_factory=dict)
     hits: Rows | None = None
     calls: list[Call] = field(default_factory=list)

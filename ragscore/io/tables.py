@@ -6,7 +6,7 @@ to end; rows per query, and all labels, are read one by one.
 """
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pandas.api.types import is_float_dtype
 
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
@@ -53,13 +54,22 @@ from ragscore.io.rows import (
     value_at,
 )
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.tools.cases import DIALOGUES, hash_query, imported, is_called, text_id
+from ragscore.io.tools.cases import (
+    DIALOGUES,
+    hash_query,
+    ids_made,
+    ids_of_queries,
+    imported,
+    is_called,
+    text_id,
+)
 from ragscore.io.tools.cells import Cells, are_calls, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json
 
 LISTS = ("list", "mapping", "empty")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
+IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
     field.role or field.column: (field.column, field.dtype)
     for field in FIELDS["responses"]
@@ -448,6 +458,7 @@ def read_results_table(
         roles = {str(name): str(name) for name in table.fields}
     else:
         roles = resolve(table.fields, columns, "results", table.name, table.kind)
+        table = _with_whole_turns(table, roles)
     ids = [role for role in (*ID_ROLES, "text") if role in roles]
     is_per_hit = bool(ids) and all(
         kind_of(value_at(table.fields, roles[role])) not in LISTS for role in ids
@@ -475,6 +486,15 @@ def read_results_table(
     )
     told = {"rank": rank} if ids and "rank" not in roles else {}
     return replace(results, mapping=_mapping(roles | told))
+
+
+def _with_whole_turns(table: Table, roles: Columns) -> Table:
+    """Return the table with turns as whole numbers where pandas made them decimal for a gap."""
+    frame, name = table.frame, roles.get("turn", "")
+    if frame is None or name not in frame or not is_float_dtype(frame[name].dtype):
+        return table
+    is_whole = not (frame[name].dropna() % 1).any()
+    return replace(table, frame=frame.astype({name: "Int64"})) if is_whole else table
 
 
 def _name_of(source: Path | Table | Mapping[Any, Any]) -> str:
@@ -522,7 +542,9 @@ def _per_query(
             if name not in used and value is not None
         }
         cases.append(case)
-    about = {"run_id": run_id, "runs_are_named": True, "are_repeats": are_repeats}
+    about = {
+        "run_id": run_id, "runs_are_named": True, "are_repeats": are_repeats, "called": roles,
+    }  # fmt: skip
     found = imported(cases, about, problems).results
     if found is None:
         raise DataError(
@@ -541,7 +563,9 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if "query_id" in columns:
         queries = _ids(table, columns["query_id"], problems, keep, "query_id")
     else:
-        queries = _ids_made(_texts(table, columns["query"], "query"), hash_query)
+        asked = {one: _texts(table, columns[one], one) for one in IN_DIALOGUE if one in columns}
+        runs = columns["run_id"].astype("str") if "run_id" in columns else None
+        queries = ids_of_queries(pd.DataFrame(asked), runs)
         _report(table, queries, queries.isna().to_numpy(), keep, problems, "text of the query")
     hits: dict[str, Any] = {"query_id": queries}
     given = [role for role in ID_ROLES if role in roles]
@@ -550,7 +574,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
     if "text" in columns:
         hits["text"] = _texts(table, columns["text"], "text")
         if not given:
-            hits["chunk_id"] = _ids_made(hits["text"], text_id)
+            hits["chunk_id"] = ids_made(hits["text"], text_id)
     if "run_id" in columns:
         runs = coded(_ids(table, columns["run_id"], problems, keep, "run_id"))
     else:
@@ -759,10 +783,10 @@ def _of_responses(
     """Return the first known value of each response; two questions or answers are refused."""
     known = np.flatnonzero(column.notna().to_numpy())
     of, first = np.unique(cell[known], return_index=True)
-    if role in ("query", "answer"):
+    if role in (*IN_DIALOGUE, "answer"):
         texts = _texts(table, column, role).reset_index(drop=True)
         if role == "query":  # letter case and spacing don't matter
-            texts = _ids_made(texts, hash_query)
+            texts = ids_made(texts, hash_query)
         _refuse_several(table, column, codes_of(coded(texts)), cell, role)
     place = np.full(int(cells.max(initial=0)) + 1, -1)
     place[of] = known[first]
@@ -977,13 +1001,6 @@ def _numbers(
     return pd.Series(floats.astype(dtype, copy=False), name=column.name)
 
 
-def _ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
-    """Return an id for each text of a query or passage, made from it."""
-    found = coded(texts)
-    made = pd.array([make(str(one)) for one in found.cat.categories], dtype="str")
-    return pd.Series(made.take(codes_of(found), allow_fill=True), name=texts.name)
-
-
 def _own(column: pd.Series) -> pd.Series:
     """Return a user's own column: lists and mappings become JSON text."""
     if column.dtype != object:
@@ -1014,14 +1031,23 @@ def read_golden_table(
         return golden_of_dict(table, name, problems, absent_docs, catalogue)
     _refuse_empty(table)
     roles = resolve(table.fields, columns, "golden", table.name, table.kind)
+    table = _with_whole_turns(table, roles)
     problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
     problems.typos.warn()
     merged = _Merged(problems)
     rows = list(table.rows(problems))
     if "grade" not in roles.keys() | (columns or {}).keys():
         _warn_of_grades(rows, roles, table.name)
-    for row in rows:
-        merged.add(row, roles)
+    made: list[str | None] = [None] * len(rows)
+    if "conversation" in roles and "query_id" not in roles:
+        asked = [
+            {one: as_text(value_at(row.values, roles[one])) for one in IN_DIALOGUE if one in roles}
+            for row in rows
+        ]
+        found = ids_of_queries(pd.DataFrame(asked, dtype="str"))
+        made = found.astype(object).where(found.notna(), None).tolist()
+    for row, query_id in zip(rows, made, strict=True):
+        merged.add(row, roles, query_id)
     return merged.golden(absent_docs, catalogue, _mapping(roles))
 
 
@@ -1077,14 +1103,14 @@ class _Merged:
         self.lines: dict[str, int] = {}
         self.n_negative = 0
 
-    def add(self, row: Row, roles: Columns) -> None:
-        """Add the labels of one row to those of its query."""
+    def add(self, row: Row, roles: Columns, place: str | None = None) -> None:
+        """Add the labels of one row to those of its query; `place` is an id for one without."""
         values = {role: value_at(row.values, path) for role, path in roles.items()}
         cells = Cells(Row(values, row.line), self.problems)
         query_id = cells.identifier("query_id")
         query = cells.text("query")
         if query_id is None:
-            if "query_id" in roles or query is None or not query.strip():
+            if "query_id" in roles or not (place or (query or "").strip()):
                 if values.get("query_id") is None:
                     self.problems.add(
                         "neither a query nor an id" if "query_id" not in roles else "no query id",
@@ -1093,7 +1119,7 @@ class _Merged:
                         allowed="an id in every row",
                     )
                 return
-            query_id = hash_query(query)
+            query_id = place or hash_query(query or "")
         record = self.records.setdefault(query_id, {"id": query_id})
         self.lines.setdefault(query_id, row.line)
         self._state(record, "query", query, row)

@@ -246,16 +246,11 @@ def records(
         _record(sorted(of, key=lambda one: str(one.start or "")), dialects, tools)
         for of in traces.values()
     ]
-    turns: Counter[str | None] = Counter()
-    asked = Counter(record.response["query"] for record in found if record.session is not None)
+    turns: Counter[str] = Counter()
     for record in found:
-        turns[record.session] += 1
-        record.turn = turns[record.session]
-        if record.session is not None:
-            record.extra |= {"session_id": record.session, "turn": record.turn}
-            # the same text in another turn, or another conversation, is another question
-            if asked[record.response["query"]] > 1 and record.query_id is None:
-                record.query_id = f"{record.session}/{record.turn}"
+        if (session := record.response["conversation"]) is not None:
+            turns[session] += 1
+            record.response["turn"] = str(turns[session])
     return found
 
 
@@ -270,8 +265,9 @@ def _record(spans: list[Span], dialects: Iterable[Dialect], tools: str | None) -
     orphans = [span for span in spans if span.parent and span.parent not in ids]
     root = (roots or orphans or spans)[0]
     session = dialect.at(root, dialect.session) if dialect.session else None
-    record = Record(root.line, session=as_id(root.of_trace.get("sessionId") or session))
+    record = Record(root.line)
     record.response = {
+        "conversation": as_id(root.of_trace.get("sessionId") or session),
         "query": text_of(dialect.at(root, dialect.query), QUERY_KEYS),
         "error": root.error,
         "answer": None if root.error else text_of(dialect.at(root, dialect.answer), ANSWER_KEYS),

@@ -20,7 +20,7 @@ from ragscore.judging.reliability import clusters_of, n_clusters, scale_of, valu
 from ragscore.judging.run import Judged
 from ragscore.scoring.intervals import Groups, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
-from ragscore.scoring.summary import Slicing, slice_names, slices
+from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import (
     LEAST_LABELS,
     interval_of_differences,
@@ -437,7 +437,9 @@ def _members(ids: pd.Index, golden: Golden | None, by: Slicing | None) -> Member
     columns = slice_names(by)
     return [
         (dict(zip(columns, map(str, labels), strict=True)), ids.isin(part["query_id"]))
-        for labels, part in slices(golden, by).groupby(list(columns), sort=True)
+        for labels, part in naturally(slices(golden, by), columns).groupby(
+            list(columns), observed=True
+        )
     ]
 
 

@@ -16,6 +16,7 @@ from ragscore.frames.errors import excerpt, plural, warn
 from ragscore.scoring.grading import rule_name
 from ragscore.scoring.id_changes import read_as
 from ragscore.scoring.policies import Policies
+from ragscore.scoring.turns import with_turns
 
 ID_COLUMNS = ("doc_id", "chunk_id", "path", "source_key")
 # What makes two rows of a frame the same: of targets they are merged, of hits only counted.
@@ -25,7 +26,7 @@ _TARGET_KEY = ["query_id", "level", "target_id", "alternative"]
 def with_ids_read(
     results: Results, golden: Golden, policies: Policies
 ) -> tuple[Results, Golden, Policies]:
-    """Return results and golden set with their ids as the policies read them.
+    """Return results and golden set joined by turns, with their ids as the policies read them.
 
     What was read so already stays as it is. A function becomes its name and a hash of its code, as
     settings and provenance record it.
@@ -38,8 +39,9 @@ def with_ids_read(
     Warns
     -----
     UserWarning
-        Two targets of a query, or two hits of a list, have one id then.
+        Two targets of a query, or two hits of a list, have one id then; see also `with_turns`.
     """
+    results, golden = with_turns(results, golden)
     ids = policies.ids
     if not ids:
         return results, golden, policies

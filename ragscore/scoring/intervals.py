@@ -73,6 +73,23 @@ def query_clusters(
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
+def clusters_text(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> str:
+    """Say how many clusters of queries intervals allow for; "" without any."""
+    if (shared := query_clusters(golden, query_ids, cluster)) is None:
+        return ""
+    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
+    name = cluster_name(golden, cluster)
+    what = "conversations" if name == "conversation" else f"clusters ({name})"
+    return f"Intervals allow for {n} {what} of {of} queries in all."
+
+
+def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
+    """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
+    if cluster != "group" or golden is None or "conversation" not in golden.queries:
+        return cluster
+    return "conversation" if golden.queries["conversation"].notna().any() else cluster
+
+
 def shared_only(codes: Groups | None) -> Groups | None:
     """Return the clusters that hold several of these queries, others as -1; None without any."""
     if codes is None:

@@ -40,6 +40,7 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS, own_columns
+from ragscore.scoring.turns import TOLD, told_turns, with_told_turns
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
@@ -49,7 +50,7 @@ from ragscore.store.described import TEXTS
 from ragscore.store.disk import make_folder
 from ragscore.store.draft import Draft, writing
 from ragscore.store.ingest import write_file
-from ragscore.store.parquet import check_columns, read_frame, write_frame
+from ragscore.store.parquet import check_columns, open_parquet, read_frame, write_frame
 from ragscore.store.places import place_of, stamps
 from ragscore.store.runs import change_run, check_distinct, is_taken, put_run, stored_runs
 from ragscore.store.scoring import (
@@ -166,7 +167,7 @@ class RunStore(RunStoreVerbs):
             own, declared = own_columns(ev.scores), ev.declared
         check_type(results, Results, "results", "Results, or an Evaluation")
         given = policies_of(policies, fields)
-        if golden is not None and given.ids:
+        if golden is not None:
             check_inputs(results, golden)
             results, golden, given = with_ids_read(results, golden, given)
         choices = _choices(golden, text, profile, given)
@@ -773,6 +774,14 @@ class RunStore(RunStoreVerbs):
         """Return the runs that the store holds now; only new or changed ones are read."""
         self._catalogue = open_catalogue(self.root, self._catalogue)
         return self._catalogue
+
+    def _with_turns(self, golden: Golden, run_id: str) -> Golden:
+        """Return a golden set that names no conversation with those that a run tells."""
+        if "conversation" in golden.queries:
+            return golden
+        with open_parquet(self._open().stored[run_id].table("responses")) as source:
+            held = source.read([name for name in source.schema_arrow.names if name in TOLD])
+        return with_told_turns(golden, told_turns(held.to_pandas()))
 
     def _queries_with_several(self, run_ids: list[str]) -> pd.Series:
         """Return by run_id how many queries were searched for more than once."""

@@ -1,6 +1,9 @@
 """Conversations: turns depend on each other, first and later turns differ, and some recover."""
 
+import gzip
 import json
+import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -8,6 +11,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.stats import interval_of_means
 from tests.messages import refused, says, warned
 
 # c1: right, wrong, right; c2: wrong, wrong; c3: right
@@ -74,6 +78,101 @@ def test_intervals_take_conversations_as_independent_and_say_so(golden):
     assert talks["mean"] == turns["mean"]
     assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
     says(rs.evaluate(runs, golden), 2, "conversations", 5)
+    assert talks[["cluster", "n_clusters", "n_clustered"]].tolist() == ["conversation", 2, 5]
+
+
+def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
+    row = ev.summary("hit@1", over="conversation").iloc[0]
+    # (2/3 + 0 + 1) / 3, of three conversations
+    assert (row["over"], row["n"], row["n_expected"]) == ("conversation", 3, 3)
+    assert row["mean"] == pytest.approx(5 / 9)
+    assert (row["min"], row["max"], row["p50"]) == (0, 1, pytest.approx(2 / 3))
+    low, high = interval_of_means([2 / 3, 0, 1], "bounded")
+    assert (row["low"], row["high"]) == (pytest.approx(low), pytest.approx(high))
+    of_table = ev.conversations("hit@1").table.iloc[0]
+    assert of_table["mean_of_conversations"] == row["mean"]
+    assert of_table["low_of_conversations"] == row["low"]
+    assert "over" not in ev.summary("hit@1")
+    first = ev.summary("hit@1", over="conversation", by="turn")
+    assert first["n"].tolist() == [3, 2, 1]
+    assert first["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
+
+
+def test_a_conversation_without_a_value_is_expected_and_in_no_mean(ev):
+    # c2 has no value of its own, c1 one of two; c3 is missing as a whole
+    values = pd.DataFrame({"query_id": ["c1_1", "c1_2"], "own": [1.0, 3.0]})
+    row = ev.with_columns(values, partial=True).summary("own", over="conversation").iloc[0]
+    assert (row["n"], row["mean"], row["sum"]) == (1, 2, 2)
+    golden = ev.golden.select("conversation != 'c2'")
+    part = rs.evaluate({"c1_1": ["d"]}, golden, missing="zero").summary(
+        "hit@1", over="conversation"
+    )
+    assert part[["n", "n_expected", "n_missing"]].iloc[0].tolist() == [2, 2, 2]
+    assert part["mean"].iloc[0] == pytest.approx((1 / 3 + 0) / 2)
+
+
+def test_means_over_conversations_leave_out_queries_of_none_and_say_so(tmp_path):
+    golden = rs.load_golden(
+        [{"id": "a", "query": "a?", "expected_doc_ids": ["d"], "conversation": "c"},
+         {"id": "b", "query": "b?", "expected_doc_ids": ["d"]}]
+    )  # fmt: skip
+    ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
+    with warned(1, 2):
+        assert ev.summary("hit@1", over="conversation")["mean"].tolist() == [1]
+    with refused("turn", "conversation", field="over"):
+        ev.summary("hit@1", over="turn")
+    with refused(field="golden.queries.conversation"):
+        rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).summary("hit@1", over="conversation")
+
+
+def test_turns_are_sorted_as_numbers_wherever_they_slice():
+    runs = {f"c{c}_{turn}": ["d"] for c in (1, 2) for turn in range(1, 13)}
+    golden = rs.load_golden({one: {"d": 1} for one in runs}, turns=PATTERN)
+    other = {one: ["x" if one.endswith("2") else "d"] for one in runs}
+    ev = rs.evaluate({"a": runs, "b": other}, golden)
+    in_order = [str(turn) for turn in range(1, 13)]
+    assert ev.summary("hit@1", by="turn")["turn"].tolist() == in_order * 2
+    assert ev.slices("turn", "hit@1")["turn"].tolist() == in_order * 2
+    compared = ev.compare("a", "b", metrics="hit@1").slices("turn", "hit@1")
+    assert compared.table["turn"].tolist() == in_order
+    assert ev.conversations("hit@1").turns["turn"].tolist() == [*range(1, 13)] * 2
+    drawn = [one.get_text() for one in ev.plot.slices("hit@1", by="turn").get_yticklabels()]
+    assert [one.split(" ")[0] for one in drawn if one] in (in_order, in_order[::-1])
+    plt.close("all")
+
+
+def test_conversations_are_the_clusters_of_everything_by_default_and_comparisons_say_so():
+    # a conversation is all right in one run or the other: 8 conversations of 5 turns
+    ids = [f"c{c}_{turn}" for c in range(1, 9) for turn in range(1, 6)]
+    golden = rs.load_golden({one: {"d": 1} for one in ids}, turns=PATTERN)
+    runs = {
+        "a": {one: ["d"] if one[1] in "12" else ["x"] for one in ids},
+        "b": {one: ["d"] if one[1] in "234567" else ["x"] for one in ids},
+    }
+    config = pd.DataFrame({"run_id": ["a", "b"], "system": ["a", "b"],
+                           "config": ['{"depth": 1}', '{"depth": 2}']})  # fmt: skip
+    results = replace(rs.load_results(runs), runs=config)
+    ev = rs.evaluate(results, golden, "hit@1")
+    names = {
+        "summary": lambda how: ev.summary("hit@1", **how)[["low", "high"]],
+        "compare": lambda how: ev.compare("a", "b", **how).deltas[["low", "high", "p"]],
+        "leaderboard": lambda how: ev.leaderboard("hit@1", **how).table[["low", "high"]],
+        "slices": lambda how: ev.slices("turn", "hit@1", min_n=1, **how)[["p"]],
+        "config effects": lambda how: ev.config_effects("hit@1", **how).pairs[["low", "high"]],
+    }
+    for name, figures in names.items():
+        default, talks, alone = (
+            figures(how).to_numpy("float64")
+            for how in ({}, {"cluster": "conversation"}, {"cluster": None})
+        )
+        assert default == pytest.approx(talks, nan_ok=True), name
+        if name != "slices":  # a turn is once in a conversation: nothing to cluster within a slice
+            assert default != pytest.approx(alone, nan_ok=True), name
+    says(ev.compare("a", "b"), 8, "conversations", 40)
+    assert "conversations" not in str(ev.compare("a", "b", cluster=None))
+    # b is better on 25 turns and worse on 5, which are 5 conversations and 1: 14 of 64 sign flips
+    assert ev.compare("a", "b", cluster=None).deltas["p"].iloc[0] < 0.05
+    assert ev.compare("a", "b").deltas["p"].iloc[0] > 0.2
 
 
 def test_a_pattern_that_names_nothing_is_refused(golden, tmp_path):
@@ -129,3 +228,101 @@ def test_turns_of_a_track_have_the_values_of_trec_eval():
     turns = found.turns[found.turns["run_id"] == "org_convdr.run"]
     assert turns["mean"].tolist() == pytest.approx(BY_TURN, abs=5e-5)
     assert turns["n"].tolist() == [19, 19, 19, 18, 18, 18, 16, 16, 8, 5, 2]
+
+
+RATED = Path(__file__).parents[3] / "shared/data/mtrag-human"
+RATINGS = RATED / "reference_subset_with_human_evaluations.json.gz"
+TASK = "(?P<conversation>.+)<::>(?P<turn>[0-9]+)"
+
+
+@pytest.fixture(scope="module")
+def rated():
+    """Return answers of three models with the mean of each answer's raters, as an evaluation."""
+    if not RATINGS.exists():
+        pytest.skip("needs the ratings of a benchmark beside the checkout")
+    with gzip.open(RATINGS, "rt", encoding="utf-8") as opened:
+        content = json.load(opened)
+    labels = [
+        {"id": one["task_id"], "query": one["input"][-1]["text"],
+         "reference_answer": one["targets"][0]["text"]}
+        for one in content["tasks"]
+    ]  # fmt: skip
+    answers = [
+        {"query_id": one["task_id"], "run_id": one["model_id"], "answer": one["model_response"]}
+        | {
+            f"score.{name}": statistics.mean(float(rating["value"]) for rating in ratings.values())
+            for name, ratings in one["annotations"].items() if name in ("faithfulness", "RougeL")
+        }
+        for one in content["evaluations"]
+    ]  # fmt: skip
+    results = rs.load_results(answers)
+    stored = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
+    stored = stored.rename(columns={"faithfulness": "rated", "RougeL": "overlap"}).reset_index()
+    ev = rs.evaluate(results, rs.load_golden(labels, turns=TASK))
+    return ev.with_columns(stored, better="higher")
+
+
+# means over all turns, first and later ones, of the raters' means
+RATED_MEANS = {"reference": (3.6080, 3.6500, 3.6019), "gpt-4o": (3.2390, 3.5500, 3.1942),
+               "llama-3.1-405b-instruct": (3.2432, 3.5333, 3.2014)}  # fmt: skip
+
+
+def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
+    found = rated.conversations("rated")
+    table = found.table.set_index("run_id")
+    for run_id, known in RATED_MEANS.items():
+        values = table.loc[run_id, ["mean", "first", "later"]].tolist()
+        assert values == pytest.approx(known, abs=5e-5)
+    assert (
+        table[["n", "n_conversations", "n_first", "n_later"]].to_numpy().tolist()
+        == [[159, 20, 20, 139]] * 3
+    )
+    turns = found.turns[found.turns["run_id"] == "gpt-4o"]
+    assert turns["n"].tolist() == [20, 20, 20, 20, 20, 18, 15, 14, 8, 2, 1, 1]
+
+
+def test_a_difference_of_two_models_is_no_finding_once_conversations_are_independent(rated):
+    models = "llama-3.1-405b-instruct", "gpt-4o"
+    alone, talks = (
+        rated.compare(*models, metrics=["overlap", "rated"], cluster=cluster).deltas.set_index(
+            "metric"
+        )
+        for cluster in (None, "group")
+    )
+    assert alone["delta"].tolist() == talks["delta"].tolist()
+    assert alone.loc["overlap", "p"] < 0.01 < 0.05 < talks.loc["overlap", "p"]
+    widths = [rows["high"] - rows["low"] for rows in (alone, talks)]
+    assert (widths[1] > 1.3 * widths[0]).all()
+
+
+UNANSWERED = RATED.parent / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
+
+
+@pytest.mark.filterwarnings("ignore:records")
+@pytest.mark.skipif(not UNANSWERED.exists(), reason="needs scored answers beside the checkout")
+def test_stored_scores_of_a_file_have_the_known_means_by_turn():
+    stored = ("RL_F", "RL_F_idk", "idk_eval")
+    columns = {"query_id": "task_id", "doc_id": "contexts", "answer": "predictions"}
+    columns |= {f"score.{name}": f"metrics.{name}" for name in stored}
+    results = rs.load_results(UNANSWERED, columns=columns, run_id="qwen")
+    assert (len(results.runs), len(results.responses)) == (1, 507)
+    assert results.responses["conversation"].is_unique, "one turn of each"
+    values = results.reported.pivot(index="query_id", columns="metric", values="value")
+    assert values["idk_eval"].value_counts().to_dict() == {0: 377, 0.5: 91, 1: 39}
+    golden = rs.load_golden(
+        [{"id": one, "query": one, "answerable": True} for one in values.index], turns=TASK
+    )
+    ev = rs.evaluate(results, golden).with_columns(
+        values.add_prefix("own_"), better={"own_idk_eval": "lower"}
+    )
+    known = {"RL_F": (0.7003, 0.7991, 0.6914), "RL_F_idk": (0.6828, 0.7812, 0.6739),
+             "idk_eval": (0.1667, 0.2143, 0.1624)}  # fmt: skip
+    turn = values.index.str.extract("<::>([0-9]+)$")[0].to_numpy()
+    counts = ev.summary("own_RL_F", by="turn")["n"].tolist()
+    assert counts == [42, 96, 84, 58, 61, 70, 47, 27, 18, 3, 1]
+    for name in stored:
+        assert ev.summary(f"own_{name}")["mean"].iloc[0] == pytest.approx(known[name][0], abs=5e-5)
+        first, later = (
+            values.loc[is_first, name].mean() for is_first in (turn == "1", turn != "1")
+        )
+        assert (first, later) == pytest.approx(known[name][1:], abs=5e-5)

@@ -16,8 +16,6 @@ def records(**own):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("session", ("x", "y")),
-        ("sessionId", (17, 18)),
         ("user_locale", ("de", "en")),
         ("metadata", ({"thread_id": "1"}, {"thread_id": "2"})),
         ("chat_history", (["hello"], ["bye"])),
@@ -54,10 +52,24 @@ def test_whoever_knows_says_whether_a_field_names_runs_or_nothing():
     assert repeats.runs["run_id"].tolist() == ["run", "run-r2"]
 
 
+@pytest.mark.parametrize(("name", "values"), [("session", ("x", "y")), ("turn_number", (1, 2))])
+def test_records_of_one_id_that_a_place_in_conversations_tells_apart_are_refused(name, values):
+    found = [one | {"id": "q", "query": "one?"} for one in records(**{name: values})[:2]]
+    with refused("one?", name, file="records", line=2, field=name):
+        rs.load_results(found)
+
+
+@pytest.mark.parametrize(("name", "values"), [("session", ("x", "y")), ("sessionId", (17, 18))])
+def test_without_ids_records_of_several_conversations_are_several_queries(name, values):
+    results = rs.load_results(records(**{name: values}))
+    assert len(results.runs) == 1 and results.responses["query_id"].is_unique
+    assert results.responses["conversation"].tolist() == [str(one) for one in values] * 2
+
+
 def test_a_load_that_is_not_strict_keeps_the_first_of_them_and_counts_the_others():
-    results = rs.load_results(records(session=("x", "y")), strict=False)
-    assert results.responses["x_session"].tolist() == ["x", "x"]
-    assert results.problems[["line", "field"]].values.tolist() == [[2, "session"], [4, "session"]]
+    results = rs.load_results(records(locale=("x", "y")), strict=False)
+    assert results.responses["x_locale"].tolist() == ["x", "x"]
+    assert results.problems[["line", "field"]].values.tolist() == [[2, "locale"], [4, "locale"]]
 
 
 def test_two_questions_under_one_id_are_refused_unless_the_column_is_no_id():

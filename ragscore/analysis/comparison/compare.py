@@ -250,6 +250,7 @@ def compare_runs(
         _modes=response_modes(whole),
         results=whole,
         rule=rule,
+        _cluster=cluster,
     )
 
 

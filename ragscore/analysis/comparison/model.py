@@ -28,6 +28,7 @@ from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of,
 from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.io.detect import function_at
+from ragscore.scoring.intervals import clusters_text
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
@@ -145,6 +146,7 @@ class Comparison(ComparisonVerbs, Display):
     _modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     results: Results | None = field(default=None, repr=False, compare=False)
     rule: Rule | None = field(default=None, repr=False, compare=False)
+    _cluster: str | None = field(default="group", repr=False, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
 
@@ -315,7 +317,9 @@ class Comparison(ComparisonVerbs, Display):
             for name, value in self.policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        return f"{counts}. {matching}" + (f" Scored with {changed}." if changed else "")
+        ids = pd.Index(self.per_query["query_id"])
+        told = [f"{counts}. {matching}", f"Scored with {changed}." if changed else ""]
+        return " ".join(filter(None, [*told, clusters_text(self.golden, ids, self._cluster)]))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""

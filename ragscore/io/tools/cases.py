@@ -8,13 +8,13 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import coded, codes_of, is_among
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.errors import excerpt, warn
 from ragscore.frames.escaping import visible
@@ -64,17 +64,53 @@ def hash_query(query: str) -> str:
     return "q-" + hashlib.sha256(normal.encode("utf-8", "replace")).hexdigest()[:12]
 
 
+def ids_of_queries(asked: pd.DataFrame, runs: Any = None) -> pd.Series:
+    """Return an id for each query that has none: `hash_query` of its text.
+
+    A text that a run, or a golden set, has in several places of conversations is several queries:
+    their ids are these places, such as `s1/3`, or `s1/q-...` without turns. So are those of rows
+    without a text.
+
+    Parameters
+    ----------
+    asked
+        The columns `query` and, where they are known, `conversation` and `turn`.
+    runs
+        The run of each row; None: one run.
+    """
+    texts = asked.get("query", pd.Series(pd.NA, asked.index, dtype="str"))
+    made = ids_made(texts.mask(texts.str.strip() == ""), hash_query)
+    if "conversation" not in asked:
+        return made
+    turn = asked["turn"].fillna(made) if "turn" in asked else made
+    place = asked["conversation"] + "/" + turn
+    places = pd.DataFrame({"run": runs, "made": made, "place": place}).drop_duplicates()
+    several = places.loc[places.duplicated(["run", "made"]), "made"]
+    is_placed = (made.isin(several) | made.isna()) & place.notna()
+    return made.mask(is_placed, place)
+
+
+def ids_made(texts: pd.Series, make: Callable[[str], str]) -> pd.Series:
+    """Return an id for each text of a query or passage, made from it."""
+    found = coded(texts)
+    made = pd.array([make(str(one)) for one in found.cat.categories], dtype="str")
+    return pd.Series(made.take(codes_of(found), allow_fill=True), texts.index, name=texts.name)
+
+
 def imported(cases: list[Record], described: dict[str, Any], problems: Problems) -> Imported:
     """Return the frames of all cases.
 
     Queries and passages without ids get ids; repeats get runs of their own. `described` has the
     fields of the runs frame that hold for the whole file, at least run_id, and of `ABOUT_FILE`.
     """
-    cases = [case for case in cases if _identify(case, problems)]
+    cases = _identified(cases, problems)
     declared = any(case.repeat is not None for case in cases)
     cases = _of_one_question(cases, described, problems)
     if not described.get("is_golden"):  # labels of several answers are joined
         cases = _number_repeats(cases, described, problems)
+    for case in cases if described.get("is_golden") else ():
+        places = {name: case.response.get(name) for name in ("conversation", "turn")}
+        case.labels |= {name: text for name, text in places.items() if text is not None}
     _name_texts(cases)
     answered = [case for case in cases if case.is_answered]
     is_run = answered and not described.get("is_golden")
@@ -85,22 +121,29 @@ def imported(cases: list[Record], described: dict[str, Any], problems: Problems)
     return Imported(results, golden, problems.frame())
 
 
-ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats", "calls_from")
+ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats", "calls_from", "called")
 """What is known of a file, beside its run: runs have the names of a column, only its labels are
-wanted, several records of a query are repeats whatever tells them apart, which tools search."""
+wanted, several records of a query are repeats whatever tells them apart, which tools search, how
+the columns of roles are called."""
 
 
-def _identify(case: Record, problems: Problems) -> bool:
-    """Give the case an id; False, and a problem, if it has neither id nor query."""
-    if case.query_id is None and not (case.response.get("query") or "").strip():
-        problems.add(
-            "neither a query nor an id",
-            line=case.line,
-            allowed="text of the query, or its id",
-        )
-        return False
-    case.query_id = case.query_id or hash_query(case.response.get("query") or "")
-    return True
+def _identified(cases: list[Record], problems: Problems) -> list[Record]:
+    """Give ids to cases without one; those that have no query either are left out as problems."""
+    unnamed = []
+    for case in (case for case in cases if case.query_id is None):
+        place = case.response.get("conversation") and case.response.get("turn")
+        if (case.response.get("query") or "").strip() or place:
+            unnamed.append(case)
+        else:
+            problems.add(
+                "neither a query nor an id", line=case.line, allowed="text of the query, or its id"
+            )
+    names = ("query", "conversation", "turn")
+    asked = {name: [case.response.get(name) for case in unnamed] for name in names}
+    made = ids_of_queries(pd.DataFrame(asked, dtype="str"), [case.run for case in unnamed])
+    for case, query_id in zip(unnamed, made, strict=True):
+        case.query_id = query_id
+    return [case for case in cases if case.query_id is not None]
 
 
 def _by_cell(cases: list[Record]) -> list[list[Record]]:
@@ -148,6 +191,7 @@ def _number_repeats(
     ]
     others: set[int] = set()
     if repeated and not described.get("are_repeats") and (name := _telling(repeated)):
+        name = described.get("called", {}).get(name, name)
         for case in (case for of_cell in repeated for case in of_cell[1:]):
             others.add(id(case))
             problems.add(
@@ -185,7 +229,7 @@ DIALOGUES = frozenset(
 )
 """Last words of the names of fields that make one question another one, and are no document's."""
 CIRCUMSTANCES = DIALOGUES | frozenset(
-    "locale lang language country region market context contexts history scope collection"
+    "turn locale lang language country region market context contexts history scope collection"
     " corpus".split()
 )
 
@@ -223,7 +267,7 @@ def _fields(case: Record) -> dict[str, Any]:
         name.removeprefix("x_").removesuffix(".json"): value
         for name, value in flatten(case.extra).items()
     }
-    return {"session": case.session} | own
+    return {name: case.response.get(name) for name in ("conversation", "turn")} | own
 
 
 def _name_texts(cases: list[Record]) -> None:

@@ -37,8 +37,10 @@ def our_name(metric: str, same: dict[str, str] = SAME) -> str:
 def score_of(value: Any) -> tuple[float | None, str | None]:
     """Return a stored score as (number, verdict).
 
-    Yes / no and booleans are 1 / 0. Another word is a verdict without a number.
+    Yes / no and booleans are 1 / 0. Another word is a verdict without a number. A list of one value
+    is that value.
     """
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
     if isinstance(value, bool):
         return float(value), str(value).lower()
     if (number := as_number(value)) is not None:

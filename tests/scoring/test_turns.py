@@ -1,0 +1,156 @@
+"""Conversation and turn on both sides: they tell queries apart, join them, and label them."""
+
+import json
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import warned
+
+# three conversations that begin alike; the right document is d and the place
+ASKED = [("s1", 1, "Why?"), ("s1", 2, "And then?"), ("s2", 1, "Why?"), ("s3", 1, "How?")]
+
+
+def rows(field, drop=(), **names):
+    """Return a record per place of ASKED, with the document of each in `field`."""
+    names = {"conversation": "session_id", "turn": "turn"} | names
+    found = [
+        {names["conversation"]: talk, names["turn"]: turn, "query": text, field: [f"d{talk}{turn}"]}
+        for talk, turn, text in ASKED
+    ]
+    return [{name: value for name, value in row.items() if name not in drop} for row in found]
+
+
+def put(tmp_path, records, name="results.jsonl"):
+    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in records), "utf-8")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("make", [lambda one, _: one, lambda one, _: pd.DataFrame(one), put])
+def test_one_text_in_two_conversations_is_two_queries_on_both_sides(make, tmp_path):
+    source = rows("retrieved")
+    results = rs.load_results(source if make is not put else put(tmp_path, source))
+    assert len(results.runs) == 1 and len(results.responses) == 4
+    assert results.responses["query_id"].tolist()[::2] == ["s1/1", "s2/1"]
+    assert results.responses["conversation"].tolist() == ["s1", "s1", "s2", "s3"]
+    assert results.responses["turn"].tolist() == ["1", "2", "1", "1"]
+    golden = rs.load_golden(rows("relevant"))
+    assert golden.queries["query_id"].tolist() == results.responses["query_id"].tolist()
+    assert rs.evaluate(results, golden).summary("hit@1")["mean"].tolist() == [1]
+
+
+def test_rows_per_hit_are_told_apart_by_conversation_and_turn():
+    hits = [
+        {"session_id": talk, "turn": float(turn), "query": text, "doc_id": doc, "score": score}
+        for talk, turn, text in ASKED for doc, score in (("x", 1.0), (f"d{talk}{turn}", 2.0))
+    ]  # fmt: skip
+    results = rs.load_results(pd.DataFrame(hits))
+    assert results.responses["turn"].tolist() == ["1", "2", "1", "1"]
+    ev = rs.evaluate(results, rs.load_golden(rows("relevant")))
+    assert ev.summary("hit@1")["n"].tolist() == [4]
+    assert ev.summary("hit@1")["mean"].tolist() == [1]
+
+
+def test_many_turns_of_a_file_are_one_run_of_as_many_queries(tmp_path):
+    texts = ["Why?", "And then?", "How?", "Are you sure?"]
+    talks = [(f"c{n}", turn, texts[turn % 4]) for n in range(30) for turn in range(1, 2 + n % 8)]
+    records = [{"conversation_id": c, "turn": n, "question": q, "answer": "A"} for c, n, q in talks]
+    results = rs.load_results(put(tmp_path, records))
+    assert (len(results.runs), len(results.responses)) == (1, len(talks))
+    assert results.responses["query_id"].is_unique
+
+
+@pytest.mark.parametrize("drop", [(), ("query",)])
+def test_places_join_golden_queries_with_ids_of_their_own(drop):
+    golden = rs.load_golden(
+        [row | {"id": f"g{n}", "query": "asked otherwise"} for n, row in
+         enumerate(rows("expected_doc_ids", conversation="conversation"))]
+    )  # fmt: skip
+    ev = rs.evaluate(rs.load_results(rows("retrieved", drop)), golden)
+    assert ev.scores["state"].tolist() == ["scored"] * 4
+    assert ev.results.hits["query_id"].tolist() == ["g0", "g1", "g2", "g3"]
+    assert ev.summary("hit@1")["mean"].tolist() == [1]
+
+
+def test_a_text_at_another_place_of_the_golden_conversations_is_no_golden_query():
+    golden = rs.load_golden(rows("relevant")[:2])  # Why? is s1/1 only
+    late = [{"session_id": "s1", "turn": 9, "query": "Why?", "retrieved": ["ds11"]}]
+    late += [rows("retrieved")[1]]
+    scores = rs.evaluate(rs.load_results(late), golden, missing="zero").scores
+    assert scores["state"].astype("str").to_dict() == {
+        golden.queries["query_id"][0]: "missing", golden.queries["query_id"][1]: "scored",
+        "s1/9": "extra",
+    }  # fmt: skip
+
+
+def test_sessions_that_only_the_results_name_cluster_the_queries_and_unknown_stay_unknown():
+    golden = {one: {"d": 1} for one in "abcde"}
+    answered = [
+        {"query_id": one, "session_id": talk, "turn": turn, "retrieved": ["d"]}
+        for one, talk, turn in (("a", "s", 1), ("b", "s", 2), ("c", "t", 1), ("d", None, None))
+    ]
+    found = rs.evaluate(rs.load_results(answered), golden, missing="zero").golden.queries
+    assert found["conversation"].fillna("-").tolist() == ["s", "s", "t", "-", "-"]
+    assert found["turn"].fillna("-").tolist() == ["1", "2", "1", "-", "-"]
+    assert found["conversation"].isna().sum() == found["turn"].isna().sum() == 2
+    alone = rs.evaluate(rs.load_results(answered[1:]), golden, missing="zero").golden.queries
+    assert "conversation" not in alone, "no two queries share one"
+
+
+def test_the_golden_sets_conversations_count_and_only_queries_without_one_get_that_of_a_run():
+    golden = [
+        {"id": one, "query": f"{one}?", "expected_doc_ids": ["d"], "conversation": talk}
+        for one, talk in (("a", "x"), ("b", "x"), ("c", None))
+    ]
+    answered = [
+        {"query_id": one, "session_id": "x", "turn": n, "retrieved": ["d"]}
+        for n, one in enumerate("abc", 1)
+    ]
+    found = rs.evaluate(rs.load_results(answered), golden).golden.queries
+    assert found["conversation"].tolist() == ["x", "x", "x"]
+    assert found["turn"].tolist() == ["1", "2", "3"]
+
+
+def test_sessions_called_otherwise_agree_and_others_are_told_by_three_examples(recwarn):
+    golden = rs.load_golden(
+        {f"{talk}_{turn}": {"d": 1} for talk in "abc" for turn in (1, 2)},
+        turns="(?P<conversation>[a-c])_(?P<turn>[0-9])",
+    )
+    run = [
+        {"query_id": f"{talk}_{turn}", "session_id": f"uuid-{talk}", "turn": turn, "retrieved": "d"}
+        for talk in "abc" for turn in (1, 2)
+    ]  # fmt: skip
+    ev = rs.evaluate(rs.load_results(run), golden)
+    assert not [one for one in recwarn if "conversation" in str(one.message)]
+    assert ev.golden.queries["conversation"].tolist() == list("aabbcc")
+    run[1]["turn"], run[2]["session_id"] = 7, "uuid-a"  # a_2, and b_1
+    with warned(4, 6, "a_2", "a/2", "uuid-a/7", "b_1", "a_1"):
+        assert len(rs.evaluate(rs.load_results(run), golden).scores) == 6
+
+
+def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
+    golden = rs.load_golden([row | {"id": f"g{n}"} for n, row in enumerate(rows("relevant"))])
+    twice = [
+        {"query_id": one, "session_id": "s1", "turn": 2, "retrieved": ["ds12"]} for one in "pq"
+    ]
+    twice += [row | {"query_id": f"g{n}"} for n, row in enumerate(rows("retrieved"))]
+    with warned(2, "s1/2", "p"):
+        scores = rs.evaluate(rs.load_results(twice), golden).scores
+    assert scores["state"].eq("extra").sum() == 2
+
+
+def test_conversations_are_no_content_of_a_golden_set_and_stored_runs_tell_theirs(tmp_path):
+    golden = rs.load_golden({one: {"d": 1} for one in "abc"})
+    answered = [
+        {"query_id": one, "session_id": "s", "turn": n, "retrieved": ["d" if n < 3 else "x"]}
+        for n, one in enumerate("abc", 1)
+    ]
+    ev = rs.evaluate(rs.load_results(answered, run_id="r"), golden)
+    assert ev.golden.golden_hash == golden.golden_hash
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.load_results(answered, run_id="r"), golden=golden)
+    again = store.evaluate(golden)
+    assert again.golden.queries["conversation"].tolist() == ["s"] * 3
+    names = ["mean", "low", "high", "n_clusters"]
+    pd.testing.assert_frame_equal(again.summary("hit@1")[names], ev.summary("hit@1")[names])
