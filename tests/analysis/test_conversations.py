@@ -66,7 +66,8 @@ def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
         {"id": "a", "query": "?", "expected_doc_ids": ["d"], "conversation": "c", "turn": "2"},
         {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
     ]
-    found = rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)).conversations("hit@1")
+    with warned("1 query", 2):
+        found = rs.evaluate({"a": ["d"], "b": ["x"]}, rs.load_golden(rows)).conversations("hit@1")
     assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
 
 
