@@ -159,9 +159,9 @@ class Problems:
         """Record that what has to be unique stands on an earlier line, too."""
         self.add(f"{what} stood on line {before} already", line=line, field=field, allowed=allowed)
 
-    def note(self, found: str, *, field: str | None = None) -> None:
+    def note(self, found: str, *, field: str | None = None, allowed: str | None = None) -> None:
         """Record what the format's own rules leave out; this never stops a load."""
-        self._keep(found, None, field, None)
+        self._keep(found, None, field, allowed)
 
     def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
         texts = {"file": self.file, "field": field, "found": found, "allowed": allowed}
