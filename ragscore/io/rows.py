@@ -7,9 +7,11 @@ of plain Python values (None = missing). Every fault has its line.
 import ast
 import csv
 import io
+import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -97,6 +99,35 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
             yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
+
+
+def _array_items(path: Path) -> Iterator[Any]:
+    """Yield the items of the JSON array that a file holds, without all of it in memory."""
+    scan, decode = json.JSONDecoder().raw_decode, getincrementaldecoder("utf-8-sig")().decode
+    text, n_items, is_over = "", 0, False
+    try:
+        with open_bytes(path) as (opened, _):
+            while data := opened.read(max(len(text), 1 << 20)):
+                text += decode(data)
+                begins = 0
+                while found := (_AFTER_ITEM if n_items else _BEFORE_FIRST).match(text, begins):
+                    try:
+                        _, ends = scan(text, found.end())
+                    except ValueError:
+                        break  # it goes on behind what is read
+                    if ends == len(text):
+                        break
+                    yield parse_json(text[found.end() : ends])
+                    n_items, begins = n_items + 1, ends
+                text = text[begins:]
+        is_over = _END.fullmatch(text + decode(b"", final=True)) is not None and n_items > 0
+    except (ValueError, RecursionError):
+        pass
+    if not is_over:  # broken, and so refused with its place; or empty
+        yield from json_value(path)[n_items:]
+
+
+_BEFORE_FIRST, _AFTER_ITEM, _END = map(re.compile, (r"\s*\[\s*", r"\s*,\s*", r"\s*\]\s*"))
 
 
 def _csv_rows(path: Path, problems: Problems, names: list[str] | None) -> Iterator[Row]:
