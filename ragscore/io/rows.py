@@ -11,7 +11,7 @@ import json
 import math
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -273,21 +273,21 @@ def value_at(values: Any, path: str, missing: Any = None) -> Any:
     Texts on the way may hold JSON. In a list a number is a position; any other name gives the
     value of each of its mappings.
     """
-    if isinstance(values, list):
+    if isinstance(values, dict):
+        if path in values:
+            return values[path]
+        ends = path.rfind(".")
+        while ends >= 0:
+            if (name := path[:ends]) in values:
+                return value_at(nested(values[name]), path[ends + 1 :], missing)
+            ends = path.rfind(".", 0, ends)
+    elif isinstance(values, list):
         name, _, rest = path.partition(".")
         if name.isdecimal():
             inner = values[int(name)] if int(name) < len(values) else missing
             return value_at(inner, rest, missing) if rest else inner
         each = [value_at(one, path, missing) for one in values if isinstance(one, dict)]
         return each if len(each) == len(values) else missing
-    if not isinstance(values, dict):
-        return missing
-    if path in values:
-        return values[path]
-    parts = path.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        if (name := ".".join(parts[:length])) in values:
-            return value_at(nested(values[name]), ".".join(parts[length:]), missing)
     return missing
 
 

@@ -654,10 +654,16 @@ def _results_of(
         is_blank = responses["answer"].str.strip().eq("").astype("boolean")
         if is_blank.any():
             responses["refused"] = is_blank.where(is_blank.fillna(False))
+    calls = None
+    if "call" in ranked:
+        in_call = ranked.groupby(["run_id", "query_id", "call"], observed=True, sort=False).size()
+        calls = in_call.rename("n_hits").reset_index()
+        calls = calls.sort_values(["run_id", "query_id", "call"], ignore_index=True)
     return Results(
         runs=pd.DataFrame({"run_id": run_ids, "system": run_ids}, dtype="str"),
         responses=responses,
         hits=ranked,
+        calls=calls,
         problems=problems.frame(),
     )
 

@@ -9,7 +9,7 @@ puts its list in the place of the calls that it ranks. Traces of one session are
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from operator import itemgetter
@@ -168,7 +168,7 @@ LANGSMITH = Dialect(
 class Container:
     """Where the parts of a span stand in a record: paths, the surest first, apart by blanks."""
 
-    mark: tuple[str, ...]
+    mark: Set[str]
     trace: str
     id: str
     parent: str
@@ -183,31 +183,31 @@ class Container:
 
 
 _LANGSMITH = Container(
-    ("trace_id", "run_type"), "trace_id", "id", "parent_run_id", kind="run_type",
+    {"trace_id", "run_type"}, "trace_id", "id", "parent_run_id", kind="run_type",
     status="status error", message="error", dialect=LANGSMITH,
 )  # fmt: skip
 CONTAINERS = (
     # Phoenix's frame, and what its REST API gives; MLflow's older spans are like the latter
-    Container(("context.trace_id", "parent_id"), "context.trace_id", "context.span_id",
+    Container({"context.trace_id", "parent_id"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes."),
-    Container(("context", "parent_id", "attributes"), "context.trace_id", "context.span_id",
+    Container({"context", "parent_id", "attributes"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes"),
     # a dump of OpenTelemetry's SDK, and MLflow's spans
-    Container(("trace_id", "span_id", "attributes"), "trace_id", "span_id",
+    Container({"trace_id", "span_id", "attributes"}, "trace_id", "span_id",
               "parent_id parent_span_id", start="start_time start_time_unix_nano",
               end="end_time end_time_unix_nano", status="status.status_code status.code status",
               message="status.description status.message", attributes="attributes"),
-    Container(("record_attributes", "trace"), "trace.trace_id", "trace.span_id",
+    Container({"record_attributes", "trace"}, "trace.trace_id", "trace.span_id",
               "trace.parent_id record.parent_span_id", "record.name record_attributes.name",
               start="start_timestamp", end="timestamp", status="record.status",
               attributes="record_attributes"),
-    Container(("traceId", "parentObservationId"), "traceId", "id", "parentObservationId",
+    Container({"traceId", "parentObservationId"}, "traceId", "id", "parentObservationId",
               kind="type", start="startTime", end="endTime", status="level",
               message="statusMessage", dialect=LANGFUSE),
     _LANGSMITH,
-    replace(_LANGSMITH, mark=("trace_id", "dotted_order")),  # a patch
+    replace(_LANGSMITH, mark={"trace_id", "dotted_order"}),  # a patch
     # attributes alone: each record is a trace
-    *(Container((one.kind,), "", "", "") for one in DIALECTS),
+    *(Container({one.kind}, "", "", "") for one in DIALECTS),
 )  # fmt: skip
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 
@@ -224,7 +224,7 @@ def fits(seen: Sample) -> bool:
 def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Return the records of spans that a record holds, or the record itself."""
     inner = [one for part in ("post", "patch", "observations") for one in _dicts(record.get(part))]
-    inner = inner or _dicts(value_at(record, "data.spans"))
+    inner = inner or ("data" in record and _dicts(value_at(record, "data.spans"))) or []
     if not inner and record and all(map(_dicts, record.values())):
         inner = [one for part in record.values() for one in _dicts(part)]
         inner = inner if all(_container(one) for one in inner) else []
@@ -236,7 +236,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _container(record: dict[str, Any]) -> Container | None:
-    return next((one for one in CONTAINERS if record.keys() >= set(one.mark)), None)
+    return next((one for one in CONTAINERS if record.keys() >= one.mark), None)
 
 
 def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -307,13 +307,15 @@ class Trace:
         is_search = _is_search(span, tools)
         if is_search:
             self.searches.append(span)
-        elif name := _tool_used(span):
-            self.tools.append((span.id, name))
+        elif (used := _tool_used(span)) is not None:
+            self.tools.append((span.id, used))
         if not span.parent:
             self.roots.append(span)
             self.others.clear()
         elif not self.roots:
             self.others.append(span)
+        elif not is_search:
+            return
         span.attributes = _needed(span, is_search)
 
     def record(self) -> tuple[str, Record]:
@@ -544,6 +546,8 @@ def elapsed(span: Span) -> float | None:
     """Return how long a span took, in milliseconds."""
     if span.start is None or span.end is None:
         return None
+    if type(span.start) is int and type(span.end) is int:
+        return (span.end - span.start) / 1e6 if span.end >= span.start else None
     try:
         found = (pd.Timestamp(span.end) - pd.Timestamp(span.start)) / pd.Timedelta("1ms")
     except (ValueError, TypeError, OverflowError):
@@ -603,8 +607,7 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
                 key = str(values.get("id"))
                 if key in waiting:
                     line, before = waiting.pop(key)
-                    empty = (None, {}, [])
-                    told = {name: one for name, one in values.items() if one not in empty}
+                    told = {name: one for name, one in values.items() if one not in _EMPTY}
                     values = values | before | told
                 elif values.get("end_time") is None:
                     waiting[key] = line, values
@@ -617,8 +620,13 @@ def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
             yield span
 
 
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
 def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
     """Return the session and the scores that stand beside the spans of a trace."""
+    if record.keys().isdisjoint(("trace", "info")):
+        return {}
     paths = [
         "trace.sessionId", "info.trace_metadata.mlflow.trace.session",
         "info.request_metadata.mlflow.trace.session",

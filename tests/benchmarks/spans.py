@@ -78,7 +78,8 @@ def _otlp(number: int, spans: list[Any]) -> Iterator[Any]:
     made = [
         {
             "traceId": one["trace_id"], "spanId": one["span_id"],
-            "parentSpanId": one["parent_id"] or "", "name": one["name"], "startTimeUnixNano": str(one["start_time"]),
+            "parentSpanId": one["parent_id"] or "", "name": one["name"],
+            "startTimeUnixNano": str(one["start_time"]),
             "endTimeUnixNano": str(one["end_time"]), "status": {},
             "attributes": [
                 {"key": key, "value": {"doubleValue" if isinstance(value, float) else "intValue"
@@ -162,7 +163,8 @@ def main(n_spans: int = 10_000, n_large: int = 0) -> None:
             print(
                 f"{container:9}{n:>10,} spans {file.stat().st_size / 1e6:7,.0f} MB"
                 f"   read {ours['wall']:6.1f} s {ours['rss'] - before:7,.0f} MB"
-                f"   json.loads {parsed['wall']:6.1f} s"
+                f"   json.loads {parsed['wall']:6.1f} s",
+                flush=True,
             )
 
 

@@ -228,8 +228,10 @@ EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_
 
 def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
     """Return the value at the first of these paths that has one."""
-    found = (value_at(values, path) for path in paths)
-    return next((one for one in found if one is not None), None)
+    for path in paths:
+        if (found := value_at(values, path)) is not None:
+            return found
+    return None
 
 
 def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
