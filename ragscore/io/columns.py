@@ -255,7 +255,8 @@ def resolve(
         for name in fields
         if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
     }
-    if not (roles.keys() & {"query_id", "query"} and roles.keys() & set(SAYS[side])):
+    says = {*SAYS[side], *(role for role in given if role.startswith(METRIC_ROLES))}
+    if not (roles.keys() & {"query_id", "query"} and roles.keys() & says):
         raise unsettled(fields, roles, side, where, kind)
     if set(SAYS[side]) & roles.keys() == {"query"}:
         returned = {name for role, names in _KNOWN["results"].items() for name in names}

@@ -81,11 +81,11 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
-    first, _, rest = read_text(path).strip().partition("\n")
-    if rest and isinstance(nested(first), dict):  # JSON lines, whatever the file's name
-        yield from json_rows(path, problems)
+    is_array = _begins(path, b"[")
+    if not is_array and _are_lines(path):
+        yield from json_rows(path, problems)  # whatever the file's name
         return
-    value = json_value(path)
+    value: Any = _array_items(path) if is_array else json_value(path)
     if isinstance(value, dict):
         columns, data = value.get("columns"), value.get("data")
         value = [value]
@@ -94,11 +94,20 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
                 dict(zip(columns, cells, strict=False)) if isinstance(cells, list) else cells
                 for cells in data
             ]
-    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
+    for number, record in enumerate(value if isinstance(value, (list, Iterator)) else [value], 1):
         if isinstance(record, dict):
             yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
+
+
+def _are_lines(path: Path) -> bool:
+    """Return True for a file whose first line is a JSON object, and not its last."""
+    with open_bytes(path) as (opened, _):
+        begin = next((line for line in opened if line.strip()), b"")
+        rest = opened.read(1 << 10).decode(errors="replace")
+    first, _, more = begin.decode("utf-8-sig", errors="replace").strip().partition("\r")
+    return bool((more + rest).strip()) and isinstance(nested(first), dict)
 
 
 def _array_items(path: Path) -> Iterator[Any]:

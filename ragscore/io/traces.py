@@ -343,6 +343,7 @@ class Trace:
         for name, total in self.counts.items():
             record.response[name] = total if name == "cost_usd" else int(total)
         record.calls = self.calls()
+        record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
         record.stored = [_score(one) for one in _dicts(root.of_trace.get("scores"))]
         record.extra = {"trace_id": self.id, "n_spans": self.n_spans}
         if len(self.roots) > 1 or n_orphans:

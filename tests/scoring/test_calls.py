@@ -115,6 +115,21 @@ def test_judged_hits_of_several_calls_have_no_common_ranks(both):
             rs.score(results, golden, "recall@1", judged_only=True, calls=how)
 
 
+def test_calls_of_a_column_are_counted_in_memory_and_from_a_store(tmp_path):
+    frame = pd.DataFrame(
+        [("q2", 0, "d"), ("q1", 0, "a"), ("q1", 1, "b"), ("q1", 1, "c")],
+        columns=["query_id", "call", "doc_id"],
+    )
+    results, golden = rs.load_results(frame), rs.load_golden({"q1": ["c"], "q2": ["d"]})
+    assert results.calls[["query_id", "call", "n_hits"]].to_numpy().tolist() == [
+        ["q1", 1, 1], ["q1", 2, 2], ["q2", 1, 1]
+    ]  # fmt: skip
+    store = rs.RunStore(tmp_path)
+    store.save(results)
+    for ev in (rs.evaluate(results, golden), store.evaluate(golden)):
+        assert ev.settings["n_several_calls"].tolist() == [1]
+
+
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)
