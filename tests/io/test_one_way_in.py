@@ -739,3 +739,12 @@ def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
     assert len(results.hits) == n
     # One text object of a row takes 50 bytes and 8 of a list; ranks, codes and masks take 40.
     assert peak / n < 50
+
+
+def test_one_record_alone_in_a_json_file_is_a_table_of_one_row(tmp_path):
+    record = {"query_id": "7", "retrieved_docids": ["b", "a"], "tool_call_counts": {"search": 2}}
+    (tmp_path / "run_7.json").write_text(json.dumps(record), encoding="utf-8")
+    results = rs.load_results(tmp_path / "run_7.json")
+    assert results.hits[["query_id", "doc_id"]].to_numpy().tolist() == [["7", "b"], ["7", "a"]]
+    assert results.responses["x_tool_call_counts.search"].tolist() == [2]
+    assert rs.load_results(record).hits["doc_id"].tolist() == ["b", "a"]

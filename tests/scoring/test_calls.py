@@ -130,6 +130,14 @@ def test_calls_of_a_column_are_counted_in_memory_and_from_a_store(tmp_path):
         assert ev.settings["n_several_calls"].tolist() == [1]
 
 
+def test_scores_of_several_calls_are_lists_of_lists_as_well():
+    rows = [{"query_id": "q1", "doc_ids": [["a", "b"], ["c"]], "scores": [[2.0, 1.0], [3.0]]}]
+    hits = rs.load_results(rows).hits
+    assert hits[["doc_id", "call", "score"]].to_numpy().tolist() == [
+        ["a", 1, 2.0], ["b", 1, 1.0], ["c", 2, 3.0]
+    ]  # fmt: skip
+
+
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)

@@ -281,6 +281,14 @@ def _calls(cells: Cells) -> list[Call]:
     lists = {role: nested(cells.values[role]) for role in roles}
     if not any(are_calls(one) for one in lists.values()):
         return []
+    beside = {
+        role: nested(cells.values[role]) for role in ("score", "rank") if role in cells.values
+    }
+    lists |= {
+        role: one
+        for role, one in beside.items()
+        if isinstance(one, list) and all(isinstance(of_call, list) for of_call in one)
+    }
     found = []
     for number in range(max(len(one) for one in lists.values())):
         of_call = cells.of({role: one[number] for role, one in lists.items() if number < len(one)})
