@@ -250,11 +250,11 @@ def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
                 inner = place[part] = {"": inner}
             place = inner
         is_json = parts[0] == "mlflow" and isinstance(value, str) and value[:1] == '"'
-        place[parts[-1]] = json_or_text(value) if is_json else value
+        place[parts[-1]] = _json_or_text(value) if is_json else value
     return _listed(top)
 
 
-def json_or_text(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     """Return the value of a JSON text, else the text."""
     try:
         return parse_json(text)
@@ -279,8 +279,7 @@ class Trace:
     """What is kept of a trace while its spans pass: no span, and of few of them the attributes."""
 
     id: str
-    dialect: Dialect = OPENINFERENCE  # of spans that no dialect knows: that of the first known one
-    is_known: bool = False
+    dialect: Dialect | None = None  # of spans that no dialect knows: that of the first known one
     n_spans: int = 0
     parents: dict[str, str | None] = field(default_factory=dict)
     roots: list[Span] = field(default_factory=list)
@@ -295,8 +294,7 @@ class Trace:
         dialect = span.dialect or next(known, OPENINFERENCE if span.kind else None)
         if dialect is not None:
             span.dialect, span.kind = dialect, dialect.kind_of(span)
-            if not self.is_known:
-                self.dialect, self.is_known = dialect, True
+            self.dialect = self.dialect or dialect
         self.n_spans += 1
         self.parents[span.id or f"{self.n_spans} "] = span.parent
         if dialect is not None and span.kind == "LLM":
@@ -325,7 +323,7 @@ class Trace:
         n_orphans = sum(
             one is not None and one not in self.parents for one in self.parents.values()
         )
-        dialect = root.dialect or self.dialect
+        dialect = root.dialect or self.dialect or OPENINFERENCE
         session = root.of_trace.get("session") or (
             root.at(dialect.session) if dialect.session else None
         )
