@@ -344,6 +344,52 @@ def _listed(frame: pd.DataFrame | None, results: Results) -> pd.DataFrame:
     return pd.concat([listed.dropna(subset=["run_id"]), *of_runs], ignore_index=True)
 
 
+def traces(results: Results) -> pd.DataFrame:
+    """Return what was read of the traces of each run.
+
+    What was left out, and the argument that would take it, is in `results.problems`.
+
+    Returns
+    -------
+    One row per run: `n_traces`, of which `n_turns` belong to `n_sessions`; their `n_spans`, of
+    which `n_orphans` name a parent that is not there; `n_calls`, of which `n_empty` returned
+    nothing, and `n_documents` that the others returned; traces without a question
+    (`n_without_query`) and without a call (`n_without_calls`).
+
+    Raises
+    ------
+    DataError
+        The results are not of traces.
+
+    Examples
+    --------
+    >>> rs.load_results("spans.jsonl").traces()
+    """
+    responses = results.responses
+    if "x_n_spans" not in responses:
+        raise DataError("no traces", field="responses", allowed="results that were read of spans")
+    columns = ["run_id", "query_id", "query", "conversation", "turn", "x_n_spans", "x_n_orphans"]
+    of_run = responses.reindex(columns=columns).groupby("run_id", observed=False)
+    calls = pd.DataFrame(columns=["run_id", "query_id", "n_hits"])
+    if results.calls is not None:
+        calls = results.calls[calls.columns].assign(run_id=results.calls["run_id"].astype("str"))
+    calls = calls.assign(is_empty=calls["n_hits"].eq(0))
+    searched = calls.groupby("run_id")
+    table = pd.DataFrame(
+        {
+            "n_traces": of_run.size(), "n_sessions": of_run["conversation"].nunique(),
+            "n_turns": of_run["turn"].count(), "n_spans": of_run["x_n_spans"].sum(),
+            "n_orphans": of_run["x_n_orphans"].sum(), "n_calls": searched.size(),
+            "n_empty": searched["is_empty"].sum(), "n_documents": searched["n_hits"].sum(),
+            "n_without_query": of_run.size() - of_run["query"].count(),
+            "n_without_calls": of_run.size() - searched["query_id"].nunique(),
+        },
+        index=of_run.size().index,
+    )  # fmt: skip
+    without = {"n_without_calls": table["n_traces"]}
+    return table.fillna(without).fillna(0).astype("int64").reset_index()
+
+
 def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
     """Return the figures of each run's multi-hop answers, or those of each answer.
 

@@ -2,6 +2,7 @@
 
 import argparse
 import textwrap
+from typing import Any
 
 import pandas as pd
 
@@ -17,8 +18,8 @@ from ragscore.cli.options import (
     reading_options,
     say,
 )
-from ragscore.frames.data import records_of
-from ragscore.golden.requirements import supported_metrics
+from ragscore.frames.data import Golden, Results, records_of
+from ragscore.golden.requirements import parts_of, supported_metrics
 from ragscore.scoring.metrics import metrics, parse_label
 
 
@@ -34,14 +35,23 @@ from ragscore.scoring.metrics import metrics, parse_label
         "the files",
         reading_options("", "query_id=qid,doc_id=docno", "golden", "results"),
     ),
-    details="Nothing is scored. A file that fits no format is refused with the options that would"
-    " make it readable.",
+    details="Nothing is scored. Of traces it also counts what was read and what was left out, with"
+    " the argument that would take it. --json then has `traces`, `left_out` and `metrics`. A file"
+    " that fits no format is refused with the options that would make it readable.",
 )
 def check_command(args: argparse.Namespace) -> None:
     """Print which metrics the files support, grouped by what the others lack."""
-    table = supported_metrics(*args.files, **reading(args))
+    options = {"format": None, "columns": None, "strict": False} | reading(args)
+    sides = [side for file in args.files for side in parts_of(file, options)]
+    sources: list[Golden | Results] = [one for side in sides for one in side]
+    table = supported_metrics(*sources)
+    traced = [one for one in sources if isinstance(one, Results) and "x_n_spans" in one.responses]
+    counts = [row for one in traced for row in records_of(one.traces())]
+    notes = [row for one in traced for row in records_of(one.problems)]
     if args.json:
-        say(as_json(records_of(table)))
+        metrics_of = records_of(table)
+        seen = {"traces": counts, "left_out": notes, "metrics": metrics_of}
+        say(as_json(seen if traced else metrics_of))
         return
     supported = table[table["supported"]]
     lacking = table[~table["supported"]]
@@ -49,11 +59,32 @@ def check_command(args: argparse.Namespace) -> None:
     judged = "judgments of a model (`ragscore judge`)"
     lacking = lacking.assign(missing=lacking["missing"].mask(is_judged, judged))
     levels = next((text for text in table["levels"] if text), "")
-    parts = [f"targets: {levels}"] if levels else []
+    parts = [*map(_seen, counts), *map(_left_out, notes)]
+    parts += [f"targets: {levels}"] if levels else []
     parts.append(_paragraph("supported", supported["metric"]))
     for missing, rows in lacking.groupby("missing", sort=False):
         parts.append(_paragraph(f"without {missing}", rows["metric"]))
     say("\n".join(parts))
+
+
+def _seen(counts: dict[str, Any]) -> str:
+    """Return what was read of the traces of a run, in three lines."""
+    n = {name.removeprefix("n_"): f"{one:,}" for name, one in counts.items() if name != "run_id"}
+    return (
+        f"traces: {n['traces']} ({n['turns']} turns of {n['sessions']} sessions;"
+        f" {n['without_query']} without a question, {n['without_calls']} without a call)\n"
+        f"spans: {n['spans']} ({n['orphans']} whose parent is not there)\n"
+        f"calls: {n['calls']} ({n['empty']} without documents), documents: {n['documents']}"
+    )
+
+
+def _left_out(problem: dict[str, Any]) -> str:
+    line = f"line {problem['line']}: " if problem.get("line") is not None else ""
+    way = f" ({problem['allowed']})" if problem.get("allowed") else ""
+    return textwrap.fill(
+        f"left out: {line}{problem['found']}{way}", WIDTH, subsequent_indent="  ",
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def _paragraph(title: str, names: pd.Series) -> str:

@@ -9,7 +9,14 @@ if TYPE_CHECKING:
     from ragscore.analysis.comparison.invariants import config_diff
     from ragscore.analysis.comparison.label_first import label_first
     from ragscore.analysis.comparison.score_diff import diff_reported
-    from ragscore.analysis.operations import errors, hops_summary, indexing, latency, verification
+    from ragscore.analysis.operations import (
+        errors,
+        hops_summary,
+        indexing,
+        latency,
+        traces,
+        verification,
+    )
     from ragscore.analysis.rankings import rank_overlap, retriever_scores
     from ragscore.analysis.reported import reported_scores, reported_summary
     from ragscore.analysis.trend.noise import noise_components, noise_floor
@@ -49,6 +56,7 @@ class ResultsVerbs:
     errors = errors
     indexing = indexing
     hops_summary = hops_summary
+    traces = traces
     verification = verification
     retriever_scores = retriever_scores
     rank_overlap = rank_overlap

@@ -52,7 +52,7 @@ def supported_metrics(
     results: list[Results] = []
     metrics = [*TABLE, *(one for one in sources if isinstance(one, Metric))]
     for source in (one for one in sources if not isinstance(one, Metric)):
-        found = _parts(source, {"format": format, "columns": columns, "strict": strict})
+        found = parts_of(source, {"format": format, "columns": columns, "strict": strict})
         goldens += found[0]
         results += found[1]
     with_targets = [
@@ -76,7 +76,7 @@ def supported_metrics(
     return pd.DataFrame(rows)
 
 
-def _parts(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[Results]]:
+def parts_of(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[Results]]:
     """Return the golden set, the results or both that a source holds."""
     if isinstance(source, Golden):
         return [source], []

@@ -262,7 +262,8 @@ def resolve(
         if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
     }
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
-    if not (is_named and roles.keys() & set(SAYS[side])):
+    says = {*SAYS[side], *(role for role in given if role.startswith(METRIC_ROLES))}
+    if not (is_named and roles.keys() & says):
         raise unsettled(fields, roles, side, where, kind)
     if set(SAYS[side]) & roles.keys() == {"query"}:
         returned = {name for role, names in _KNOWN["results"].items() for name in names}

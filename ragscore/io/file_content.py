@@ -191,7 +191,9 @@ def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterat
         for number, line in enumerate(iter(read, b""), 1):
             check_line(len(line), path, number)
             on_progress(raw.tell())
-            yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
+            text = line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
+            # lines that end in a carriage return alone, as `read_text` has them
+            yield from text.split("\r") if number == 1 and line[-1:] != b"\n" else [text]
 
 
 def check_line(length: int, path: Path | str, number: int) -> None:

@@ -54,7 +54,7 @@ TOOLS = [
                   "references of Phoenix's experiment")),
     Format("traces", traces.fits, _IO + "traces:read_traces",
            about=("spans of agents: OTLP, dumps of OpenTelemetry's SDK, Phoenix, Langfuse,"
-                  " LangSmith, TruLens", "ids of spans and traces, `resourceSpans`",
+                  " LangSmith, MLflow, TruLens", "ids of spans and traces, `resourceSpans`",
                   "labels among the spans' attributes, by `columns=`")),
 ]  # fmt: skip
 """Files with labels and results side by side; `read` takes (source, problems, run, columns)."""

@@ -7,8 +7,10 @@ of plain Python values (None = missing). Every fault has its line.
 import ast
 import csv
 import io
+import json
 import math
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -79,11 +81,11 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
-    first, _, rest = read_text(path).strip().partition("\n")
-    if rest and isinstance(nested(first), dict):  # JSON lines, whatever the file's name
-        yield from json_rows(path, problems)
+    is_array = _begins(path, b"[")
+    if not is_array and _are_lines(path):
+        yield from json_rows(path, problems)  # whatever the file's name
         return
-    value = json_value(path)
+    value: Any = _array_items(path) if is_array else json_value(path)
     if isinstance(value, dict):
         columns, data = value.get("columns"), value.get("data")
         value = [value]
@@ -92,11 +94,49 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
                 dict(zip(columns, cells, strict=False)) if isinstance(cells, list) else cells
                 for cells in data
             ]
-    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
+    for number, record in enumerate(value if isinstance(value, (list, Iterator)) else [value], 1):
         if isinstance(record, dict):
             yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
+
+
+def _are_lines(path: Path) -> bool:
+    """Return True for a file whose first line is a JSON object, and not its last."""
+    with open_bytes(path) as (opened, _):
+        begin = next((line for line in opened if line.strip()), b"")
+        rest = opened.read(1 << 10).decode(errors="replace")
+    first, _, more = begin.decode("utf-8-sig", errors="replace").strip().partition("\r")
+    return bool((more + rest).strip()) and isinstance(nested(first), dict)
+
+
+def _array_items(path: Path) -> Iterator[Any]:
+    """Yield the items of the JSON array that a file holds, without all of it in memory."""
+    scan, decode = json.JSONDecoder().raw_decode, getincrementaldecoder("utf-8-sig")().decode
+    text, n_items, is_over = "", 0, False
+    try:
+        with open_bytes(path) as (opened, _):
+            while data := opened.read(max(len(text), 1 << 20)):
+                text += decode(data)
+                begins = 0
+                while found := (_AFTER_ITEM if n_items else _BEFORE_FIRST).match(text, begins):
+                    try:
+                        _, ends = scan(text, found.end())
+                    except ValueError:
+                        break  # it goes on behind what is read
+                    if ends == len(text):
+                        break
+                    yield parse_json(text[found.end() : ends])
+                    n_items, begins = n_items + 1, ends
+                text = text[begins:]
+        is_over = _END.fullmatch(text + decode(b"", final=True)) is not None and n_items > 0
+    except (ValueError, RecursionError):
+        pass
+    if not is_over:  # broken, and so refused with its place; or empty
+        yield from json_value(path)[n_items:]
+
+
+_BEFORE_FIRST, _AFTER_ITEM, _END = map(re.compile, (r"\s*\[\s*", r"\s*,\s*", r"\s*\]\s*"))
 
 
 def _csv_rows(path: Path, problems: Problems, names: list[str] | None) -> Iterator[Row]:
@@ -242,21 +282,21 @@ def value_at(values: Any, path: str, missing: Any = None) -> Any:
     Texts on the way may hold JSON. In a list a number is a position; any other name gives the
     value of each of its mappings.
     """
-    if isinstance(values, list):
+    if isinstance(values, dict):
+        if path in values:
+            return values[path]
+        ends = path.rfind(".")
+        while ends >= 0:
+            if (name := path[:ends]) in values:
+                return value_at(nested(values[name]), path[ends + 1 :], missing)
+            ends = path.rfind(".", 0, ends)
+    elif isinstance(values, list):
         name, _, rest = path.partition(".")
         if name.isdecimal():
             inner = values[int(name)] if int(name) < len(values) else missing
             return value_at(inner, rest, missing) if rest else inner
         each = [value_at(one, path, missing) for one in values if isinstance(one, dict)]
         return each if len(each) == len(values) else missing
-    if not isinstance(values, dict):
-        return missing
-    if path in values:
-        return values[path]
-    parts = path.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        if (name := ".".join(parts[:length])) in values:
-            return value_at(nested(values[name]), ".".join(parts[length:]), missing)
     return missing
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.escaping import visible
-from ragscore.io.file_content import LONGEST_ID, check_line, is_too_long, read_text
+from ragscore.io.file_content import LONGEST_ID, check_line, is_too_long, text_lines
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.
@@ -159,9 +159,9 @@ class Problems:
         """Record that what has to be unique stands on an earlier line, too."""
         self.add(f"{what} stood on line {before} already", line=line, field=field, allowed=allowed)
 
-    def note(self, found: str, *, field: str | None = None) -> None:
+    def note(self, found: str, *, field: str | None = None, allowed: str | None = None) -> None:
         """Record what the format's own rules leave out; this never stops a load."""
-        self._keep(found, None, field, None)
+        self._keep(found, None, field, allowed)
 
     def _keep(self, found: str, line: int | None, field: str | None, allowed: str | None) -> None:
         texts = {"file": self.file, "field": field, "found": found, "allowed": allowed}
@@ -189,7 +189,7 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
     Pass `lines` if the file's lines are at hand.
     """
     first = True
-    for number, line in enumerate(read_text(path).split("\n") if lines is None else lines, 1):
+    for number, line in enumerate(text_lines(path) if lines is None else lines, 1):
         if not line.strip():
             continue
         check_line(len(line), path, number)

@@ -428,6 +428,10 @@ def table_of(
             raise DataError("columns of several lengths", file=name, allowed="lists of one length")
         made = {str(key): pd.Series(list(one), dtype=object) for key, one in source.items()}
         return replace(frame_table(pd.DataFrame(made), name), kind="dict")
+    if side == "results" and names_query(map(str, source)) and any(
+        isinstance(one, (str, int, float)) for one in source.values()
+    ):  # fmt: skip
+        return replace(record_table([dict(source)], name), kind="json")  # one record alone
     lists = [one for one in source.values() if isinstance(one, list)]
     if len(lists) == 1 and lists[0] and all(isinstance(one, dict) for one in lists[0]):
         return replace(record_table(lists[0], name), kind="json")  # records under one key
@@ -678,10 +682,16 @@ def _results_of(
         is_blank = responses["answer"].str.strip().eq("").astype("boolean")
         if is_blank.any():
             responses["refused"] = is_blank.where(is_blank.fillna(False))
+    calls = None
+    if "call" in ranked:
+        in_call = ranked.groupby(["run_id", "query_id", "call"], observed=True, sort=False).size()
+        calls = in_call.rename("n_hits").reset_index()
+        calls = calls.sort_values(["run_id", "query_id", "call"], ignore_index=True)
     return Results(
         runs=pd.DataFrame({"run_id": run_ids, "system": run_ids}, dtype="str"),
         responses=responses,
         hits=ranked,
+        calls=calls,
         problems=problems.frame(),
     )
 

@@ -6,18 +6,22 @@ cost; retrieval spans are the calls. A retrieval inside another one is the same 
 puts its list in the place of the calls that it ranks. Traces of one session are its turns.
 """
 
+import json
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
+from ragscore.frames.errors import plural
 from ragscore.io.detect import Sample
 from ragscore.io.records import Call, Record, Rows, Stored
-from ragscore.io.rows import Source, nested, table_rows
-from ragscore.io.source import Problems, Row, as_id, as_text
+from ragscore.io.rows import Source, nested, table_rows, value_at
+from ragscore.io.source import Problems, Row, as_id, as_text, parse_json
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.cells import (
     QUERY_KEYS,
@@ -30,12 +34,12 @@ from ragscore.io.tools.cells import (
 )
 from ragscore.io.values import as_number
 
-ANSWER_KEYS = ("answer", "output", "response", "content")
+ANSWER_KEYS = ("answer", "output", "response", "content", "text")
 
 
-@dataclass
+@dataclass(slots=True)
 class Span:
-    """One span, its attributes as nested mappings and lists."""
+    """One span, its attributes as nested mappings and lists; `at` looks into them."""
 
     line: int
     trace: str
@@ -48,6 +52,11 @@ class Span:
     id: str | None = None
     name: str = ""
     of_trace: dict[str, Any] = field(default_factory=dict)
+    dialect: "Dialect | None" = None
+
+    def at(self, paths: str) -> Any:
+        """Return the first of these attributes that is there."""
+        return nested(first_at(self.attributes, paths.split()))
 
 
 @dataclass(frozen=True)
@@ -64,9 +73,10 @@ class Dialect:
     session: str = ""
     reference: str = ""
 
-    def at(self, span: Span, paths: str) -> Any:
-        """Return the first of these attributes that is there."""
-        return nested(first_at(span.attributes, paths.split()))
+    def kind_of(self, span: Span) -> str:
+        """Return the kind of a span in our words."""
+        written = str(span.at(self.kind) or span.kind)
+        return self.kinds.get(written, written.upper())
 
 
 # Ids and texts of documents as search tools and frameworks write them.
@@ -93,8 +103,9 @@ GENAI = Dialect(
     kind="gen_ai.operation.name",
     kinds={"retrieval": "RETRIEVER", "chat": "LLM", "text_completion": "LLM",
            "generate_content": "LLM", "invoke_agent": "AGENT", "execute_tool": "TOOL"},
-    query="gen_ai.retrieval.query.text gen_ai.tool.call.arguments gen_ai.input.messages",
-    answer="gen_ai.tool.call.result gen_ai.output.messages",
+    query="gen_ai.retrieval.query.text gen_ai.tool.call.arguments gen_ai.input.messages"
+          " gen_ai.prompt input",
+    answer="gen_ai.tool.call.result gen_ai.output.messages gen_ai.completion output",
     documents={"RETRIEVER": "gen_ai.retrieval.documents"},
     hit={"chunk_id": "id", "text": "content text", "score": "score"},
     tokens={"prompt_tokens": "gen_ai.usage.input_tokens",
@@ -114,6 +125,20 @@ TRULENS = Dialect(
             "completion_tokens": _TRULENS + "cost.num_completion_tokens"},
     reference=_TRULENS + "record_root.ground_truth_output",
 )  # fmt: skip
+_MLFLOW_DOC = "metadata.doc_uri doc_uri metadata.doc_id doc_id metadata.source source"
+MLFLOW = Dialect(
+    kind="mlflow.spanType",
+    kinds={"CHAT_MODEL": "LLM"},
+    query="mlflow.spanInputs",
+    answer="mlflow.spanOutputs",
+    documents={"RETRIEVER": "mlflow.spanOutputs", "RERANKER": "mlflow.spanOutputs"},
+    hit={"text": "page_content", "metadata": "metadata",
+         "chunk_id": "metadata.chunk_id chunk_id metadata.id id", "doc_id": _MLFLOW_DOC},
+    tokens={"prompt_tokens": "mlflow.chat.tokenUsage.input_tokens",
+            "completion_tokens": "mlflow.chat.tokenUsage.output_tokens"},
+)  # fmt: skip
+DIALECTS = (OPENINFERENCE, GENAI, TRULENS, MLFLOW)
+"""Those of which attributes tell; what Langfuse and LangSmith export tells by its fields."""
 LANGFUSE = Dialect(
     kind="type",
     kinds={"GENERATION": "LLM", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT", "TOOL": "TOOL"},
@@ -137,14 +162,13 @@ LANGSMITH = Dialect(
             "completion_tokens": "outputs.usage_metadata.output_tokens completion_tokens"},
     session="extra.metadata.session_id extra.metadata.thread_id extra.metadata.conversation_id",
 )  # fmt: skip
-DIALECTS = (OPENINFERENCE, GENAI, TRULENS, LANGFUSE, LANGSMITH)
 
 
 @dataclass(frozen=True)
 class Container:
     """Where the parts of a span stand in a record: paths, the surest first, apart by blanks."""
 
-    mark: tuple[str, ...]
+    mark: Set[str]
     trace: str
     id: str
     parent: str
@@ -155,28 +179,35 @@ class Container:
     status: str = "status_code"
     message: str = "status_message"
     attributes: str = ""  # "": the record itself; with a dot at its end, what all their names have
-    of_trace: str = ""
+    dialect: Dialect | None = None
 
 
+_LANGSMITH = Container(
+    {"trace_id", "run_type"}, "trace_id", "id", "parent_run_id", kind="run_type",
+    status="status error", message="error", dialect=LANGSMITH,
+)  # fmt: skip
 CONTAINERS = (
-    # Phoenix's frame, and what its REST API gives
-    Container(("context.trace_id", "parent_id"), "context.trace_id", "context.span_id",
+    # Phoenix's frame, and what its REST API gives; MLflow's older spans are like the latter
+    Container({"context.trace_id", "parent_id"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes."),
-    Container(("context", "span_kind", "attributes"), "context.trace_id", "context.span_id",
+    Container({"context", "parent_id", "attributes"}, "context.trace_id", "context.span_id",
               "parent_id", kind="span_kind", attributes="attributes"),
-    # a dump of OpenTelemetry's SDK
-    Container(("trace_id", "span_id", "attributes"), "trace_id", "span_id",
-              "parent_id parent_span_id", status="status.status_code status",
-              message="status.description", attributes="attributes"),
-    Container(("record_attributes", "trace"), "trace.trace_id", "trace.span_id",
+    # a dump of OpenTelemetry's SDK, and MLflow's spans
+    Container({"trace_id", "span_id", "attributes"}, "trace_id", "span_id",
+              "parent_id parent_span_id", start="start_time start_time_unix_nano",
+              end="end_time end_time_unix_nano", status="status.status_code status.code status",
+              message="status.description status.message", attributes="attributes"),
+    Container({"record_attributes", "trace"}, "trace.trace_id", "trace.span_id",
               "trace.parent_id record.parent_span_id", "record.name record_attributes.name",
               start="start_timestamp", end="timestamp", status="record.status",
               attributes="record_attributes"),
-    Container(("traceId", "parentObservationId"), "traceId", "id", "parentObservationId",
+    Container({"traceId", "parentObservationId"}, "traceId", "id", "parentObservationId",
               kind="type", start="startTime", end="endTime", status="level",
-              message="statusMessage", of_trace="trace"),
-    Container(("trace_id", "run_type"), "trace_id", "id", "parent_run_id", kind="run_type",
-              status="status error", message="error"),
+              message="statusMessage", dialect=LANGFUSE),
+    _LANGSMITH,
+    replace(_LANGSMITH, mark={"trace_id", "dotted_order"}),  # a patch
+    # attributes alone: each record is a trace
+    *(Container({one.kind}, "", "", "") for one in DIALECTS),
 )  # fmt: skip
 _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 
@@ -185,14 +216,16 @@ def fits(seen: Sample) -> bool:
     """Return True for spans in any container."""
     if seen.has("resourceSpans") or seen.has("trace", "observations"):
         return True
+    if seen.first is None and seen.has("info", "data") and '"spans"' in seen.begin:
+        return True
     return any(_container(one) is not None for one in _spans_in(seen.first or {}, seen.keys))
 
 
 def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Return the records of spans that a record holds, or the record itself."""
-    parts = {"post": "", "patch": "", "observations": ""}.keys() & record.keys()
-    inner = [one for part in parts for one in _dicts(record[part])]
-    if not parts and record and all(_dicts(one) for one in record.values()):
+    inner = [one for part in ("post", "patch", "observations") for one in _dicts(record.get(part))]
+    inner = inner or ("data" in record and _dicts(value_at(record, "data.spans"))) or []
+    if not inner and record and all(map(_dicts, record.values())):
         inner = [one for part in record.values() for one in _dicts(part)]
         inner = inner if all(_container(one) for one in inner) else []
     return inner or [record or dict.fromkeys(keys)]
@@ -203,7 +236,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _container(record: dict[str, Any]) -> Container | None:
-    return next((one for one in CONTAINERS if record.keys() >= set(one.mark)), None)
+    return next((one for one in CONTAINERS if record.keys() >= one.mark), None)
 
 
 def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -216,8 +249,17 @@ def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             if not isinstance(inner, dict):
                 inner = place[part] = {"": inner}
             place = inner
-        place[parts[-1]] = value
+        is_json = parts[0] == "mlflow" and isinstance(value, str) and value[:1] == '"'
+        place[parts[-1]] = _json_or_text(value) if is_json else value
     return _listed(top)
+
+
+def _json_or_text(text: str) -> Any:
+    """Return the value of a JSON text, else the text."""
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _listed(value: Any) -> Any:
@@ -232,118 +274,228 @@ def _listed(value: Any) -> Any:
 # From spans to records
 
 
+@dataclass(slots=True)
+class Trace:
+    """What is kept of a trace while its spans pass: no span, and of few of them the attributes."""
+
+    id: str
+    dialect: Dialect | None = None  # of spans that no dialect knows: that of the first known one
+    n_spans: int = 0
+    parents: dict[str, str | None] = field(default_factory=dict)
+    roots: list[Span] = field(default_factory=list)
+    others: list[Span] = field(default_factory=list)  # one may be the root, while none has come
+    searches: list[Span] = field(default_factory=list)
+    tools: list[tuple[str | None, str]] = field(default_factory=list)
+    counts: dict[str, float] = field(default_factory=dict)
+
+    def add(self, span: Span, tools: str | None) -> None:
+        """Add a span; `tools` is the pattern of the names of tools that search."""
+        known = (one for one in DIALECTS if span.at(one.kind))
+        dialect = span.dialect or next(known, OPENINFERENCE if span.kind else None)
+        if dialect is not None:
+            span.dialect, span.kind = dialect, dialect.kind_of(span)
+            self.dialect = self.dialect or dialect
+        self.n_spans += 1
+        self.parents[span.id or f"{self.n_spans} "] = span.parent
+        if dialect is not None and span.kind == "LLM":
+            for name, paths in dialect.tokens.items():
+                count = as_number(span.at(paths))
+                if count is not None and count >= 0:
+                    self.counts[name] = self.counts.get(name, 0) + count
+        is_search = _is_search(span, tools)
+        if is_search:
+            self.searches.append(span)
+        elif (used := _tool_used(span)) is not None:
+            self.tools.append((span.id, used))
+        if not span.parent:
+            self.roots.append(span)
+            self.others.clear()
+        elif not self.roots:
+            self.others.append(span)
+        elif not is_search:
+            return
+        span.attributes = _needed(span, is_search)
+
+    def record(self) -> tuple[str, Record]:
+        """Return when it starts, and its record."""
+        orphans = [span for span in self.others if span.parent not in self.parents]
+        root = min(self.roots or orphans or self.others, key=_start)
+        n_orphans = sum(
+            one is not None and one not in self.parents for one in self.parents.values()
+        )
+        dialect = root.dialect or self.dialect or OPENINFERENCE
+        session = root.of_trace.get("session") or (
+            root.at(dialect.session) if dialect.session else None
+        )
+        record = Record(root.line)
+        record.response = {
+            "conversation": as_id(session),
+            "query": text_of(root.at(dialect.query), QUERY_KEYS),
+            "error": root.error,
+            "answer": None if root.error else text_of(root.at(dialect.answer), ANSWER_KEYS),
+            "elapsed_ms": elapsed(root),
+        }
+        if record.response["query"] is None:
+            record.query_id = self.id
+        if dialect.reference:
+            record.reference_answer = as_text(root.at(dialect.reference))
+        for name, total in self.counts.items():
+            record.response[name] = total if name == "cost_usd" else int(total)
+        record.calls = self.calls()
+        record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
+        record.stored = [_score(one) for one in _dicts(root.of_trace.get("scores"))]
+        record.extra = {"trace_id": self.id, "n_spans": self.n_spans}
+        if len(self.roots) > 1 or n_orphans:
+            record.extra |= {"n_roots": len(self.roots), "n_orphans": n_orphans}
+        return _start(root), record
+
+    def calls(self) -> list[Call]:
+        """Return the searches in the order of time.
+
+        A retrieval inside another one is the same call: the documents are those of the outer span,
+        or of the first inner one that has some. A reranker outside of any takes the place of the
+        calls since the last one.
+        """
+        searches = sorted(self.searches, key=_start)
+        of_id = {span.id: span for span in searches if span.id is not None}
+        parts: dict[int, list[Span]] = {}
+        for span in searches:
+            span.dialect = span.dialect or self.dialect
+            outer = span
+            for above in _above(span.parent, self.parents):
+                outer = of_id.get(above, outer)
+            members = parts.setdefault(id(outer), [])
+            members.insert(0 if span is outer else len(members), span)
+        calls: list[Call] = []
+        for members in parts.values():
+            call = _call(members)
+            rerankers = (n for n, one in enumerate(calls[::-1]) if one.kind == "reranker")
+            since = next(rerankers, len(calls))
+            if call.kind == "reranker" and since:
+                first = calls[len(calls) - since]
+                call.query, call.start = first.query or call.query, first.start
+                del calls[len(calls) - since :]
+            calls.append(call)
+        return calls
+
+    def tools_left_out(self) -> list[str]:
+        """Return the names of tools in use, but for those around or within a search."""
+        ids = {span.id for span in self.searches}
+        around = {above for span in self.searches for above in _above(span.parent, self.parents)}
+        return [
+            name
+            for id, name in self.tools
+            if id not in around and ids.isdisjoint(_above(id, self.parents))
+        ]
+
+
 def records(
-    spans: Iterable[Span], dialects: Iterable[Dialect] = DIALECTS, tools: str | None = None
+    spans: Iterable[Span], tools: str | None = None, left: Problems | None = None
 ) -> list[Record]:
-    """Return one record per trace, in the order of the traces.
+    """Return one record per trace, in the order of the traces; what is left out is noted in `left`.
 
     `tools` is the pattern of the names of tools whose use is a search.
     """
-    traces: dict[str, list[Span]] = {}
+    traces: dict[str, Trace] = {}
     for span in spans:
-        traces.setdefault(span.trace, []).append(span)
-    found = [
-        _record(sorted(of, key=lambda one: str(one.start or "")), dialects, tools)
-        for of in traces.values()
-    ]
+        if (trace := traces.get(span.trace)) is None:
+            trace = traces[span.trace] = Trace(span.trace)
+        trace.add(span, tools)
+    if left is not None:
+        _note(traces.values(), left)
+    made = [traces.pop(id).record() for id in list(traces)]
+    found = [record for _, record in made]
     turns: Counter[str] = Counter()
-    for record in found:
+    # an export may begin with the newest
+    for _, record in sorted(made, key=itemgetter(0)):
         if (session := record.response["conversation"]) is not None:
             turns[session] += 1
             record.response["turn"] = str(turns[session])
     return found
 
 
-def _record(spans: list[Span], dialects: Iterable[Dialect], tools: str | None) -> Record:
-    known = [(span, one) for span in spans for one in dialects if one.at(span, one.kind)]
-    dialect = known[0][1] if known else OPENINFERENCE
-    for span in spans:
-        written = str(dialect.at(span, dialect.kind) or span.kind)
-        span.kind = dialect.kinds.get(written, written.upper())
-    ids = {span.id for span in spans}
-    roots = [span for span in spans if not span.parent]
-    orphans = [span for span in spans if span.parent and span.parent not in ids]
-    root = (roots or orphans or spans)[0]
-    session = dialect.at(root, dialect.session) if dialect.session else None
-    record = Record(root.line)
-    record.response = {
-        "conversation": as_id(root.of_trace.get("sessionId") or session),
-        "query": text_of(dialect.at(root, dialect.query), QUERY_KEYS),
-        "error": root.error,
-        "answer": None if root.error else text_of(dialect.at(root, dialect.answer), ANSWER_KEYS),
-        "elapsed_ms": elapsed(root),
-    }
-    if record.response["query"] is None:
-        record.query_id = root.trace
-    if dialect.reference:
-        record.reference_answer = as_text(dialect.at(root, dialect.reference))
-    for name, paths in dialect.tokens.items():
-        counts = [as_number(dialect.at(span, paths)) for span in spans if span.kind == "LLM"]
-        if known_counts := [one for one in counts if one is not None and one >= 0]:
-            total = sum(known_counts)
-            record.response[name] = total if name == "cost_usd" else int(total)
-    record.calls = calls_of(spans, dialect, tools)
-    record.stored = [_score(one) for one in _dicts(root.of_trace.get("scores"))]
-    record.extra = {"trace_id": root.trace, "n_spans": len(spans)}
-    if len(roots) > 1 or orphans:
-        record.extra |= {"n_roots": len(roots), "n_orphans": len(orphans)}
-    return record
+def _note(traces: Iterable[Trace], left: Problems) -> None:
+    used = Counter(name for trace in traces for name in trace.tools_left_out())
+    if not used:
+        return
+    names = sorted(used, key=lambda name: (_SEARCHES.search(name) is None, -used[name], name))
+    shown = ", ".join(f"{name} ({used[name]:,})" for name in names[:5])
+    left.note(
+        f"{plural(used.total(), 'use')} of tools that no rule names as searches: {shown}"
+        f"{', …' if len(names) > 5 else ''}",
+        field="calls_from",
+        allowed=f'calls_from={{"tool": {json.dumps(names[0])}}} if it searches, or a pattern',
+    )
+
+
+_SEARCHES = re.compile("search|retriev|lookup|query", re.IGNORECASE)
+
+
+def _tool_used(span: Span) -> str | None:
+    """Return the name of a tool, or of a span that is called as a search is; else None."""
+    name = _tool(span) or span.name
+    if span.kind in ("LLM", "CHAIN", "AGENT", "EMBEDDING") or not name:
+        return None
+    return name if span.kind == "TOOL" or (span.parent and _SEARCHES.search(name)) else None
+
+
+def _needed(span: Span, is_search: bool) -> dict[str, Any]:
+    """Return the attributes of a span that are looked at later, by their whole paths."""
+    dialect = span.dialect
+    if dialect is None:
+        return span.attributes
+    paths = [dialect.query, dialect.session, dialect.reference]
+    documents = dialect.documents.get(span.kind) if is_search else None
+    paths += [documents, _TOOL] if documents else [dialect.answer, _TOOL]
+    if documents and not span.parent:
+        paths.append(dialect.answer)
+    found = {one.split()[0]: first_at(span.attributes, one.split()) for one in paths if one}
+    return without_missing(found)
 
 
 def _score(values: dict[str, Any]) -> Stored:
-    value, source = as_number(values.get("value")), as_text(values.get("source"))
+    value = as_number(first_at(values, ("value", "feedback.value")))
+    source = as_text(first_at(values, ("source.source_type", "source")))
     return Stored(
-        as_text(values.get("name")) or "score", value, as_text(values.get("stringValue")),
-        as_text(values.get("comment")), is_judged=source == "EVAL",
+        text_in(values, ("name", "assessment_name")) or "score", value,
+        as_text(values.get("stringValue")), text_in(values, ("comment", "rationale")),
+        is_judged=source in ("EVAL", "LLM_JUDGE"),
     )  # fmt: skip
 
 
-def calls_of(spans: list[Span], dialect: Dialect, tools: str | None = None) -> list[Call]:
-    """Return the searches of a trace, in the order of their spans.
-
-    A retrieval inside another one is the same call: the documents are those of the outer span, or
-    of the first inner one that has some. A reranker outside of any takes the place of the calls
-    since the last one.
-    """
-    searches = {id(span) for span in spans if _is_search(span, dialect, tools)}
-    of_id = {span.id: span for span in spans if span.id is not None}
-    parts: dict[int, list[Span]] = {}
-    for span in (one for one in spans if id(one) in searches):
-        outer, above, seen = span, span, {id(span)}
-        while above.parent in of_id and id(above := of_id[above.parent]) not in seen:
-            seen.add(id(above))
-            outer = above if id(above) in searches else outer
-        members = parts.setdefault(id(outer), [])
-        members.insert(0 if span is outer else len(members), span)
-    calls: list[Call] = []
-    for members in parts.values():
-        call = _call(members, dialect)
-        since = next((n for n, one in enumerate(calls[::-1]) if one.kind == "reranker"), len(calls))
-        if call.kind == "reranker" and since:
-            first = calls[len(calls) - since]
-            call.query, call.start = first.query or call.query, first.start
-            del calls[len(calls) - since :]
-        calls.append(call)
-    return calls
+def _start(span: Span) -> str:
+    return str(span.start or "")
 
 
-def _is_search(span: Span, dialect: Dialect, tools: str | None) -> bool:
-    if span.kind in dialect.documents:
+def _above(id: str | None, parents: Mapping[str, str | None]) -> Iterator[str]:
+    """Yield the ids of the spans above one, from it on; each once, should they form a ring."""
+    seen: set[str] = set()
+    while id is not None and id in parents and id not in seen:
+        yield id
+        seen.add(id)
+        id = parents[id]
+
+
+def _is_search(span: Span, tools: str | None) -> bool:
+    if span.dialect is not None and span.kind in span.dialect.documents:
         return True
     return tools is not None and span.kind not in ("LLM", "CHAIN", "AGENT") and any(
         fnmatchcase(name, tools) for name in (span.name, _tool(span)) if name
     )  # fmt: skip
 
 
+_TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
+
+
 def _tool(span: Span) -> str | None:
-    paths = ("tool.name", "gen_ai.tool.name", "tool_call.function.name")
-    return as_text(first_at(span.attributes, paths))
+    return as_text(first_at(span.attributes, _TOOL.split()))
 
 
-def _call(members: list[Span], dialect: Dialect) -> Call:
+def _call(members: list[Span]) -> Call:
     outer = members[0]
-    asked = (text_of(dialect.at(one, dialect.query), QUERY_KEYS) for one in members)
-    hits = (_hits(one, dialect) for one in members)
+    known = [(one, one.dialect or OPENINFERENCE) for one in members]
+    asked = (text_of(one.at(dialect.query), QUERY_KEYS) for one, dialect in known)
+    hits = (_hits(one, dialect) for one, dialect in known)
     return Call(
         next((one for one in hits if one), []),
         next((one for one in asked if one is not None), None),
@@ -358,7 +510,7 @@ def _call(members: list[Span], dialect: Dialect) -> Call:
 def _hits(span: Span, dialect: Dialect) -> Rows:
     """Return the documents of a retrieval or of a tool, none where the span has none."""
     paths = dialect.documents.get(span.kind)
-    found = dialect.at(span, paths or dialect.answer)
+    found = span.at(paths or dialect.answer)
     if isinstance(found, dict) and paths is None:
         found = nested(found.get("content", found))
     if isinstance(found, dict):
@@ -376,12 +528,6 @@ def _text_hit(text: Any) -> dict[str, Any]:
     return without_missing({"text": as_text(text)})
 
 
-def attribute_span(attributes: dict[str, Any], dialect: Dialect) -> Span:
-    """Return a span of which only the attributes are known."""
-    kind = str(attributes.get(dialect.kind))
-    return Span(0, "", None, None, None, attributes, dialect.kinds.get(kind, kind))
-
-
 def _hit(document: dict[str, Any], fields: dict[str, str]) -> dict[str, Any]:
     raw = {name: nested(first_at(document, paths.split())) for name, paths in fields.items()}
     hit: dict[str, Any] = {name: as_id(raw.get(name)) for name in ("chunk_id", "doc_id")}
@@ -394,6 +540,8 @@ def elapsed(span: Span) -> float | None:
     """Return how long a span took, in milliseconds."""
     if span.start is None or span.end is None:
         return None
+    if type(span.start) is int and type(span.end) is int:
+        return (span.end - span.start) / 1e6 if span.end >= span.start else None
     try:
         found = (pd.Timestamp(span.end) - pd.Timestamp(span.start)) / pd.Timedelta("1ms")
     except (ValueError, TypeError, OverflowError):
@@ -412,12 +560,28 @@ def _iso(time: Any) -> str | None:
 
 
 def text_of(value: Any, names: tuple[str, ...]) -> str | None:
-    """Return a text, or the one that a mapping has under one of these names."""
+    """Return a text, the one that a mapping has under one of these names, or that of a message."""
     parsed = nested(value)
-    if not isinstance(parsed, dict):
-        return as_text(value)
-    only = text_in(parsed, parsed) if len(parsed) == 1 else None
-    return text_in(parsed, names) or only or json_text(parsed)
+    if isinstance(parsed, dict):
+        said = _said(nested(first_at(parsed, ("messages", "choices"))), names is QUERY_KEYS)
+        only = text_in(parsed, parsed) if len(parsed) == 1 else None
+        return text_in(parsed, names) or said or only or json_text(parsed)
+    return _said(parsed, names is QUERY_KEYS) or as_text(value)
+
+
+def _said(messages: Any, is_query: bool) -> str | None:
+    """Return the text of the user's last message, or of the last one of all."""
+    inner = [one.get("message", one.get("kwargs", one)) for one in _dicts(messages)]
+    roles = {"user", "human"} if is_query else {"assistant", "ai", "model"}
+    of_role = [one for one in _dicts(inner) if {one.get("role"), one.get("type")} & roles]
+    if not of_role:
+        return None
+    held = nested(first_at(of_role[-1], ("content", "contents", "parts")))
+    if not isinstance(held, list):
+        return as_text(held)
+    paths = ("text", "content", "message_content.text")
+    texts = (as_text(first_at(part, paths)) for part in _dicts(held))
+    return " ".join(filter(None, texts)) or None
 
 
 # From records of a file to spans
@@ -425,26 +589,51 @@ def text_of(value: Any, names: tuple[str, ...]) -> str | None:
 
 def spans_of(rows: Iterable[Row], problems: Problems) -> Iterator[Span]:
     """Yield the spans of a file, whatever their container; parts of one span are joined."""
+    waiting: dict[str, tuple[int, dict[str, Any]]] = {}  # LangSmith's posts, till their patch comes
     for row in rows:
         if "resourceSpans" in row.values:
             yield from _otlp_spans(Cells(row, problems))
             continue
-        joined: dict[str, dict[str, Any]] = {}
-        for number, part in enumerate(_spans_in(row.values)):
-            key = str(part.get("id", number))
-            joined[key] = joined.get(key, {}) | {
-                name: one for name, one in part.items() if one not in (None, {}, [])
-            } | {name: None for name in part.keys() - joined.get(key, {}).keys()
-                 if part[name] in (None, {}, [])}  # fmt: skip
-        of_trace = row.values.get("trace")
-        for values in joined.values():
-            span = _span(values, row.line, problems)
+        about = _about_trace(row.values)
+        for values in _spans_in(row.values):
+            line, place = row.line, _container(values)
+            if place is not None and place.dialect is LANGSMITH:
+                key = str(values.get("id"))
+                if key in waiting:
+                    line, before = waiting.pop(key)
+                    told = {name: one for name, one in values.items() if one not in _EMPTY}
+                    values = values | before | told
+                elif values.get("end_time") is None:
+                    waiting[key] = line, values
+                    continue
+            span = span_in(values, line, problems, about)
             if span is not None:
-                span.of_trace = of_trace if isinstance(of_trace, dict) else {}
                 yield span
+    for line, values in waiting.values():
+        if (span := span_in(values, line, problems, {})) is not None:
+            yield span
 
 
-def _span(values: dict[str, Any], line: int, problems: Problems) -> Span | None:
+_EMPTY: tuple[Any, ...] = (None, {}, [])
+
+
+def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the session and the scores that stand beside the spans of a trace."""
+    if record.keys().isdisjoint(("trace", "info")):
+        return {}
+    paths = [
+        "trace.sessionId", "info.trace_metadata.mlflow.trace.session",
+        "info.request_metadata.mlflow.trace.session",
+    ]  # fmt: skip
+    scores = _dicts(first_at(record, ("trace.scores", "info.assessments")))
+    feedback = [one for one in scores if "expectation" not in one]
+    return without_missing({"session": first_at(record, paths), "scores": feedback or None})
+
+
+def span_in(
+    values: dict[str, Any], line: int, problems: Problems, of_trace: dict[str, Any]
+) -> Span | None:
+    """Return the span that a record is; None, and a problem, if it is none."""
     place = _container(values)
     if place is None:
         problems.add("a record that is no span", line=line, allowed="spans in one container")
@@ -453,7 +642,7 @@ def _span(values: dict[str, Any], line: int, problems: Problems) -> Span | None:
     def at(paths: str) -> Any:
         return first_at(values, paths.split())
 
-    trace = as_id(at(place.trace))
+    trace = as_id(at(place.trace)) if place.trace else f"line {line}"
     if trace is None:
         field = place.trace
         problems.add("a span without a trace", line=line, field=field, allowed="an id")
@@ -466,7 +655,7 @@ def _span(values: dict[str, Any], line: int, problems: Problems) -> Span | None:
         held = nested(values.get(prefix)) if prefix else values
         own = nest(held.items()) if isinstance(held, dict) else {}
     failed = (as_text(at(place.status)) or "").rpartition(".")[2] in _FAILED
-    failed |= place.kind == "run_type" and bool(at("error"))
+    failed |= place.dialect is LANGSMITH and bool(at("error"))
     return Span(
         line,
         trace,
@@ -478,6 +667,8 @@ def _span(values: dict[str, Any], line: int, problems: Problems) -> Span | None:
         (as_text(at(place.message)) or "status ERROR") if failed else None,
         as_text(at(place.id)),
         as_text(at(place.name)) or "",
+        of_trace,
+        place.dialect,
     )
 
 
@@ -528,11 +719,23 @@ def _value(value: Any) -> Any:
 def read_traces(
     source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
 ) -> Imported:
-    """Read one record per trace; the user's columns are those of the root's record."""
-    rows = list(table_rows(source, problems))
-    of_line = {row.line: row for row in rows}
+    """Read one record per trace; the user's columns are those of the root's record.
+
+    Records of the file pass one by one: none is kept.
+    """
+    asked = {path for paths in columns.values() for path in paths.split("|")}
+    of_line: dict[int, Row] = {}
+
+    def rows() -> Iterator[Row]:
+        for row in table_rows(source, problems):
+            if asked:
+                values = {path: value_at(row.values, path) for path in asked}
+                of_line[row.line] = Row(values, row.line)
+            yield row
+
     tools = (described.get("calls_from") or {}).get("tool")
-    found = records(spans_of(rows, problems), tools=tools)
+    left = None if described.get("is_golden") else problems
+    found = records(spans_of(rows(), problems), tools, left)
     if columns:
         found = [with_roles(one, of_line[one.line], columns, problems) for one in found]
     return imported(found, described, problems)

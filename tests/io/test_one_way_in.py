@@ -739,3 +739,36 @@ def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
     assert len(results.hits) == n
     # One text object of a row takes 50 bytes and 8 of a list; ranks, codes and masks take 40.
     assert peak / n < 50
+
+
+def test_one_record_alone_in_a_json_file_is_a_table_of_one_row(tmp_path):
+    record = {"query_id": "7", "retrieved_docids": ["b", "a"], "tool_call_counts": {"search": 2}}
+    (tmp_path / "run_7.json").write_text(json.dumps(record), encoding="utf-8")
+    results = rs.load_results(tmp_path / "run_7.json")
+    assert results.hits[["query_id", "doc_id"]].to_numpy().tolist() == [["7", "b"], ["7", "a"]]
+    assert results.responses["x_tool_call_counts.search"].tolist() == [2]
+    assert rs.load_results(record).hits["doc_id"].tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_records_of_an_array_longer_than_a_block_are_all_read(tmp_path, indent):
+    # 3 MB: blocks of a file end within records, and within letters of two bytes
+    rows = [
+        {"query_id": f"q{n}", "doc_ids": [f"d{n}", "é" * (n % 900 + 1)]} for n in range(1, 3500)
+    ]
+    rows[7]["doc_ids"].append("x" * 60_000)
+    text = json.dumps(rows, indent=indent, ensure_ascii=False)
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    found = rs.load_results(tmp_path / "run.json").hits
+    assert found["doc_id"].tolist() == [one for row in rows for one in row["doc_ids"]]
+
+
+@pytest.mark.parametrize(
+    "end", ["", "]]", ",]", ', {"query_id": "q", "query_id": "q"}]', ", [}]", "] x", ', "\\ud800"]']
+)
+def test_an_array_that_breaks_after_good_records_is_refused(tmp_path, end):
+    about = {"trace_id": "t", "attributes": {"input.value": "d" * 900}}
+    begin = json.dumps([{"span_id": str(n)} | about for n in range(1500)])
+    (tmp_path / "run.json").write_text(begin[:-1] + end, encoding="utf-8")
+    with refused("not valid JSON", file="run.json"):
+        rs.load_results(tmp_path / "run.json")

@@ -3,6 +3,8 @@
 What is read contradicts none of the facts that are known of them.
 """
 
+import gzip
+import re
 import warnings
 from pathlib import Path
 
@@ -82,6 +84,7 @@ def test_results_are_as_many_as_the_file_holds(file, known):
     assert counts == known
 
 
+PHOENIX = "phoenix-export-agent-trace/phoenix_{}_spans_20250821_125133.jsonl"
 TRACES = {  # file: responses, documents of each call, the first document's id (None: it has none)
     "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl": (
         1, [10, 0, 0, 8], "3bd1baa0-935f-4ffb-8ecf-1bf60006f499"
@@ -95,7 +98,10 @@ TRACES = {  # file: responses, documents of each call, the first document's id (
     "trulens-otel-spans/retrieval_span.json": (1, [4], None),
     "phoenix-rest-turn/pxi_turn_trace.json": (1, [], None),
     "phoenix-rest-turn/pxi_suggestion_traces.json": (3, [], None),
+    "phoenix-export-agent-trace/phoenix_llm_spans_20250821_125133.jsonl.gz": (1, [], None),
     "langsmith-runs/langsmith_py_wrap_openai_.json": (1, [], None),
+    "langsmith-runs/langsmith_py_wrap_openai_reasoning.json": (1, [], None),
+    "openinference-genai/otel_genai_tool_execution_span.json": (1, [], None),
     "langfuse-traces/openai-agents-2025-09-30.trace.json": (1, [], None),
 }  # fmt: skip
 
@@ -130,6 +136,195 @@ def test_searches_that_are_tools_are_calls_by_a_pattern_alone(named, known):
     n_documents, first = known
     assert n_documents == [] or results.calls["n_hits"].tolist() == n_documents
     assert first is None or results.hits["doc_id"].iloc[0] == first
+
+
+READ = {  # file: sessions, turns, spans of each trace, orphans
+    PHOENIX.format("retriever"): (0, 0, [8], 4),  # the wrappers, whose parent is elsewhere
+    PHOENIX.format("chain") + ".gz": (0, 0, [26], 14),
+    PHOENIX.format("llm") + ".gz": (0, 0, [34], 17),  # each complete is inside its acomplete
+    PHOENIX.format("chromadb"): (0, 0, [25, 27, 27, 27], 4),
+    "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz": (0, 0, [1] * 12 + [14, 16, 33, 78], 14),
+    "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv": (0, 0, [7], 0),
+    "phoenix-rest-turn/pxi_turn_trace.json": (1, 1, [18], 0),
+    "phoenix-rest-turn/pxi_suggestion_traces.json": (1, 3, [10, 10, 11], 0),
+    "langfuse-traces/agno-2025-06-11.trace.json": (1, 1, [6], 0),
+    "langfuse-traces/langgraph-python-2025-08-22.trace.json": (0, 0, [9], 0),
+    "langfuse-traces/beeai-2025-08-01.trace.json": (0, 0, [29], 0),
+    "langfuse-traces/openai-agents-2025-09-30.trace.json": (0, 0, [5], 0),
+    "langsmith-runs/langsmith_py_wrap_openai_.json": (0, 0, [1], 0),
+    "langsmith-runs/langsmith_py_wrap_openai_reasoning.json": (0, 0, [1], 0),
+    "openinference-genai/otel_genai_client_span_tool_calls.json": (0, 0, [1], 0),
+}
+
+
+@pytest.mark.parametrize(("file", "known"), READ.items(), ids=list(READ))
+def test_no_span_is_lost_and_orphans_are_counted(file, known):
+    results = opened(rs.load_results, file)
+    read, per_trace = results.traces().iloc[0], sorted(results.responses["x_n_spans"])
+    n_sessions, n_turns, n_spans, n_orphans = known
+    assert (read["n_sessions"], read["n_turns"]) == (n_sessions, n_turns)
+    assert (per_trace, read["n_spans"], read["n_orphans"]) == (n_spans, sum(n_spans), n_orphans)
+    assert read["n_traces"] == len(n_spans)
+
+
+def test_the_calls_of_a_trace_are_as_both_exports_have_them():
+    files = (PHOENIX.format("retriever"), "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz")
+    # each file has scores of its own run: those of the second search differ a little
+    for results, of_fourth in zip(
+        (opened(rs.load_results, file) for file in files), (0.4558188578, 0.4558912687), strict=True
+    ):
+        assert results.calls["query"].unique().tolist() == [
+            "GAMP Category 4 validation testing functional_requirements validation_requirements"
+        ]
+        first = results.hits.drop_duplicates("call").set_index("call")
+        assert first["chunk_id"].to_dict() == {
+            1: "3bd1baa0-935f-4ffb-8ecf-1bf60006f499", 4: "055be98e-d369-4395-b0f1-fc1d3853c2cb"
+        }  # fmt: skip
+        assert first["score"].tolist() == pytest.approx([0.4897047304, of_fourth])
+        of_trace = results.responses.set_index("query_id")["x_trace_id"]
+        assert len({of_trace[one] for one in results.calls["query_id"]}) == 1
+
+
+def test_spans_without_a_kind_are_no_calls_unless_a_rule_names_them():
+    file = DATA / PHOENIX.format("chromadb")
+    assert opened(rs.load_results, file).calls is None
+    calls = rs.load_results(file, calls_from={"tool": "chromadb.query"}).calls
+    assert sorted(calls["query_id"].value_counts()) == [3, 4, 4, 4]
+    both = DATA / "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz"
+    twice = rs.load_results(both, calls_from={"tool": "chromadb.query"}).calls
+    assert twice["query_id"].value_counts().tolist() == [4, 4]  # one search, logged in two traces
+
+
+def test_tools_of_an_agents_turn_are_counted_and_none_is_a_call():
+    results = opened(rs.load_results, "phoenix-rest-turn/pxi_turn_trace.json")
+    response = results.responses.iloc[0]
+    assert (response["x_trace_id"], response["conversation"]) == (
+        "fixture-trace-1", "fixture-session"
+    )  # fmt: skip
+    (note,) = results.problems["found"]
+    for part in ("8 uses", "add_spans_to_dataset (2), list_datasets (2), ask_user (1), bash (1)"):
+        assert part in note
+    assert results.responses["error"].isna().all()  # a tool's own error is none of the turn's
+    calls = rs.load_results(DATA / "phoenix-rest-turn/pxi_turn_trace.json",
+                            calls_from={"tool": "*"}).calls  # fmt: skip
+    assert calls["tool"].value_counts().to_dict() == {
+        "list_datasets": 2, "add_spans_to_dataset": 2, "ask_user": 1, "create_dataset": 1,
+        "bash": 1, "get_route_info": 1,
+    }  # fmt: skip
+
+
+STORED = {  # Langfuse's scores of the trace
+    "agno-2025-06-11": {},
+    "langgraph-python-2025-08-22": {"hallucination": 0.1, "toxicity": 0},
+    "beeai-2025-08-01": {"hallucination": 0.2, "toxicity": 0},
+    "openai-agents-2025-09-30": {"toxicity": 0.8, "hallucination": 0},
+}
+
+
+@pytest.mark.parametrize(("name", "known"), STORED.items(), ids=list(STORED))
+def test_scores_of_a_trace_are_reported_values(name, known):
+    results = opened(rs.load_results, f"langfuse-traces/{name}.trace.json")
+    found = results.reported
+    assert known == ({} if found is None else found.set_index("metric")["value"].to_dict())
+    session = results.responses.get("conversation")
+    is_agno = name.startswith("agno")
+    assert (session is not None) == is_agno
+    assert not is_agno or session.tolist() == ["35cc6c90-b657-4819-b66c-c931c03ad569"]
+
+
+def test_a_post_and_its_patch_are_one_run():
+    results = opened(rs.load_results, "langsmith-runs/langsmith_py_wrap_openai_.json")
+    response = results.responses.iloc[0]
+    assert response["x_trace_id"] == "d0d84d31-923d-4cb5-94a8-40a0a0087578"
+    # 20:58:23.298773 in the post, 20:58:24.417106 in the patch
+    assert response["elapsed_ms"] == pytest.approx(1118.333)
+    assert response["answer"] and response["query"]  # of the patch, of the post
+
+
+def test_single_spans_of_trulens_are_of_one_trace():
+    retrieval = opened(rs.load_results, "trulens-otel-spans/retrieval_span.json")
+    root = opened(rs.load_results, "trulens-otel-spans/record_root_span.json")
+    assert retrieval.calls["query"].tolist() == ["What is the best coffee?"]
+    for one in (retrieval, root):
+        assert one.responses["x_trace_id"].tolist() == ["38285552113882235753580066402372722435"]
+    smoke = opened(rs.load_results, "trulens-otel-spans/test_otel_tru_llama__test_smoke.csv")
+    assert smoke.calls["query"].tolist() == ["What is multi-headed attention?"]
+    assert smoke.hits["chunk_id"].str.startswith("text-").all()  # an id made of the text
+
+
+GENAI = ("otel_genai_client_span_tool_calls", "otel_genai_deprecated_client_span_tool_calls",
+         "openinference_client_span_tool_calls",
+         "openinference_client_span_input_output_only")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GENAI)
+def test_attributes_alone_say_the_same_in_each_convention(name):
+    row = opened(rs.load_results, f"openinference-genai/{name}.json").responses.iloc[0]
+    assert row["query"] == "Weather in Paris?"
+    assert row["answer"].startswith("The weather in Paris is currently rainy")
+    assert (row["prompt_tokens"], row["completion_tokens"]) == (97, 52)
+
+
+def test_a_tool_in_genai_attributes_is_a_call_by_a_rule_alone():
+    file = DATA / "openinference-genai/otel_genai_tool_execution_span.json"
+    assert opened(rs.load_results, file).calls is None
+    calls = rs.load_results(file, calls_from={"tool": "get_weather"}).calls
+    assert calls[["query", "tool", "n_hits"]].to_numpy().tolist() == [
+        ["New York", "get_weather", 0]
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:golden queries without a row")  # of the 24 repeats
+def test_an_agents_run_files_give_the_published_recall_and_counts():
+    folder = DATA / "browsecomp-plus-bm25-agent"
+    results = opened(rs.load_results, folder / "single_gpt_4.1.jsonl.gz")
+    assert results.runs["n_queries"].tolist() == [830, 24]  # 24 queries have two files
+    counts = results.responses["x_tool_call_counts.search"]
+    assert (counts.min(), counts.max(), counts.eq(4).sum(), counts.eq(5).sum()) == (1, 10, 216, 200)
+    assert counts.mean() == pytest.approx(4.9391, abs=5e-5)
+    first = counts[~results.responses["query_id"].duplicated()]
+    assert first.mean() == pytest.approx(4.9374, abs=1e-4)
+    sizes = results.hits.groupby(["run_id", "query_id"], observed=True)["doc_id"]
+    assert sizes.size().mean() == pytest.approx(13.16, abs=5e-3)
+    assert (sizes.nunique() == sizes.size()).all()
+    for labels, recall in (("evidence", 0.0736), ("golds", 0.1051)):
+        scores = rs.score(results, opened(rs.load_golden, folder / f"qrel_{labels}.txt"),
+                          ["set_recall"])  # fmt: skip
+        latest = scores[scores["state"] == "scored"]
+        latest = latest[~latest.index.duplicated(keep="last")]
+        assert len(latest) == 830 and latest["set_recall"].mean() == pytest.approx(recall, abs=5e-5)
+
+
+def test_an_agents_stored_verdicts_count_the_unknown_as_unknown():
+    results = rs.load_results(
+        DATA / "browsecomp-plus-bm25-agent/eval_summary.json",
+        columns={"query_id": "query_id", "score.correct": "correct"},
+    )
+    assert results.reported["value"].value_counts().to_dict() == {0: 731, 1: 74}
+    assert results.judgments["verdict"].tolist() == ["unknown"] * 25
+    assert results.responses["x_tool_calls.search"].mean() == pytest.approx(4.9349, abs=5e-5)
+
+
+def test_a_text_log_is_read_by_the_lines_of_the_page():
+    """The first block of the page that mentions `Action` defines `questions`."""
+    page = (Path(__file__).parents[2] / "notebooks/howto/agents.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n([^`]*def questions\(.*?)```", page, flags=re.S)
+    names: dict = {}
+    exec(block.partition("\nlog =")[0], names)
+    with gzip.open(DATA / "hotpotqa-react-log/100_questions_5_trials.txt.gz", "rt",
+                   encoding="utf-8") as opened_log:  # fmt: skip
+        log = opened_log.read()
+    found = list(names["questions"](log))
+    assert len(found) == 512 and sum(len(calls) for _, calls in found) == 1334
+    first_trial = re.split(r"BEGIN TRIAL \d+", log)[1]
+    outcomes = re.split(r"-+ BEGIN (?:CORRECT|INCORRECT|HALTED) AGENTS -+", first_trial)[1:]
+    per_outcome = [list(names["questions"](one)) for one in outcomes]
+    assert [len(one) for one in per_outcome] == [34, 56, 13]
+    assert [sum(len(calls) for _, calls in one) for one in per_outcome] == [75, 130, 68]
+    asked = {query for one in per_outcome for query, _ in one}
+    assert len(asked) == 100  # three halted ones are also listed as incorrect
+    results = rs.load_results(dict(per_outcome[0]))
+    assert len(results.calls) / len(results.responses) == pytest.approx(2.206, abs=5e-4)
 
 
 def test_mean_searches_of_an_agents_runs_are_the_published_ones():

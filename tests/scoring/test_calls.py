@@ -117,6 +117,29 @@ def test_judged_hits_of_several_calls_have_no_common_ranks(both):
             rs.score(results, golden, "recall@1", judged_only=True, calls=how)
 
 
+def test_calls_of_a_column_are_counted_in_memory_and_from_a_store(tmp_path):
+    frame = pd.DataFrame(
+        [("q2", 0, "d"), ("q1", 0, "a"), ("q1", 1, "b"), ("q1", 1, "c")],
+        columns=["query_id", "call", "doc_id"],
+    )
+    results, golden = rs.load_results(frame), rs.load_golden({"q1": ["c"], "q2": ["d"]})
+    assert results.calls[["query_id", "call", "n_hits"]].to_numpy().tolist() == [
+        ["q1", 1, 1], ["q1", 2, 2], ["q2", 1, 1]
+    ]  # fmt: skip
+    store = rs.RunStore(tmp_path)
+    store.save(results)
+    for ev in (rs.evaluate(results, golden), store.evaluate(golden)):
+        assert ev.settings["n_several_calls"].tolist() == [1]
+
+
+def test_scores_of_several_calls_are_lists_of_lists_as_well():
+    rows = [{"query_id": "q1", "doc_ids": [["a", "b"], ["c"]], "scores": [[2.0, 1.0], [3.0]]}]
+    hits = rs.load_results(rows).hits
+    assert hits[["doc_id", "call", "score"]].to_numpy().tolist() == [
+        ["a", 1, 2.0], ["b", 1, 1.0], ["c", 2, 3.0]
+    ]  # fmt: skip
+
+
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)

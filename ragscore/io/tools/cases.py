@@ -327,6 +327,7 @@ def _results(
             stating.add(run["run_id"])
         case.response |= flatten(case.extra)
         tables.add(case, {"run_id": run["run_id"], "query_id": case.query_id})
+        case.hits, case.calls = None, []  # they are rows now: a large file has room for one of them
     frames = frames_of({kind: getattr(tables, kind) for kind in TABLES}, optional=TABLES[2:])
     responses = frames["responses"]
     frames["responses"] = with_refusals_implied(

@@ -230,8 +230,10 @@ EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_
 
 def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
     """Return the value at the first of these paths that has one."""
-    found = (value_at(values, path) for path in paths)
-    return next((one for one in found if one is not None), None)
+    for path in paths:
+        if (found := value_at(values, path)) is not None:
+            return found
+    return None
 
 
 def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
@@ -281,6 +283,14 @@ def _calls(cells: Cells) -> list[Call]:
     lists = {role: nested(cells.values[role]) for role in roles}
     if not any(are_calls(one) for one in lists.values()):
         return []
+    beside = {
+        role: nested(cells.values[role]) for role in ("score", "rank") if role in cells.values
+    }
+    lists |= {
+        role: one
+        for role, one in beside.items()
+        if isinstance(one, list) and all(isinstance(of_call, list) for of_call in one)
+    }
     found = []
     for number in range(max(len(one) for one in lists.values())):
         of_call = cells.of({role: one[number] for role, one in lists.items() if number < len(one)})

@@ -24,7 +24,7 @@ from ragscore.io.tools.cells import (
     with_roles,
     without_missing,
 )
-from ragscore.io.traces import Dialect, attribute_span, calls_of
+from ragscore.io.traces import Trace, span_in
 
 SCORE = re.compile(
     r"^(?P<name>.+?)(?:/v\d+)?/"
@@ -69,10 +69,12 @@ def _case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
     among_scores = without_missing({name: cells.pop(f"{name}/value") for name in EXPECTED})
     _expect(case, cells.of(cells.mapping("expectations") | _assessed(cells) | among_scores))
     case.reference_answer = case.reference_answer or cells.text("ground_truth", "targets", "target")
-    own = (one.get("attributes") for one in spans)
-    case.calls = calls_of(
-        [attribute_span(one, MLFLOW) for one in own if isinstance(one, dict)], MLFLOW
-    )
+    trace = Trace("")
+    for one in spans:  # those of a table may lack ids
+        span = span_in({"trace_id": "-", "span_id": None} | one, row.line, problems, {})
+        if span is not None:
+            trace.add(span, None)
+    case.calls = trace.calls()
     case.stored = _stored(cells)
     ids = ("trace_id", "request_id", "client_request_id")
     case.extra = without_missing({name: cells.text(name) for name in ids})
@@ -126,19 +128,6 @@ def _message(spans: list[dict[str, Any]]) -> str:
     status = spans[0].get("status") if spans else None
     message = as_text(status.get("message")) if isinstance(status, dict) else None
     return message or "the trace's state is ERROR"
-
-
-MLFLOW = Dialect(
-    kind="mlflow.spanType",
-    kinds={'"RETRIEVER"': "RETRIEVER"},
-    query="mlflow.spanInputs",
-    answer="mlflow.spanOutputs",
-    documents={"RETRIEVER": "mlflow.spanOutputs"},
-    hit={"text": "page_content", "metadata": "metadata",
-         "chunk_id": "metadata.chunk_id chunk_id metadata.id id",
-         "doc_id": "metadata.doc_uri doc_uri metadata.doc_id doc_id metadata.source source"},
-    tokens={},
-)  # fmt: skip
 
 
 def _stored(cells: Cells) -> list[Stored]:

@@ -1,10 +1,12 @@
 """Traces -> one record each, with every retrieval as a call; dialects of attributes."""
 
 import json
+import tracemalloc
 
 import pytest
 
 import ragscore as rs
+from ragscore.cli import main
 from tests.messages import refused
 
 
@@ -187,6 +189,8 @@ LANGFUSE = {"traceId": "t", "parentObservationId": None, "startTime": "2026-01-0
 RUN = {"trace_id": "t", "parent_run_id": None, "start_time": "2026-01-01T00:00:00",
        "inputs": {"question": "a?"}}  # fmt: skip
 TRULENS = "ai.observability."
+MLFLOW = {"trace_id": "dA==", "start_time_unix_nano": 10**18, "end_time_unix_nano": 10**18 + 10**6,
+          "status": {"code": "STATUS_CODE_OK", "message": ""}}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -220,6 +224,17 @@ TRULENS = "ai.observability."
              "span_kind": "RETRIEVER",
              "attributes": dict(documents("retrieval.documents", "c1"))},
         ],
+        {  # MLflow
+            "info": {"trace_id": "tr-1", "trace_metadata": {"mlflow.trace.session": "s"}},
+            "data": {"spans": [
+                MLFLOW | {"span_id": "1", "parent_span_id": None, "name": "root", "attributes": {
+                    "mlflow.spanType": '"CHAIN"', "mlflow.spanInputs": '{"question": "a?"}',
+                    "mlflow.spanOutputs": '"A"'}},
+                MLFLOW | {"span_id": "2", "parent_span_id": "1", "name": "search", "attributes": {
+                    "mlflow.spanType": '"RETRIEVER"', "mlflow.spanInputs": '{"query": "x"}',
+                    "mlflow.spanOutputs": '[{"page_content": "x", "id": "c1"}]'}},
+            ]},
+        },
         [  # TruLens
             {"trace": {"trace_id": "t", "span_id": "1", "parent_id": ""}, "record": {"name": "r"},
              "record_attributes": {TRULENS + "span_type": "record_root",
@@ -229,7 +244,7 @@ TRULENS = "ai.observability."
                                    TRULENS + "retrieval.retrieved_contexts": ["one text"]}},
         ],
     ],
-    ids=["SDK", "Langfuse", "LangSmith", "Phoenix", "TruLens"],
+    ids=["SDK", "Langfuse", "LangSmith", "Phoenix", "MLflow", "TruLens"],
 )  # fmt: skip
 def test_spans_of_every_container_end_in_one_response_with_its_call(tmp_path, content):
     file = tmp_path / "spans.json"
@@ -245,3 +260,162 @@ def test_a_span_without_a_trace_is_a_problem_with_its_line(tmp_path):
     bad = span("t", 1, None, 0, 9) | {"traceId": None}
     with refused(file="traces.json", line=1, field="traceId"):
         rs.load_results(put(tmp_path, bad))
+
+
+def lines(folder, *records):
+    file = folder / "spans.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    return file
+
+
+def test_mlflow_s_traces_have_tokens_sessions_and_feedback(tmp_path):
+    def span(number, parent, kind, **more):
+        return MLFLOW | {"span_id": number, "parent_span_id": parent, "name": kind, "attributes":
+                         {"mlflow.spanType": json.dumps(kind)} | more}  # fmt: skip
+
+    used = {"mlflow.chat.tokenUsage": '{"input_tokens": 7, "output_tokens": 2}'}
+    asked = {"mlflow.spanInputs": '{"question": "a?"}', "mlflow.spanOutputs": '"A"'}
+    assessed = [
+        {"assessment_name": "good", "feedback": {"value": 0.5},
+         "source": {"source_type": "LLM_JUDGE"}, "rationale": "half of it"},
+        {"assessment_name": "expected_response", "expectation": {"value": "A"}},
+    ]  # fmt: skip
+    trace = {
+        "info": {"trace_metadata": {"mlflow.trace.session": "s"}, "assessments": assessed},
+        "data": {"spans": [span("1", None, "AGENT", **asked), span("2", "1", "CHAT_MODEL", **used),
+                           span("3", "1", "RETRIEVER"), span("4", "3", "RETRIEVER")]},
+    }  # fmt: skip
+    found = rs.load_results(lines(tmp_path, trace, trace | {"data": {"spans": [
+        span("5", None, "AGENT", **asked) | {"trace_id": "dQ=="}]}}))  # fmt: skip
+    row = found.responses.iloc[0]
+    assert (row["answer"], row["prompt_tokens"], row["completion_tokens"]) == ("A", 7, 2)
+    assert row["elapsed_ms"] == 1.0 and found.responses["turn"].tolist() == ["1", "2"]
+    assert found.calls["n_hits"].tolist() == [0]  # the inner retrieval is the same call
+    assert (
+        found.judgments[["criterion", "value", "reason"]].to_numpy().tolist()
+        == [["good", 0.5, "half of it"]] * 2
+    )
+
+
+def test_nested_retrievals_in_mlflow_s_table_are_one_call(tmp_path):
+    kind, out = '"RETRIEVER"', json.dumps([{"page_content": "x", "id": "c1"}])
+    spans = [
+        MLFLOW | {"span_id": number, "parent_span_id": parent, "name": "search", "attributes":
+                  {"mlflow.spanType": kind, "mlflow.spanOutputs": out}}
+        for number, parent in (("1", None), ("2", "1"))
+    ]  # fmt: skip
+    row = {
+        "trace_id": "tr-1",
+        "request": "a?",
+        "response": "A",
+        "trace": {"data": {"spans": spans}},
+    }
+    found = rs.load_results(lines(tmp_path, row), "mlflow")
+    assert found.calls["n_hits"].tolist() == [1] and found.hits["chunk_id"].tolist() == ["c1"]
+
+
+def test_a_patch_in_a_later_line_completes_its_post(tmp_path):
+    post = RUN | {"id": "1", "run_type": "tool", "name": "before", "dotted_order": "1"}
+    patch = {
+        "trace_id": "t",
+        "id": "1",
+        "dotted_order": "1",
+        "name": "search",
+        "inputs": {},
+        "end_time": "2026-01-01T00:00:02",
+        "outputs": {"documents": [{"id": "c1"}]},
+    }
+    other = RUN | {"trace_id": "u", "id": "2", "run_type": "chain", "inputs": {"question": "b?"}}
+    file = lines(tmp_path, {"post": [post, other]}, {"post": [], "patch": [patch]})
+    found = rs.load_results(file, calls_from={"tool": "search"})
+    assert sorted(found.responses["query"]) == ["a?", "b?"]  # the other was never patched
+    call = found.calls.iloc[0]
+    # what the patch says counts, but for what it leaves empty
+    assert (call["tool"], call["query"], call["elapsed_ms"], call["n_hits"]) == (
+        "search", "a?", 2000.0, 1
+    )  # fmt: skip
+
+
+def test_a_span_is_read_by_its_own_dialect_whatever_the_others_of_its_trace(tmp_path):
+    operation = "gen_ai.operation.name"
+    found = rs.load_results(
+        put(
+            tmp_path,
+            root(),
+            span("t", 2, 1, 1, 3, **{operation: "retrieval",
+                 "gen_ai.retrieval.documents": json.dumps([{"id": "d1"}])}),
+            span("t", 3, 1, 4, 5, **{operation: "chat", "gen_ai.usage.input_tokens": 3}),
+            retrieval(4, 1, 6, 7, "x", "c1", "c2"),
+        )
+    )  # fmt: skip
+    assert calls(found)[1] == [["d1"], ["c1", "c2"]]
+    assert found.responses["prompt_tokens"].tolist() == [3]
+
+
+def test_turns_are_in_the_order_of_time_though_the_export_begins_with_the_newest(tmp_path):
+    late = span("u", 1, None, 1000, 1100, **{KIND: "AGENT", "input.value": "b?", "session.id": "s"})
+    found = rs.load_results(put(tmp_path, late, root(**{"session.id": "s"})))
+    assert found.responses.set_index("query")["turn"].to_dict() == {"b?": "2", "a?": "1"}
+
+
+def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
+    tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": "x"}
+    file = put(
+        tmp_path,
+        root(**{"session.id": "s"}),
+        span("t", 2, 1, 10, 20, **tool),
+        span("t", 3, 1, 20, 30, **{KIND: "TOOL", "tool.name": "calculator"}),
+        span("t", 4, 1, 30, 40, **{KIND: "TOOL", "tool.name": "calculator"}),
+        retrieval(5, 1, 50, 60, "x", "c1", "c2"),
+        span("t", 6, 5, 51, 52, **{KIND: "TOOL", "tool.name": "inner_search"}),
+        retrieval(7, 1, 70, 80, "y"),
+        span("u", 8, 9, 0, 1, **{KIND: "AGENT"}),
+    )
+    found = rs.load_results(file)
+    assert found.traces().set_index("run_id").loc["traces"].to_dict() == {
+        "n_traces": 2, "n_sessions": 1, "n_turns": 1, "n_spans": 8, "n_orphans": 1, "n_calls": 2,
+        "n_empty": 1, "n_documents": 2, "n_without_query": 1, "n_without_calls": 1,
+    }  # fmt: skip
+    (note,) = found.problems.itertuples()
+    # what is called as a search is comes first; what is within a search is that one
+    assert "3 uses" in note.found and note.found.endswith("web_search (1), calculator (2)")
+    assert note.field == "calls_from" and '{"tool": "web_search"}' in note.allowed
+    named = rs.load_results(file, calls_from={"tool": "web_search"})
+    assert named.traces()["n_calls"].tolist() == [3]
+    assert "web_search" not in named.problems["found"].iloc[0]
+    with refused("traces", field="responses"):
+        rs.load_results({"q": ["a"]}).traces()
+
+
+def test_check_prints_what_was_read_of_traces_and_what_would_take_the_rest(tmp_path, capsys):
+    tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": "x"}
+    file = put(tmp_path, root(), span("t", 2, 1, 10, 20, **tool), retrieval(3, 1, 30, 40, "x", "c"))
+    main(["check", str(file)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "spans: 3 (0 whose parent is not there)" in said
+    assert "calls: 1 (0 without documents), documents: 1" in said
+    assert 'calls_from={"tool": "web_search"}' in said and "supported:" in said
+    main(["check", str(file), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [one["n_spans"] for one in told["traces"]] == [3]
+    assert told["left_out"][0]["field"] == "calls_from" and len(told["metrics"]) > 30
+
+
+@pytest.mark.parametrize("name", ["spans.json", "spans.jsonl"])
+@pytest.mark.parametrize("is_array", [True, False])
+def test_a_file_of_spans_is_read_without_all_of_it_in_memory(tmp_path, name, is_array):
+    long = "x" * 4000
+    about = {KIND: "LLM", "input.value": long, "output.value": long}
+    spans = [
+        SDK | {"span_id": str(n), "parent_id": "0" if n else None, "name": "s", "attributes":
+               about | ({"input.value": "a?", KIND: "AGENT"} if n == 0 else {})}
+        for n in range(1000)
+    ]  # fmt: skip
+    written = json.dumps(spans) if is_array else "\n".join(map(json.dumps, spans))
+    (tmp_path / name).write_text(written, encoding="utf-8")  # 8 MB
+    tracemalloc.start()
+    found = rs.load_results(tmp_path / name)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.responses["x_n_spans"].tolist() == [1000]
+    assert peak < len(written) * 0.8
