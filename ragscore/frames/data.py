@@ -486,8 +486,10 @@ class Results(ResultsVerbs):
         n_failed = int(self.responses["error"].notna().sum())
         n_reported = 0 if self.reported is None else len(self.reported)
         reported = f", {plural(n_reported, 'reported value')}" if n_reported else ""
-        searches = self.calls["n_hits"] if self.calls is not None and "n_hits" in self.calls else []
-        calls = f", {plural(len(searches), 'call')}" if len(searches) else ""
+        n_calls = 0
+        if self.calls is not None and "n_hits" in self.calls:
+            n_calls = int(self.calls["n_hits"].count())
+        calls = f", {plural(n_calls, 'call')}" if n_calls else ""
         return visible(
             f"Results: {plural(len(self.runs), 'run')}, {plural(len(self.responses), 'response')}"
             f" ({n_failed} failed), {plural(len(self.hits), 'hit')},"

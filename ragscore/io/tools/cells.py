@@ -280,7 +280,7 @@ def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Proble
 def _calls(cells: Cells) -> list[Call]:
     """Return the calls of a record whose ids are a list for each call; else none."""
     roles = [role for role in ("doc_id", "chunk_id", "text") if role in cells.values]
-    lists = {role: nested(cells.values[role]) for role in roles}
+    lists: dict[str, Any] = {role: nested(cells.values[role]) for role in roles}
     if not any(are_calls(one) for one in lists.values()):
         return []
     beside = {
