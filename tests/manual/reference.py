@@ -503,6 +503,8 @@ RUN_FIELDS = {
     "record": {
         "query_id": Field("text, required", "id of the golden query", "`responses.query_id`"),
         "query": Field("text", "what was asked", "`responses.query`"),
+        "conversation": Field("text", "the conversation of the query", "`responses.conversation`"),
+        "turn": Field("text or number", "its turn there", "`responses.turn`"),
         "mode": Field("text", "mode of the system, such as hybrid", "`responses.mode`"),
         "hits_top_k": Field("list of objects", "the hits, best first", "`hits`"),
         "answer": Field(

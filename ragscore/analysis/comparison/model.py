@@ -28,7 +28,7 @@ from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of,
 from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.io.detect import function_at
-from ragscore.scoring.intervals import clusters_text
+from ragscore.scoring.intervals import cluster_name, clusters_text
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
@@ -319,7 +319,9 @@ class Comparison(ComparisonVerbs, Display):
         )
         ids = pd.Index(self.per_query["query_id"])
         told = [f"{counts}. {matching}", f"Scored with {changed}." if changed else ""]
-        return " ".join(filter(None, [*told, clusters_text(self.golden, ids, self._cluster)]))
+        if cluster_name(self.golden, self._cluster) == "conversation":
+            told.append(clusters_text(self.golden, ids, self._cluster))
+        return " ".join(filter(None, told))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
