@@ -28,7 +28,7 @@ from ragscore.frames.errors import check_known, names_of
 from ragscore.frames.render import decimals_within, shown_n, shown_number
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Codes
-from ragscore.scoring.intervals import Groups, query_clusters, shared_only
+from ragscore.scoring.intervals import Groups, clusters_text, query_clusters, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.stats import benjamini_hochberg, moments
 
@@ -72,6 +72,8 @@ class ConfigEffects(TableResult):
         One per key: its effect in words.
     unknown
         Runs without a config: in no pair.
+    clusters
+        How many conversations intervals and tests allow for, in words; empty without any.
     """
 
     keys: list[str]
@@ -83,6 +85,7 @@ class ConfigEffects(TableResult):
     tied_keys: dict[str, list[str]]
     sentences: dict[str, str]
     unknown: list[str]
+    clusters: str = ""
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
@@ -100,7 +103,7 @@ class ConfigEffects(TableResult):
         ] or ["No config key varies between these runs."]
         if self.unknown:
             notes.append(f"Without a config, and in no pair: {', '.join(self.unknown)}.")
-        return notes
+        return [*notes, *filter(None, [self.clusters])]
 
     def _shown(self) -> pd.DataFrame:
         """Return the table with values and means as text."""
@@ -206,6 +209,7 @@ def config_effects(
         tied_keys,
         {key: _sentence(key, by_value, pairs, tied_keys.get(key, [])) for key in keys},
         [run_id for run_id, known in zip(run_ids, is_known, strict=True) if not known],
+        clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )
 
 

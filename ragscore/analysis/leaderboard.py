@@ -25,6 +25,7 @@ from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
     are_timed,
+    clusters_text,
     intervals,
     quantile_intervals,
     query_clusters,
@@ -85,6 +86,8 @@ class Leaderboard(TableResult):
         Direction and range of columns of your own, as the evaluation had them declared.
     aligned
         One row per query and run: the values that all of this is made of, one column per metric.
+    clusters
+        How many conversations intervals and tests allow for, in words; empty without any.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
@@ -98,6 +101,7 @@ class Leaderboard(TableResult):
     sentences: dict[str, str]
     declared: Declarations = NOTHING_DECLARED
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
+    clusters: str = ""
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values that the means of a metric are made of.
@@ -209,7 +213,7 @@ class Leaderboard(TableResult):
                 f"{metric} leaves out {plural(len(queries), 'query')} that some runs have no value"
                 f" for ({runs}): {named}."
             )
-        return [note for note in notes if note]
+        return [note for note in (*notes, self.clusters) if note]
 
     def _tables(self) -> list[Table]:
         tables = [Table(self._shown(), "Leaderboard", limit=SHOWN_ROWS, way=".table")]
@@ -336,6 +340,7 @@ def leaderboard(
         dict(zip(aligned.metrics, sentences, strict=True)),
         aligned.declared,
         aligned.rows(),
+        clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )
 
 

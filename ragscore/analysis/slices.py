@@ -30,6 +30,7 @@ from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
     are_timed,
+    clusters_text,
     intervals,
     query_clusters,
     scales_of,
@@ -136,6 +137,8 @@ class SliceComparison(TableResult):
         Queries that the two runs answered in different modes: slices by mode leave them out.
     declared
         Direction and range of columns of your own, as the evaluation had them declared.
+    clusters
+        How many conversations intervals and tests allow for, in words; empty without any.
     """
 
     baseline: str
@@ -147,6 +150,7 @@ class SliceComparison(TableResult):
     reversals: pd.DataFrame
     n_changed: int = 0
     declared: Declarations = NOTHING_DECLARED
+    clusters: str = ""
 
     plot = Accessor("ragscore.plot.accessor:SLICES")
 
@@ -206,7 +210,7 @@ class SliceComparison(TableResult):
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
         if any(table_kind(name) in BY_QUANTILES for name in self.table["metric"]):
             notes.append(MEDIANS_NOTE)
-        return [*notes, *self.reversals["sentence"]]
+        return [*notes, *filter(None, [self.clusters]), *self.reversals["sentence"]]
 
     def _tables(self) -> list[Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
@@ -299,6 +303,7 @@ def compare_slices(
         ),
         n_changed,
         aligned.declared,
+        clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )
 
 

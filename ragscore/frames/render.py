@@ -56,9 +56,13 @@ def reload(report: type[T], text: str, **read: Callable[[Any], Any]) -> T:
 def from_content(report: type[T], content: Any, **read: Callable[[Any], Any]) -> T:
     """Return the report that `content_of` made a dict of."""
     types = get_type_hints(report)
-    require(content, ("dtypes", *types))
+    # a text that is empty by default is a note, and may be newer than the file
+    notes = {name for name in types if getattr(report, name, None) == ""}
+    require(content, ("dtypes", *(name for name in types if name not in notes)))
     values = {}
     for name, kind in types.items():
+        if name not in content:
+            continue
         value = content[name]
         if name in content["dtypes"]:
             value = frame_of(value, content["dtypes"][name], name)

@@ -67,6 +67,7 @@ QUERY_ID_NAMES = (
 CONVERSATION_NAMES = (
     "conversation conversation_id session session_id thread_id dialog_id dialogue_id"
 )
+MADE_ID = "q-[0-9a-f]{12}"  # of ids that readers make of a query's text
 TURN_NAMES = "turn turn_number turn_no turn_index"
 QUERY_NAMES = "query question query_text question_text user_input user_query prompt"
 _CELL = [_RUN, Field("query_id", "id", required=True)]

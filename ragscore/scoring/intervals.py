@@ -73,8 +73,15 @@ def query_clusters(
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
-def clusters_text(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> str:
-    """Say how many clusters of queries intervals allow for; "" without any."""
+def clusters_text(
+    golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
+) -> str:
+    """Say how many clusters of queries intervals allow for; "" without any.
+
+    With `talks`, clusters count that are conversations, and no others.
+    """
+    if talks and cluster_name(golden, cluster) != "conversation":
+        return ""
     if (shared := query_clusters(golden, query_ids, cluster)) is None:
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())

@@ -15,6 +15,7 @@ from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, names_of, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
+from ragscore.frames.schema import MADE_ID
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.calls import CALLS
 from ragscore.scoring.id_changes import READINGS, find_join
@@ -314,7 +315,7 @@ def _unjoined(run_id: str, ids: pd.Index, golden: pd.Index) -> str:
         expected, own = join.pairs[0]
         words = f"{join.reading.words} ({own!r} and {expected!r})"
         return f"{text}. {join.n_joined} of {len(golden)} would join {words}"
-    if ids.str.fullmatch("q-[0-9a-f]{12}").all():
+    if ids.str.fullmatch(MADE_ID).all():
         text += (
             ". The run's ids were made from the texts of its queries: name the column that holds"
             ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'

@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, narrowed
 from ragscore.frames.errors import plural, warn
-from ragscore.frames.schema import CONVERSATION_NAMES, TURN_NAMES
+from ragscore.frames.schema import CONVERSATION_NAMES, MADE_ID, TURN_NAMES
 
 PLACE = ("conversation", "turn")
 _CALLED = {
@@ -22,7 +22,6 @@ _CALLED = {
 }
 TOLD = ("run_id", "query_id", *(name for names in _CALLED.values() for name in names))
 """Columns of responses that may tell conversations and turns, the surest first."""
-_MADE = r"q-[0-9a-f]{12}"  # ids that readers make of a query's text
 
 
 def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
@@ -78,7 +77,7 @@ def _found(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     at = of_golden.dropna().drop_duplicates(keep=False)
     named = place.map(pd.Series(at.index, index=at.to_numpy()))
     own = told["query_id"]
-    is_made = own.str.fullmatch(_MADE) | own.eq(place).fillna(False)
+    is_made = own.str.fullmatch(MADE_ID) | own.eq(place).fillna(False)
     is_elsewhere = own.map(of_golden).ne(place).fillna(False)
     # the same text elsewhere in these conversations is another query
     other = place.where(

@@ -169,7 +169,13 @@ def test_conversations_are_the_clusters_of_everything_by_default_and_comparisons
         assert default == pytest.approx(talks, nan_ok=True), name
         if name != "slices":  # a turn is once in a conversation: nothing to cluster within a slice
             assert default != pytest.approx(alone, nan_ok=True), name
-    says(ev.compare("a", "b"), 8, "conversations", 40)
+    cmp = ev.compare("a", "b")
+    again = rs.Comparison.from_json(cmp.to_json())
+    board = ev.leaderboard("hit@1")
+    shown = (cmp, again, cmp.gate(), again.gate(), board, type(board).from_json(board.to_json()),
+             cmp.slices("turn", min_n=1), ev.config_effects("hit@1"))  # fmt: skip
+    for one in shown:
+        says(one, 8, "conversations", 40)
     assert "conversations" not in str(ev.compare("a", "b", cluster=None))
     # b is better on 25 turns and worse on 5, which are 5 conversations and 1: 14 of 64 sign flips
     assert ev.compare("a", "b", cluster=None).deltas["p"].iloc[0] < 0.05
@@ -234,6 +240,21 @@ def test_turns_of_a_track_have_the_values_of_trec_eval():
 RATED = Path(__file__).parents[3] / "shared/data/mtrag-human"
 RATINGS = RATED / "reference_subset_with_human_evaluations.json.gz"
 TASK = "(?P<conversation>.+)<::>(?P<turn>[0-9]+)"
+# lines of judgements, judged turns, conversations, first turns
+JUDGED = {"clapnq": (578, 208, 29, 28), "fiqa": (535, 180, 27, 24),
+          "cloud": (494, 188, 26, 25), "govt": (521, 201, 28, 25)}  # fmt: skip
+
+
+@pytest.mark.skipif(not RATED.exists(), reason="needs a benchmark's judgements beside the checkout")
+@pytest.mark.parametrize("part", JUDGED)
+def test_ids_of_judgements_tell_conversation_and_turn(part):
+    golden = rs.load_golden(RATED / "qrels" / f"{part}.tsv", turns=TASK)
+    queries = golden.queries
+    assert (golden.targets["grade"] == 1).all()
+    assert JUDGED[part] == (
+        len(golden.targets), len(queries), queries["conversation"].nunique(),
+        int((queries["turn"] == "1").sum()),
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.id_reading import with_ids_read
-from ragscore.scoring.intervals import query_clusters
+from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.modes import response_modes
@@ -250,7 +250,7 @@ def compare_runs(
         _modes=response_modes(whole),
         results=whole,
         rule=rule,
-        _cluster=cluster,
+        clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
     )
 
 

@@ -65,6 +65,8 @@ class Gate(JsonResult, Display):
         The comparison's word over its primary metrics: better, worse, mixed, no worse, can't tell.
     require
         Whether a metric that can't be evaluated stops the gate.
+    clusters
+        How many conversations intervals and tests allow for, in words; empty without any.
     """
 
     baseline: str
@@ -74,6 +76,7 @@ class Gate(JsonResult, Display):
     regressions: pd.DataFrame
     overall: str
     require: bool = False
+    clusters: str = ""
 
     @property
     def passed(self) -> bool:
@@ -172,7 +175,10 @@ class Gate(JsonResult, Display):
             LEFT_OUT_NOTE: table["n_left_out"].any(),
             MEDIANS_NOTE: any(_by_median(label, self.rule) for label in table["metric"]),
         }
-        return [note for note, is_needed in holds.items() if is_needed]
+        return [
+            *(note for note, is_needed in holds.items() if is_needed),
+            *filter(None, [self.clusters]),
+        ]
 
     def to_markdown(self) -> str:
         """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
@@ -294,6 +300,7 @@ def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool)
         ordered[["query_id", "query", "outcome", *RANKS, "lost"]].assign(**ranks),
         cmp.overall,
         asks_proof,
+        cmp.clusters,
     )
 
 

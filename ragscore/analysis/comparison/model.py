@@ -28,7 +28,6 @@ from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of,
 from ragscore.frames.tables import TINTS, Display, Table
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.io.detect import function_at
-from ragscore.scoring.intervals import cluster_name, clusters_text
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
@@ -118,6 +117,8 @@ class Comparison(ComparisonVerbs, Display):
         figures that a gate goes by (`gate`). They are those of `deltas`, with `n_lost` queries at
         the metric's worst value, `n_uncounted` that have no worst value, and without the
         `n_left_out` that the baseline failed on.
+    clusters
+        How many conversations intervals and tests allow for, in words; empty without any.
     golden, scores, results, rule
         What slices, some pictures and `label_first` are made of; not part of the JSON.
     """
@@ -141,12 +142,12 @@ class Comparison(ComparisonVerbs, Display):
     policies: dict[str, Any] = field(default_factory=dict)
     at_worst: pd.DataFrame = field(default_factory=pd.DataFrame)
     declared: Declarations = NOTHING_DECLARED
+    clusters: str = ""
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     _modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     results: Results | None = field(default=None, repr=False, compare=False)
     rule: Rule | None = field(default=None, repr=False, compare=False)
-    _cluster: str | None = field(default="group", repr=False, compare=False)
 
     plot = Accessor("ragscore.plot.accessor:COMPARISON")
 
@@ -317,11 +318,8 @@ class Comparison(ComparisonVerbs, Display):
             for name, value in self.policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
-        ids = pd.Index(self.per_query["query_id"])
-        told = [f"{counts}. {matching}", f"Scored with {changed}." if changed else ""]
-        if cluster_name(self.golden, self._cluster) == "conversation":
-            told.append(clusters_text(self.golden, ids, self._cluster))
-        return " ".join(filter(None, told))
+        scored = f"Scored with {changed}." if changed else ""
+        return " ".join(filter(None, [f"{counts}. {matching}", scored, self.clusters]))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""
@@ -357,6 +355,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "primary": list(cmp.primary),
         "declared": cmp.declared.to_plain(),
         "overall": cmp.overall,
+        "clusters": cmp.clusters,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
     return content | {
@@ -400,6 +399,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         policies=content["policies"],
         primary=tuple(content["primary"]),
         declared=Declarations.from_plain(content["declared"]),
+        clusters=content.get("clusters", ""),
     )
 
 
