@@ -249,7 +249,7 @@ def run_each(
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
         shared = client.submit(_same, job, pure=False)
         futures = [
-            client.submit(function, item, number, shared, pure=False)
+            client.submit(_in_task, function, item, number, shared, pure=False)
             for number, item in enumerate(items)
         ]
     coming = as_completed(futures, with_results=True)  # type: ignore[no-untyped-call]
@@ -257,6 +257,14 @@ def run_each(
     for future, value in coming:
         future.release()
         yield value
+
+
+def _in_task(function: Callable[..., Any], item: Any, number: int, job: ScoringJob) -> Any:
+    """Call a function on a worker, which is paused for good while arrow keeps what it freed."""
+    try:
+        return function(item, number, job)
+    finally:
+        pa.default_memory_pool().release_unused()
 
 
 def _same(job: ScoringJob) -> ScoringJob:
