@@ -19,6 +19,7 @@ from ragscore.frames.escaping import json_text, markdown_cell
 
 T = TypeVar("T")
 ALLOWED = "the JSON that to_json wrote"
+NEWER = ("clusters",)  # fields that earlier files lack; each has a default
 INFINITIES = {math.inf: "Infinity", -math.inf: "-Infinity"}  # JSON has no number for them
 
 
@@ -56,9 +57,7 @@ def reload(report: type[T], text: str, **read: Callable[[Any], Any]) -> T:
 def from_content(report: type[T], content: Any, **read: Callable[[Any], Any]) -> T:
     """Return the report that `content_of` made a dict of."""
     types = get_type_hints(report)
-    # a text that is empty by default is a note, and may be newer than the file
-    notes = {name for name in types if getattr(report, name, None) == ""}
-    require(content, ("dtypes", *(name for name in types if name not in notes)))
+    require(content, ("dtypes", *(name for name in types if name not in NEWER)))
     values = {}
     for name, kind in types.items():
         if name not in content:
