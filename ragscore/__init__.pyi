@@ -13,7 +13,7 @@ from .analysis import extras as extras
 from .analysis.comparison.model import Comparison as Comparison
 from .analysis.leaderboard import Leaderboard as Leaderboard
 from .collecting.run import collect as collect
-from .evaluation import Evaluation as Evaluation, evaluate as evaluate
+from .evaluation import Evaluation as Evaluation, compare as compare, evaluate as evaluate
 from .frames.data import DataError as DataError, Golden as Golden, Results as Results
 from .golden.labelling import label as label
 from .golden.requirements import supported_metrics as supported_metrics
@@ -35,8 +35,8 @@ __all__ = [
     "Golden", "Results", "Evaluation", "Comparison", "Leaderboard", "Report", "RunStore",
     "Policies", "Profile", "Metric", "DataError",
     # verbs
-    "load_golden", "load_results", "evaluate", "score", "validate", "supported_metrics", "metric",
-    "metrics", "collect", "judge", "label",
+    "load_golden", "load_results", "evaluate", "compare", "score", "validate", "supported_metrics",
+    "metric", "metrics", "collect", "judge", "label",
     # namespaces
     "io", "match", "frames", "golden", "stats", "plot", "judging", "collecting", "extras",
 ]  # fmt: skip

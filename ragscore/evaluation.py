@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.tables import Display, Table
 from ragscore.frames.verbs import Accessor
-from ragscore.io.load import load_golden, load_results
+from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
 from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
@@ -51,6 +51,14 @@ from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.refusal_phrases import told_by_words, with_refusals_read
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score_and_settings
+from ragscore.scoring.stored import (
+    asked_of_stored,
+    averaged,
+    deciding_of,
+    golden_of,
+    sides_named,
+    with_stored,
+)
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
 from ragscore.scoring.value_states import explain, label_of, metric_columns
 
@@ -86,7 +94,7 @@ Range = tuple[float | None, float | None]
 
 def evaluate(
     results: Any,
-    golden: Any,
+    golden: Any = None,
     metrics: Asked = None,
     *,
     rule: Rule | None = None,
@@ -97,6 +105,9 @@ def evaluate(
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
+    Without a golden set, the scores that another tool stored are the metrics, and labels that stand
+    beside them in their file count. Runs are then paired by ids and inputs of their queries.
+
     Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
     `trend`, `leaderboard` and `report`, marked as reported.
 
@@ -104,10 +115,11 @@ def evaluate(
     ----------
     results, golden
         `Results` and `Golden`, or whatever `rs.load_results` and `rs.load_golden` take: paths,
-        patterns, frames, dicts, records.
+        patterns, frames, dicts, records. None: no golden set.
     metrics
         Labels, or one; by default every default metric, and those that the runs' judgments
-        measure. Others are scored when they are asked for. Metrics of your own are `rs.Metric`
+        measure. Without a golden set: all that have a value. Others are scored when they are asked
+        for, stored ones by their names. Metrics of your own are `rs.Metric`
         objects (see `rs.metric`); "default" in a list stands for the default ones.
     rule
         A matching rule of your own instead of the level's; see `rs.score`.
@@ -117,31 +129,63 @@ def evaluate(
         The metrics that decide a comparison's overall word. By default one for each aspect that
         the scores have: retrieval (ndcg@10, else mrr, recall, hit), answers (judge_correctness,
         answer_checks, ...), refusals (answered_unanswerable and false_refusal, judged jointly),
-        and passed.
+        and passed. Without a golden set: stored scores of which it is known which value is better,
+        the first five.
     policies, fields
         `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
 
     Raises
     ------
     DataError
-        Input that can't be read or joined; an unknown metric, policy or profile.
+        Input that can't be read or joined; an unknown metric, policy or profile. Files that
+        contradict each other about a stored metric.
+
+    Warns
+    -----
+    UserWarning
+        Without a golden set: one id stands for different inputs.
 
     Examples
     --------
     >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
     """
-    golden = golden if isinstance(golden, Golden) else load_golden(golden)
-    results = results if isinstance(results, Results) else load_results(results)
+    if golden is None:
+        results, labelled = with_labels(results)
+    else:
+        golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
+        results = results if isinstance(results, Results) else load_results(results)
+    return _evaluated(
+        results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields)
+    )
+
+
+def _evaluated(
+    results: Results,
+    golden: Golden | None,
+    labelled: list[tuple[Results, Golden]],
+    metrics: Asked,
+    rule: Rule | None,
+    profile: str | Profile | None,
+    primary: list[str] | str | None,
+    given: Policies,
+) -> Evaluation:
+    """Evaluate what is loaded; `labelled` is from `with_labels`."""
     from ragscore.analysis.reported import split_reported
 
-    given = policies_of(policies, fields)
     labels, declared = asked_for(metrics)
     results, reported = split_reported(results)
+    is_alone = golden is None
+    if golden is None:
+        results, golden = golden_of(results, labelled)
     check_inputs(results, golden)
     results, golden, given = with_ids_read(results, golden, given)
+    asked = asked_of_stored(results, golden, labels, is_alone, declared)
     scores, settings_of_runs = score_and_settings(
-        results, golden, labels, rule, profile, given, declared
+        results, golden, asked.labels, rule, profile, given, declared, is_alone=is_alone
     )
+    scores, declared, stored = with_stored(scores, results, asked, declared)
+    if is_alone and primary is None:
+        primary = list(deciding_of(scores, stored, declared)) or None
     several = queries_with_several(results)
     deciding = primary_of(
         scores, primary, declared, are_united=given.calls == "union" and bool(several.any())
@@ -154,9 +198,59 @@ def evaluate(
     )  # fmt: skip
 
 
+def compare(
+    baseline: Any,
+    candidate: Any,
+    golden: Any = None,
+    metrics: Asked = None,
+    *,
+    primary: list[str] | str | None = None,
+    policies: Policies | None = None,
+    **how: Any,
+) -> Comparison:
+    """Compare two runs of two sources: `rs.evaluate` and `Evaluation.compare` in one line.
+
+    Repeats of a side (epochs, trials) are averaged first if there is no golden set: intervals count
+    queries, and not repeats.
+
+    Parameters
+    ----------
+    baseline, candidate
+        Each whatever `rs.load_results` takes: one run, or the repeats of one system.
+    golden, metrics, primary, policies
+        As for `rs.evaluate`. Without a golden set, stored scores are compared.
+    how
+        As for `Evaluation.compare`, and single fields of `rs.Policies`.
+
+    Raises
+    ------
+    DataError
+        A side with several systems; what `rs.evaluate` and `Evaluation.compare` refuse.
+
+    Examples
+    --------
+    >>> demo = "data/demo/runs/{}/per_query.jsonl"
+    >>> rs.compare(demo.format("dense"), demo.format("hybrid"), "data/demo/golden.yaml")
+    """
+    names = {item.name for item in fields(Policies)}
+    given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    if golden is not None and not isinstance(golden, Golden):
+        golden = load_golden(golden)
+    sides = [with_labels(source) for source in (baseline, candidate)]
+    named = sides_named([results for results, _ in sides])
+    labelled = [
+        (side, labels) for side, (_, beside) in zip(named, sides, strict=True)
+        for _, labels in beside
+    ]  # fmt: skip
+    ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, given)
+    if len(ev.run_ids) > 2:
+        ev = ev.average_repeats()
+    return ev.compare(*ev.run_ids, **how)
+
+
 def evaluate_stored(
     store: RunStore,
-    golden: Any,
+    golden: Any = None,
     metrics: Asked = None,
     runs: list[str] | str | None = None,
     *,
@@ -191,6 +285,11 @@ def evaluate_stored(
     --------
     >>> rs.RunStore("data/demo/history").evaluate("data/demo/golden.yaml", runs=["07-dense"])
     """
+    if golden is None:
+        return evaluate(
+            store.load(runs), None, metrics, rule=rule, profile=profile, primary=primary,
+            policies=policies, **fields,
+        )  # fmt: skip
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields)
     reported, _ = store.reported(runs)
@@ -1344,7 +1443,8 @@ class Evaluation(Display):
         Five runs of one system on 50 queries know as much about other queries as 50 do. Runs of one
         `system` that have a `repeat` are averaged, and called by the system from then on; all
         others stay as they are. What is returned has no `results`: it summarizes, slices and ranks
-        what was scored.
+        what was scored. Where the golden set has no targets, it has those of the first repeat, and
+        compares, too.
 
         Raises
         ------
@@ -1366,7 +1466,12 @@ class Evaluation(Display):
         scores = average_repeats(self.scores, self.results.runs)
         names = average_names(self.results.runs, pd.Series(self.run_ids))
         settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
-        return replace(self, scores=scores, settings=settings.reset_index(drop=True), _source=None)
+        source = None
+        if not len(self.golden.targets):  # no rank is compared
+            source = averaged(self.results, names.set_axis(self.run_ids))
+        return replace(
+            self, scores=scores, settings=settings.reset_index(drop=True), _source=source
+        )
 
     def retrievers(
         self,
@@ -1740,6 +1845,15 @@ class Evaluation(Display):
             )
         of_golden = pd.Index(self.golden.queries["query_id"])
         notes += filter(None, [clusters_text(self.golden, of_golden, "group")])
+        if isinstance(self._source, Results) and not self._is_matched:
+            from ragscore.analysis.repeats import average_names
+
+            systems = average_names(self._source.runs, pd.Series(self.run_ids))
+            if len(several := systems[systems.duplicated()].drop_duplicates()):
+                notes.append(
+                    f"Runs that are repeats: of {name_list(several)}. ev.average_repeats() averages"
+                    " them, so that intervals count queries."
+                )
         more = len(self.run_ids) - SHOWN_RUNS
         if more > 0:
             notes.append(f"{more} more runs: see .summary().")
@@ -1760,7 +1874,11 @@ class Evaluation(Display):
         notes += self._calls_note
         bases = {re.split("[@:]", str(name))[0] for name in self.scores}
         names = [name for name in _GAINS if name in bases]
-        if names and (self.golden.targets["grade"] > 1).any():
+        targets = self.golden.targets
+        if names and "gain" in targets:
+            gains = ", ".join(f"{one:g}" for one in sorted(targets["gain"].unique()))
+            notes.append(f"Labels state gains: {gains}, by which {name_list(names)} goes.")
+        elif names and (targets["grade"] > 1).any():
             gains = ", ".join(f"{name} gains {_GAINS[name]}" for name in names)
             notes.append(f"Labels are graded: {gains}.")
         if bare := self._without_hits():
@@ -1769,7 +1887,7 @@ class Evaluation(Display):
                 " records no hits, ask for other metrics."
             )
         answerable = self.golden.queries["answerable"]
-        if n := int(answerable.isna().sum()):
+        if (n := int(answerable.isna().sum())) and self._is_matched:
             notes.append(f"Queries without any label: {n}. They count in no ranking metric.")
         if n := len(self.golden.refusals):
             notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
@@ -1809,7 +1927,15 @@ class Evaluation(Display):
         is_empty = rows["empty"].groupby(rows["run_id"].astype("str"), sort=False).min() == 1
         return is_empty.index[is_empty].tolist()
 
+    @property
+    def _is_matched(self) -> bool:
+        """False if there is nothing to match hits with, and no metric of rankings."""
+        labels = map(self.declared.label_of, metric_columns(self.scores))
+        return bool(len(self.golden.targets)) or any(label.is_ranking for label in labels)
+
     def _matched(self) -> str:
+        if not self._is_matched:
+            return "Nothing is matched: no document is expected. Cells: mean [95 % interval]."
         level = self.settings["level"].astype("str").unique().tolist()
         left_out = [text for text in self.settings["left_out"].unique() if text]
         why = f" ({'; '.join(left_out)})" if left_out else ""

@@ -26,7 +26,7 @@ UNHURRIED = {
     "derandomize": float(os.environ.get("RAGSCORE_FUZZ", "1")) <= 1,
 }
 settings.register_profile("quick", max_examples=20, **UNHURRIED)
-settings.register_profile("all", max_examples=40, **UNHURRIED)
+settings.register_profile("all", max_examples=20, **UNHURRIED)
 settings.register_profile("large", **UNHURRIED)
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
@@ -36,6 +36,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
 CASES = 6  # of a test that run unless it says otherwise; --large runs every case
+LONG_CASES = 3  # of a long test, with --all
+MORE_CASES = 2  # of a test that says otherwise, with --all
 NOT_PASSED: set[str] = set()
 COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
 DIFFERING = pytest.StashKey[list[str]]()
@@ -58,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"sampled(n): n cases are quick, not {CASES}")
     config.addinivalue_line("markers", "each_case: all cases are quick")
     size = size_of(config)
-    SIZE[0] = {"quick": 0.2, "all": 0.4, "large": 1.0}[size]
+    SIZE[0] = {"quick": 0.2, "all": 0.2, "large": 1.0}[size]
     settings.load_profile(size)
 
 
@@ -81,10 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name, same in cases.items():
         marker = same[0].get_closest_marker("sampled")
         n = marker.args[0] if marker else CASES
+        is_long = same[0].get_closest_marker("long") is not None
+        most = LONG_CASES if is_long else max(n, min(CASES, n + MORE_CASES))
         order = Random(name).sample(range(len(same)), len(same))
         for place, at in enumerate(order):
-            if place >= n:
-                same[at].add_marker("large" if place >= CASES else "long")
+            if place >= min(n, most):
+                same[at].add_marker("large" if place >= most else "long")
     large = {item for item in items if item.get_closest_marker("large")}
     long = {item for item in items if item.get_closest_marker("long")} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]
@@ -167,7 +171,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def fuzzed(n: int) -> int:
-    """How many files or examples a fuzz test takes: a fifth of `n` in a quick run, .4 with --all.
+    """How many files or examples a fuzz test takes: a fifth of `n`, and all with --large.
 
     RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night).
     """

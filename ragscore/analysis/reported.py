@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.repeats import average_names
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, categorical, runs_without_hits
 from ragscore.frames.errors import name_list, nearest
@@ -31,6 +32,7 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
+from ragscore.scoring.stored import stored_values
 from ragscore.scoring.summary import STATISTICS, summarize
 
 REPORTED_NAMES = {
@@ -293,11 +295,54 @@ def check_reported(
     rows = rows.assign(
         recomputed=rows["recomputed"].mask(is_bare), difference=rows["difference"].mask(is_bare)
     )
+    rows, of_stored = _with_means_of_stored(rows, with_rows)
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     alone = [] if without is None else without.runs["run_id"].astype("str").tolist()
     notes = _notes(rows).mask(is_bare, "the run has no hits to recompute it from")
+    notes = of_stored.where(rows["of"].notna(), notes)
     notes = notes.mask(rows["run_id"].isin(alone), "the run has no rows to recompute it from")
     return rows[[*columns, "difference"]].assign(note=notes).reset_index(drop=True)
+
+
+def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the rows with the means of stored scores beside what their tool reports of them.
+
+    The second are notes: over which queries a mean was taken. Repeats of a query count once.
+    """
+    rows = rows.reindex(columns=[*rows, *(one for one in ("of", "by", "part") if one not in rows)])
+    notes = pd.Series("", index=rows.index, dtype="object")
+    if not rows["of"].notna().any():
+        return rows, notes
+    values = stored_values(results)
+    run_ids = results.runs["run_id"].astype("str")
+    side = average_names(results.runs, run_ids).set_axis(run_ids)
+    values["side"] = values["run_id"].map(side)
+    stated = rows[rows["statistic"].eq("n")].set_index(["run_id", "metric"])["reported"]
+    recomputed = rows["recomputed"].to_numpy(copy=True)
+    for place in np.flatnonzero(rows["of"].notna()).tolist():
+        row = rows.iloc[place]
+        of_metric = values["metric"].eq(str(row["of"]))
+        here = values[of_metric & values["side"].eq(side[row["run_id"]])]
+        told, n_all = "", here["query_id"].nunique()
+        if isinstance(row["by"], str):
+            here = here[here["query_id"].isin(_queries_where(results, row["by"], row["part"]))]
+            n = here["query_id"].nunique()
+            told = f"over queries with {row['by']} = {row['part']}: {n} of {n_all}"
+        means = here.groupby("query_id")["value"].mean()
+        recomputed[place] = len(means) if row["statistic"] == "n" else means.mean()
+        n_stated = stated.get((row["run_id"], row["metric"]), len(means))
+        if n_stated != len(means):
+            told = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
+        notes.iloc[place] = told
+    difference = recomputed - rows["reported"]
+    return rows.assign(recomputed=recomputed, difference=difference), notes
+
+
+def _queries_where(results: Results, field: str, value: str) -> pd.Series:
+    """Return the queries whose responses have this value in a field."""
+    responses = results.responses
+    told = responses.get(field, responses.get(f"x_{field}", pd.Series(index=responses.index)))
+    return responses.loc[told.astype("str").eq(value).fillna(False), "query_id"]
 
 
 def _first_ranks(

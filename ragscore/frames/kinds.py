@@ -87,12 +87,13 @@ KINDS: dict[str, Kind] = {
     # One row per query and tag; several tags of one kind are allowed.
     "tags": Kind(("query_id", "kind", "value"), {"query_id": "str", "kind": "str", "value": "str"}),
     # One row per query, match level, target and alternative; any alternative meets the target.
+    # gain: what a target of this grade earns in nDCG, where grades are levels of another scale.
     "targets": Kind(
         ("query_id", "level", "target_id", "alternative"),
         {"query_id": "str", "level": "str", "target_id": "str", "alternative": "int32",
          "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
-         "chunker_version": "str"},
+         "chunker_version": "str", "gain": "float64"},
         lowest={"grade": 0, "alternative": 0},
         choices={"level": ("chunk", "doc", "anchor", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
@@ -188,11 +189,16 @@ KINDS: dict[str, Kind] = {
     ),
     # One row per value that another tool stored, `metric` as it calls it. With an empty query_id it
     # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
-    # name of the metric, where the file's format says that it means the same.
+    # name of the metric, where the file's format says that it means the same. `better` ("higher" or
+    # "lower"), the range from `lowest` to `highest`, and the `threshold` of success are the file's.
+    # An aggregate is `of` a metric of single queries, and of those whose field `by` is `part`.
     "reported": Kind(
         ("run_id", "query_id", "metric"),
         {**_CELL, "metric": "str", "value": "float64"},
-        {"statistic": "str", "label": "str"},
+        {
+            "statistic": "str", "label": "str", "better": "str", "lowest": "float64",
+            "highest": "float64", "threshold": "float64", "of": "str", "by": "str", "part": "str",
+        },
         ("x_",),
         infinite=("value",),  # the rank of a first match where there is none
     ),

@@ -262,7 +262,7 @@ def resolve(
         if name not in roles and name.startswith(METRIC_ROLES) and side == "results"
     }
     is_named = roles.keys() & {"query_id", "query"} or {*PLACE} <= roles.keys()
-    says = {*SAYS[side], *(role for role in given if role.startswith(METRIC_ROLES))}
+    says = {*SAYS[side], *(role for role in roles if role.startswith(METRIC_ROLES))}
     if not (is_named and roles.keys() & says):
         raise unsettled(fields, roles, side, where, kind)
     if set(SAYS[side]) & roles.keys() == {"query"}:

@@ -15,7 +15,13 @@ from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS, LABELS
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.targets import ID_FIELDS, pop_support_extras, support_groups, targets_of
+from ragscore.io.targets import (
+    ID_FIELDS,
+    pop_support_extras,
+    support_groups,
+    targets_of,
+    with_levels,
+)
 from ragscore.io.values import flag, is_int, text
 
 SATISFIED_BY = "satisfied_by"
@@ -62,6 +68,7 @@ def golden_of(
     _check_groups(tables, problems)
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
+    tables.targets = with_levels(tables.targets)
     frames = {name: from_records(getattr(tables, name), name) for name in FRAMES}
     queries = frames["queries"]
     # A column without any value is one, too: what is asked `by` it is all in one slice.

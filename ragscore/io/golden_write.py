@@ -283,7 +283,7 @@ def _ids(targets: Rows, column: str) -> Any:
     alternatives, and {any, grade}.
     """
     items = [
-        ([one.get(column) for one in alternatives], alternatives[0]["grade"])
+        ([one.get(column) for one in alternatives], _grade(alternatives[0]))
         for alternatives in _by_target(targets)
     ]
     if any(grade != 1 for _, grade in items) and all(len(ids) == 1 for ids, _ in items):
@@ -294,6 +294,11 @@ def _ids(targets: Rows, column: str) -> Any:
     ]
 
 
+def _grade(target: dict[str, Any]) -> float:
+    """Return a target's grade as it is written: its gain, if it has one."""
+    return target["grade"] if target.get("gain") is None else float(target["gain"])
+
+
 def _supports(targets: Rows, extras: list[dict[str, Any]]) -> Rows:
     supports = []
     for alternatives in _by_target(targets):
@@ -301,8 +306,8 @@ def _supports(targets: Rows, extras: list[dict[str, Any]]) -> Rows:
         support = {name: first[name] for name in SUPPORT_COLUMNS if name in first}
         if snippets := [one["snippet"] for one in alternatives if "snippet" in one]:
             support["snippets"] = snippets
-        if first["grade"] != 1:
-            support["grade"] = first["grade"]
+        if _grade(first) != 1:
+            support["grade"] = _grade(first)
         supports.append(support)
     if len(extras) != len(supports):
         return supports

@@ -30,10 +30,18 @@ from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_lim
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.golden_file import rules_in_all
 from ragscore.io.ir_datasets import read_ir_dataset
-from ragscore.io.registry import FORMATS, GOLDEN_TABLE, RESULT_TABLE, TABLES, formats_of
+from ragscore.io.registry import (
+    FORMATS,
+    GOLDEN_TABLE,
+    RESULT_TABLE,
+    TABLES,
+    TOOLS,
+    formats_of,
+)
 from ragscore.io.search_hits import records_of_hits
 from ragscore.io.source import Problems, naming
-from ragscore.io.tables import frame_of, record_table
+from ragscore.io.tables import frame_of, key_of, record_table
+from ragscore.io.tools.importer import labels_beside
 from ragscore.io.values import ID_ALLOWED
 
 IR_DATASETS = "ir_datasets:"
@@ -64,6 +72,7 @@ def load_golden(
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
     turns: str | None = None,
+    gains: Mapping[Any, float] | None = None,
     max_bytes: int | None = MAX_BYTES,
 ) -> Golden:
     """Load a golden set: queries, what answers them, and which of them should be refused.
@@ -103,6 +112,9 @@ def load_golden(
     turns
         A pattern that reads the conversation and the turn out of a query's id, with groups of these
         names: "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)" for 106_1. By default they are columns.
+    gains
+        What each grade of the file earns in nDCG: `{"E": 1, "S": 0.1, "C": 0.01, "I": 0}`. Grades
+        become levels from 0 in the order of their gains. By default fractions are gains.
     max_bytes
         What a compressed file may unpack to if that is over 100 times its size (Parquet: 1,000
         times), and the longest line. None lifts these limits, and those of ids (65,536 characters)
@@ -128,7 +140,7 @@ def load_golden(
         grade ("not judged") are left out.
     """
     check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
-    columns = _named(columns)
+    columns, gains = _named(columns), _checked_gains(gains)
     if isinstance(source, Golden):
         return source
     _check_side(source, Results, "a golden set")
@@ -137,7 +149,8 @@ def load_golden(
         parts = [
             load_golden(
                 one, format, columns, strict=strict, absent_docs=absent_docs,
-                catalogue=catalogue, topics=topics, split=split, turns=turns, max_bytes=max_bytes,
+                catalogue=catalogue, topics=topics, split=split, turns=turns, gains=gains,
+                max_bytes=max_bytes,
             )
             for one in paths
         ]  # fmt: skip
@@ -162,13 +175,13 @@ def load_golden(
         _check_exists([file])
         with size_limit(max_bytes), naming(file):
             found = _choose(file, "golden", format, columns)
-            given = found.options_of(options, file)
+            given = found.options_of(options, file) | _gains_of(found, gains)
             golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
             _check_values(golden)
     else:
         name, value = _content(chosen, "golden")
         found = _choose(value, "golden", format, columns)
-        given = found.options_of(options, Path(name))
+        given = found.options_of(options, Path(name)) | _gains_of(found, gains)
         golden = function_at(found.read)(
             value if found is GOLDEN_TABLE else _pandas(value),
             strict,
@@ -176,8 +189,53 @@ def load_golden(
             catalogue,
             **given,
         )
+    if gains is not None:
+        golden = _with_gains(golden, gains, name)
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
     return golden if turns is None else _with_turns(golden, turns, name)
+
+
+def _checked_gains(gains: Any) -> dict[str, float] | None:
+    """Return `gains=` by grades as text.
+
+    Raises
+    ------
+    DataError
+        Anything but grades with numbers from 0, one of which is more.
+    """
+    if gains is None:
+        return None
+    check_type(gains, Mapping, "gains", GAINS_ALLOWED)
+    found = {key_of(grade): gain for grade, gain in gains.items()}
+    is_gain = [
+        isinstance(one, (int, float)) and not isinstance(one, bool) and 0 <= one < 2**31
+        for one in found.values()
+    ]
+    if len(found) < len(gains) or not all(is_gain) or not any(found.values()):
+        raise DataError(f"found {excerpt(gains)}", field="gains", allowed=GAINS_ALLOWED)
+    return {grade: float(gain) for grade, gain in found.items()}
+
+
+def _gains_of(found: Format, gains: dict[str, float] | None) -> dict[str, Any]:
+    """Return the option of a reader that knows how grades are written; others are told after."""
+    return {"gains": gains} if gains is not None and "gains" in found.options else {}
+
+
+def _with_gains(golden: Golden, gains: dict[str, float], name: str | Path) -> Golden:
+    """Return a golden set whose grades are levels of these gains, whether all occur or not."""
+    if "gain" in golden.targets:
+        gain = golden.targets["gain"]
+    else:
+        written = golden.targets["grade"].map(key_of)
+        if unknown := sorted({*written} - gains.keys()):
+            raise DataError(
+                f"grade {unknown[0]}", file=name, field="grade",
+                allowed=f"one of {name_list(gains)}, as gains= has them",
+            )  # fmt: skip
+        gain = written.map(gains)
+    level = {gain: number for number, gain in enumerate(sorted({0.0, *gains.values()}))}
+    targets = golden.targets.assign(grade=gain.map(level).astype("int32"), gain=gain)
+    return replace(golden, targets=targets.astype({"gain": "float64"}))
 
 
 def _with_turns(golden: Golden, pattern: str, name: str | Path) -> Golden:
@@ -239,6 +297,7 @@ def _warn_of_expectations(golden: Golden, name: str | Path, is_table: bool) -> N
         )
 
 
+GAINS_ALLOWED = '{"E": 1, "S": 0.1, "C": 0.01, "I": 0}: a gain from 0 for each grade'
 TURNS_ALLOWED = 'a pattern such as "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)"'
 CALLS_ALLOWED = '{"tool": "*search*"}'
 
@@ -358,6 +417,36 @@ def load_results(
             allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
     return parts[0] if len(parts) == 1 else Results.concat(parts)
+
+
+def with_labels(source: Any) -> tuple[Results, list[tuple[Results, Golden]]]:
+    """Load runs, and the labels that stand beside them in files of other tools.
+
+    Returns
+    -------
+    All runs; and for each file that has labels, its runs and these.
+    """
+    if isinstance(source, Results):
+        return source, []
+    parts: list[Results] = []
+    labelled: list[tuple[Results, Golden]] = []
+    beside = {tool.name: tool for tool in TOOLS}
+    for one in _sources(source):
+        parts.append(load_results(one))
+        if not isinstance(one, Path):
+            continue
+        found = beside.get(_choose(one, "results", None, None).name)
+        if found is None:
+            continue
+        with naming(one):
+            golden = labels_beside(found, one)
+        if golden is not None:
+            labelled.append((parts[-1], golden))
+    if len(parts) == 1:
+        return parts[0], labelled
+    if _repeated_names(parts):
+        return load_results(source), []
+    return Results.concat(parts), labelled
 
 
 def golden_files(source: Any) -> list[Any]:

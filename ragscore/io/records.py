@@ -23,7 +23,11 @@ class Call:
 
 @dataclass(slots=True)
 class Stored:
-    """A score that another tool stored; without a value but with an error, a judge that failed."""
+    """A score that another tool stored; without a value but with an error, a judge that failed.
+
+    `better` ("higher" or "lower"), `lowest`, `highest` and `threshold` (from which it is a success)
+    are what its file says of the metric.
+    """
 
     metric: str
     value: float | None
@@ -33,6 +37,14 @@ class Stored:
     error: str | None = None
     cost_usd: float | None = None
     is_judged: bool = True
+    better: str | None = None
+    lowest: float | None = None
+    highest: float | None = None
+    threshold: float | None = None
+
+
+ABOUT_METRIC = ("better", "lowest", "highest", "threshold")
+"""What a file may say of a metric: the fields of `Stored`, and the columns of reported values."""
 
 
 @dataclass(slots=True)
@@ -58,8 +70,8 @@ class Record:
         Scores that another tool computed.
     extra
         Other fields of the response, which become `x_<name>`.
-    gold_ids, gold_texts
-        What is expected: level ("doc", "chunk") -> ids, and passages.
+    gold_ids, gold_texts, gold_gains
+        What is expected: level ("doc", "chunk") -> ids, passages, and document -> its rating.
     reference_answer, answerable, labels, tags, checks
         Further labels of the query.
     """
@@ -77,6 +89,7 @@ class Record:
     extra: dict[str, Any] = field(default_factory=dict)
     gold_ids: dict[str, list[str]] = field(default_factory=dict)
     gold_texts: list[str] = field(default_factory=list)
+    gold_gains: dict[str, float] = field(default_factory=dict)
     reference_answer: str | None = None
     answerable: bool | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -93,7 +106,7 @@ class Record:
     def is_labelled(self) -> bool:
         """True if the record has a label, such as a reference answer."""
         labels = (*self.gold_ids.values(), self.reference_answer, self.answerable)
-        has_lists = bool(self.gold_texts or self.checks)
+        has_lists = bool(self.gold_texts or self.gold_gains or self.checks)
         return has_lists or any(label is not None for label in labels)
 
 
@@ -137,7 +150,9 @@ class Tables:
             if score.is_judged or score.value is None:
                 self.judgments.append(cell | _judgment(score))
             if score.value is not None:
-                self.reported.append(cell | {"metric": score.metric, "value": score.value})
+                about = {name: getattr(score, name) for name in ABOUT_METRIC}
+                own = {"metric": score.metric, "value": score.value}
+                self.reported.append(cell | own | about)
 
 
 def _call(number: int, call: Call) -> dict[str, Any]:

@@ -29,7 +29,17 @@ from ragscore.io.record import RECORD_FIELDS
 from ragscore.io.records import Record
 from ragscore.io.rows import RULES, is_header
 from ragscore.io.source import Problems
-from ragscore.io.tools import inspect_log, mlflow, phoenix, promptfoo, ragas
+from ragscore.io.tools import (
+    beir_means,
+    every_eval,
+    inspect_log,
+    mlflow,
+    mteb,
+    phoenix,
+    promptfoo,
+    ragas,
+    search_engines,
+)
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.importer import golden_part, result_part
 
@@ -45,8 +55,34 @@ TOOLS = [
     Format("inspect", inspect_log.fits, _TOOLS + "inspect_log:read",
            about=("Inspect AI's log", "its keys, or the ending `.eval`",
                   "targets of Inspect AI's log")),
-    Format("deepeval", Mark("testCases"), _TOOLS + "deepeval:read",
+    Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
            about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
+    Format("opensearch_judgments", Mark(some="judgmentRatings querySetQueries"),
+           _TOOLS + "search_engines:read_judgments",
+           about=("OpenSearch's judgments, or its query set", "their keys", "ratings by query")),
+    Format("opensearch_experiment", Mark("searchConfigurationId searchText metrics"),
+           _TOOLS + "search_engines:read_experiment",
+           about=("results of OpenSearch's experiments", "their keys", "nothing")),
+    Format("rank_eval", search_engines.fits_rank_eval, _TOOLS + "search_engines:read_rank_eval",
+           about=("a response of Elasticsearch's rank_eval", "their keys",
+                  "ratings of rank_eval's request or response")),
+    Format("ubi", search_engines.fits_ubi, _TOOLS + "search_engines:read_ubi",
+           about=("queries and events of User Behavior Insights (UBI)", "their keys", "nothing")),
+    Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "lm_eval:read",
+           about=("lm-evaluation-harness's samples, with the results beside them", "their keys",
+                  "targets of lm-evaluation-harness's samples")),
+    Format("helm", Mark("scenario_state.json per_instance_stats.json", kinds=("folder",)),
+           _TOOLS + "helm:read",
+           about=("a run folder of HELM", "`scenario_state.json` and `per_instance_stats.json`",
+                  "references of HELM's instances")),
+    Format("every_eval", every_eval.fits, _TOOLS + "every_eval:read",
+           about=("Every Eval Ever's record, or its samples with the record beside them",
+                  "their keys", "references of Every Eval Ever's samples")),
+    Format("mteb", mteb.fits, _TOOLS + "mteb:read",
+           about=("MTEB's results: a task's file, or a model's folder", "their keys",
+                  "nothing")),
+    Format("beir_means", beir_means.fits, _TOOLS + "beir_means:read",
+           about=("means as BEIR writes them", "names of measures alone", "nothing")),
     Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
            about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
     Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
@@ -237,7 +273,7 @@ GOLDEN_TABLE = Format(
     lambda seen: may_be(seen.keys, "golden"),
     _IO + "tables:read_golden_table",
     about=_ABOUT_TABLES,
-    options=("columns",),
+    options=("columns", "gains"),
 )
 FORMATS = {"results": RESULT_FORMATS, "golden": GOLDEN_FORMATS}
 TABLES = {"results": RESULT_TABLE, "golden": GOLDEN_TABLE}

@@ -65,7 +65,7 @@ from ragscore.io.tools.cases import (
 )
 from ragscore.io.tools.cells import Cells, are_calls, is_scored, score_of, with_roles
 from ragscore.io.tools.importer import run_name_of
-from ragscore.io.values import ID_ALLOWED, as_json
+from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
 LISTS = ("list", "mapping", "empty")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
@@ -1032,19 +1032,20 @@ def read_golden_table(
     absent_docs: str,
     catalogue: pd.DataFrame | None,
     columns: Columns | None = None,
+    gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a table, with one row per query or one row per judgement."""
     name = _name_of(source)
     problems = Problems(name, strict)
     table = table_of(source, problems, columns, "golden")
     if not isinstance(table, Table):
-        return golden_of_dict(table, name, problems, absent_docs, catalogue)
+        return golden_of_dict(table, name, problems, absent_docs, catalogue, gains)
     _refuse_empty(table)
     roles = resolve(table.fields, columns, "golden", table.name, table.kind)
     table = _with_whole_turns(table, roles)
     problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
     problems.typos.warn()
-    merged = _Merged(problems)
+    merged = _Merged(problems, gains)
     rows = list(table.rows(problems))
     if "grade" not in roles.keys() | (columns or {}).keys():
         _warn_of_grades(rows, roles, table.name)
@@ -1083,9 +1084,10 @@ def golden_of_dict(
     problems: Problems,
     absent_docs: str,
     catalogue: pd.DataFrame | None,
+    gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
-    merged = _Merged(problems)
+    merged = _Merged(problems, gains)
     expected = {q: plain_cell(one) for q, one in _keyed(source, name, "query").items()}
     # A text beside lists is a description of something, not one expected id.
     has_lists = any(isinstance(one, (list, dict)) for one in expected.values())
@@ -1105,10 +1107,14 @@ def golden_of_dict(
 
 
 class _Merged:
-    """Records of our golden file, made of rows; several rows of a query become one record."""
+    """Records of our golden file, made of rows; several rows of a query become one record.
 
-    def __init__(self, problems: Problems) -> None:
-        self.problems = problems
+    Grades are looked up in `gains`, if these are given.
+    """
+
+    def __init__(self, problems: Problems, gains: Mapping[str, float] | None = None) -> None:
+        self.problems, self.gains = problems, gains
+        self.fractions: set[float] = set()
         self.records: dict[str, dict[str, Any]] = {}
         self.lines: dict[str, int] = {}
         self.n_negative = 0
@@ -1204,15 +1210,31 @@ class _Merged:
             if isinstance(one, dict):
                 items.append(one)
                 continue
-            found = _grade(written)
+            found = self._grade(written)
             if found is None:
-                self.problems.reject(
-                    written, row.line, roles.get("grade", field), "a whole number, such as 0 or 1"
+                allowed = (
+                    "a whole number, such as 0 or 1"
+                    if self.gains is None
+                    else (f"one of {name_list(self.gains)}, as gains= has them")
                 )
+                self.problems.reject(written, row.line, roles.get("grade", field), allowed)
             elif found < 0:
                 self.n_negative += 1
             else:
                 items.append({"any": one if isinstance(one, list) else [one], "grade": found})
+
+    def _grade(self, written: Any) -> float | None:
+        """Return a grade as a whole number, or a gain as a float; None for anything else."""
+        if self.gains is not None:
+            known = self.gains.get(key_of(written))
+            return None if known is None else float(known)
+        number, _ = score_of(written)
+        if number is None or abs(number) >= 2**31:
+            return None
+        if number % 1 == 0:
+            return int(number)
+        self.fractions.add(number)
+        return number if len(self.fractions) <= MOST_FRACTIONS else None
 
     def golden(
         self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
@@ -1225,6 +1247,12 @@ class _Merged:
             )
             self.problems.note(text, field="grade")
             warn(f"{self.problems.file}: {text}")
+        if self.fractions:
+            shown = ", ".join(f"{one:g}" for one in sorted(self.fractions))
+            warn(
+                f"{self.problems.file}: grades are fractions ({shown}): they are taken as gains,"
+                " and levels from 0 count the different ones"
+            )
         rows = [
             Row({"query": query_id, **record}, self.lines[query_id])
             for query_id, record in self.records.items()
@@ -1246,7 +1274,10 @@ _LISTS = {
 """Role -> the field of our golden file that holds its texts."""
 
 
-def _grade(value: Any) -> int | None:
-    """Return a whole number, also one written as text or a boolean; None for anything else."""
-    number, _ = score_of(value)
-    return None if number is None or number % 1 or abs(number) >= 2**31 else int(number)
+MOST_FRACTIONS = 10  # different fractions among grades; more are scores of something
+
+
+def key_of(grade: Any) -> str:
+    """Return a grade as the key of `gains=`: a whole number without a decimal point."""
+    number = as_number(grade) if not isinstance(grade, bool) else None
+    return f"{number:g}" if number is not None else str(grade).strip()

@@ -33,7 +33,7 @@ No field of a user can get this name, since `gold_supports` is a known field.
 IDS_ALLOWED = (
     "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
 )
-GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}"
+GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}, or fractions as gains"
 HEADING_ALLOWED = "text or a list of texts"
 
 
@@ -44,7 +44,7 @@ def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str
     for level, (name, column) in ID_FIELDS.items():
         own = {} if level != "chunk" or chunker is None else {"chunker_version": chunker}
         n_named: dict[str, int] = {}
-        grades: dict[tuple[str, ...], int] = {}
+        grades: dict[tuple[str, ...], float] = {}
         for ids, grade in _graded_ids(row, name, problems):
             if tuple(ids) in grades:  # the same target again
                 if grades[tuple(ids)] != grade:
@@ -85,8 +85,8 @@ def _numbered(name: str, counts: dict[str, int]) -> str:
     return name if counts[name] == 1 else f"{name}({counts[name]})"
 
 
-def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[str], int]]:
-    """Yield each expected thing as its alternative ids and its grade."""
+def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[str], float]]:
+    """Yield each expected thing as its alternative ids and its grade, a float if it is a gain."""
     value = row.values.get(name)
     if value is None:
         return
@@ -118,12 +118,26 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
             continue
         yield (
             list(dict.fromkeys(target_id for target_id in ids if target_id is not None)),
-            int(grade),
+            grade,
         )
 
 
 def _is_grade(value: Any) -> bool:
-    return is_int(value) and 0 <= value < 2**31
+    return (is_int(value) or isinstance(value, float)) and 0 <= value < 2**31
+
+
+def with_levels(targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return targets whose grades are whole numbers: levels from 0, where some grade is a float.
+
+    Then all grades are gains, and levels count the different ones. Each target keeps its `gain`.
+    """
+    if not any(isinstance(one["grade"], float) for one in targets):
+        return targets
+    gains = sorted({0.0, *(float(one["grade"]) for one in targets)})
+    level = {gain: number for number, gain in enumerate(gains)}
+    return [
+        one | {"grade": level[float(one["grade"])], "gain": float(one["grade"])} for one in targets
+    ]
 
 
 def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:

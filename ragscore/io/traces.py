@@ -619,6 +619,10 @@ _EMPTY: tuple[Any, ...] = (None, {}, [])
 
 def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
     """Return the session and the scores that stand beside the spans of a trace."""
+    stats = record.get("feedback_stats")
+    if isinstance(stats, dict):  # LangSmith's runs: feedback by key, averaged
+        averages = {name: one.get("avg") for name, one in stats.items() if isinstance(one, dict)}
+        return {"scores": [{"name": name, "value": one} for name, one in averages.items()]}
     if record.keys().isdisjoint(("trace", "info")):
         return {}
     paths = [

@@ -199,6 +199,22 @@ class RowFacts:
             is_failed = (judgments["state"] == FAILED).to_numpy(dtype=bool, na_value=False)
         return self._count(judgments), self._count(judgments[is_failed])
 
+    def is_stored(self, metric: str) -> bool:
+        """Tell if another tool stored scores of this metric, for some row."""
+        return any(frame[name].eq(metric).any() for frame, name in self._stored())
+
+    @cached_property
+    def with_stored(self) -> Flags:
+        """Flag rows for which another tool stored a score of any metric."""
+        counts = [self._count(frame) for frame, _ in self._stored()]
+        return np.sum(counts, axis=0, initial=0) > np.zeros(len(self.rows))
+
+    def _stored(self) -> list[tuple[pd.DataFrame, str]]:
+        """Return the frames of stored scores, each with its column of metrics."""
+        frames = [] if self.results is None else [self.results.reported, self.results.judgments]
+        named = zip(frames, ("metric", "criterion"), strict=False)
+        return [(frame, name) for frame, name in named if frame is not None]
+
     @cached_property
     def blank(self) -> Flags:
         """Blank answers."""

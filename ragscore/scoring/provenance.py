@@ -22,7 +22,6 @@ from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import FAILED, judged_metrics
 from ragscore.scoring.metrics import (
     BY_NAME,
-    CRITERIA,
     NOTHING_DECLARED,
     TABLE,
     Declarations,
@@ -293,8 +292,7 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
         return {key: value for key, value in content.items() if key != "match"}
     if component == "judge_fingerprint":
         names |= {VERDICT} if PASSED in names else set()
-        wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
-        return {name: content[name] for name in wanted if name in content}
+        return {name: one for name, one in content.items() if FAILED in names or name in names}
     if component == "metric_versions":
         ours, bases = metric_versions(columns), {re.split("[@:]", name)[0] for name in columns}
         return {

@@ -159,11 +159,14 @@ def score_and_settings(
     profile: str | Profile | None,
     given: Policies,
     declared: Declarations = NOTHING_DECLARED,
+    *,
+    is_alone: bool = False,
 ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
     """Return the frame of `score`, and what tells of each run what its values were made by.
 
     The latter hashes the golden set, which takes longer than scoring a run of a million hits.
-    `declared` are the metrics of your own among the labels.
+    `declared` are the metrics of your own among the labels. With `is_alone` there is no golden set:
+    a query without a row is none that was missed.
     """
     chosen, holding, read, level = _prepared(results, golden, profile, given)
     labels = labels_of(results, metrics, chosen, declared=declared)
@@ -171,7 +174,7 @@ def score_and_settings(
     expected = expected_by(read, chosen)
     warn_of_hits(scored.evidence(expected), expected, scored.notes)
     warn_of_choices(results, golden, metrics, labels, chosen, holding)
-    warn_of_gaps(scored.scores, scored.valued(), read, labels, level, holding)
+    warn_of_gaps(scored.scores, scored.valued(), read, labels, level, holding, is_alone)
     return scored.scores, partial(settings_of, results.runs, golden, level, rule, chosen, holding)
 
 
@@ -475,10 +478,11 @@ def warn_of_gaps(
     labels: list[Label],
     level: Level,
     policies: Policies,
+    is_alone: bool = False,
 ) -> None:
     """Warn of queries without a label, a target or a row, and of runs without any value."""
     says_nothing = not len(golden.targets) and not len(golden.checks)
-    says_nothing &= not golden.queries["answerable"].notna().any()
+    says_nothing &= not is_alone and not golden.queries["answerable"].notna().any()
     if says_nothing and len(golden.queries) and any(label.is_ranking for label in labels):
         warn(
             f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
@@ -486,7 +490,7 @@ def warn_of_gaps(
         )
     if level.warning and any(label.is_ranking and label.level is None for label in labels):
         warn(level.warning)
-    if policies.missing == "exclude":
+    if policies.missing == "exclude" and not is_alone:
         warn_of_missing(scores)
     warn_of_no_value(counts, level)
 
@@ -517,6 +521,8 @@ def warn_of_gains(metrics: list[str] | str | None, golden: Golden, profile: Prof
     knows = "ndcg_linear" in named or DEFAULT in asked or any("dcg=" in text for text in asked)
     if profile is not None:
         knows |= any(parse_label(text).name == "ndcg" for text in profile.labels())
+    if "gain" in golden.targets:
+        return
     if "ndcg" in named and not knows and (golden.targets["grade"] > 1).any():
         warn(
             "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"

@@ -45,7 +45,7 @@ def with_turns(results: Results, golden: Golden) -> tuple[Results, Golden]:
         is_new = found.ne(told["query_id"]).to_numpy(dtype=bool)
         if is_new.any():
             renamed = told[["run_id", "query_id"]].assign(new=found)[is_new]
-            results = narrowed(results, **_renamed(results, renamed))
+            results = narrowed(results, **renamed_ids(results, renamed))
             told = told.assign(query_id=found)
     golden = with_told_turns(golden, told)
     return results, golden
@@ -97,17 +97,20 @@ def _found(told: pd.DataFrame, queries: pd.DataFrame) -> pd.Series:
     return found
 
 
-def _renamed(results: Results, renamed: pd.DataFrame) -> dict[str, Any]:
-    """Return the frames of results whose query ids change."""
-    keys = pd.MultiIndex.from_frame(renamed[["run_id", "query_id"]])
+def renamed_ids(holder: Results | Golden, renamed: pd.DataFrame) -> dict[str, Any]:
+    """Return the frames whose query ids change.
+
+    `renamed` has `query_id`, its id `new` and, for results, `run_id`.
+    """
+    cell = [name for name in ("run_id", "query_id") if name in renamed]
+    keys = pd.MultiIndex.from_frame(renamed[cell])
     new = renamed["new"].to_numpy(dtype=object)
     frames = {}
-    for item in fields(results):
-        frame = getattr(results, item.name)
-        if frame is None or not {"run_id", "query_id"} <= {*frame}:
+    for item in fields(holder):
+        frame = getattr(holder, item.name)
+        if frame is None or not {*cell} <= {*frame}:
             continue
-        cells = pd.MultiIndex.from_frame(frame[["run_id", "query_id"]].astype("str"))
-        at = keys.get_indexer(cells)
+        at = keys.get_indexer(pd.MultiIndex.from_frame(frame[cell].astype("str")))
         ids = np.where(at >= 0, new[at], frame["query_id"].astype(object))
         frames[item.name] = frame.assign(query_id=pd.array(ids, dtype="str"))
     return frames

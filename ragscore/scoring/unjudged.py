@@ -5,7 +5,7 @@ hits (`JudgedLists`); the scores that given labels would make (`scores_if`); and
 score over every labelling of the list's unjudged hits (`label_bounds`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,12 +20,14 @@ from ragscore.scoring.grading import decidable, grade_matches, level_rule
 from ragscore.scoring.metrics import (
     WHOLE_LIST,
     Credit,
+    GainFunction,
     Label,
     creditable_targets,
     in_order,
     irrelevant_targets,
     parse_label,
     place_in_group,
+    stated_gains,
 )
 from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.metrics.sums import from_end, sum_so_far
@@ -97,6 +99,11 @@ class JudgedLists:
         """The highest grade of the golden set, and at least one that is relevant."""
         return max(int(self.golden.targets["grade"].max()) if len(self.golden.targets) else 1,
                    self.min_grade, 1)  # fmt: skip
+
+    @cached_property
+    def stated(self) -> GainFunction | None:
+        """Grades -> the gains that the targets state."""
+        return stated_gains(self.golden.targets)
 
     def n_targets_from(self, grade: int) -> Values:
         """Return the number of targets of this grade or more of each row's query."""
@@ -300,10 +307,11 @@ def _credit_if(
         "gain": np.where(is_first, grade, lists.gain[hit]),
         "n_found": np.where(is_first, int(grade >= lists.min_grade), lists.n_found[hit]),
     }  # fmt: skip
-    return Credit.of(
+    credit = Credit.of(
         of_hits, lists.rows["n_hits"].to_numpy("float64")[row], (ideal_case, ideal_grade),
         np.arange(n), n, n_irrelevant, lists.min_grade,
     )  # fmt: skip
+    return replace(credit, stated=lists.stated)
 
 
 def _members(group: Codes, begin: Codes, size: Codes) -> tuple[Codes, Codes]:

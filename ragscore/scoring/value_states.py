@@ -180,6 +180,9 @@ class ValueStates:
             yield from _judge_causes(facts, metric.criterion, is_nan)
         for reads, one in recorded:
             yield is_nan & reads & ~one.here, "missing", f"no {one.what} recorded"
+        if metric.family == "own" and facts.is_stored(label.text):
+            yield from _judge_causes(facts, label.text, is_nan)
+            yield is_nan & ~facts.with_stored, "missing", "no score stored"
         if facts.results is None:
             return
         if label.is_ranking and not metric.of_calls:

@@ -264,7 +264,8 @@ def _per_run(
     """
     level, golden = job.level, request.golden
     assert level is not None
-    warn_of_gaps(scores, counts, job.golden, job.labels, level, job.policies)
+    is_alone = request.own is not None and not len(golden.targets)
+    warn_of_gaps(scores, counts, job.golden, job.labels, level, job.policies, is_alone)
     scoring = {
         "level": level.name,
         "left_out": level.left_out,

@@ -54,10 +54,10 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     "functions": (
         "Functions",
-        "The verbs of `rs`: load, evaluate, score, check, collect, judge and label.",
+        "The verbs of `rs`: load, evaluate, compare, score, check, collect, judge and label.",
         {
             "Load": ["load_golden", "load_results"],
-            "Score": ["evaluate", "score"],
+            "Score": ["evaluate", "compare", "score"],
             "Look before": ["validate", "supported_metrics", "metrics"],
             "Add a metric": ["metric", "Metric"],
             "Make new data": ["collect", "judge", "label"],

@@ -23,6 +23,7 @@ from ragscore.analysis.comparison.text import (
 from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.errors import plural
 from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
 from ragscore.frames.tables import TINTS, Display, Table
@@ -313,13 +314,21 @@ class Comparison(ComparisonVerbs, Display):
         """Return the number of queries by outcome, the match level, and unusual policies."""
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
         matching = describe_matching(self.level, None if self.profile else self.k)
+        if {*self.counts} <= {"no_target", "only_baseline", "only_candidate"}:
+            # without any target there is no rank to speak of
+            alone = [
+                (self.counts.get(f"only_{side}", 0), side) for side in ("baseline", "candidate")
+            ]
+            only = "".join(f", {n} in the {side} alone" for n, side in alone if n)
+            n_both = self.counts.get("no_target", 0)
+            counts, matching = f"{plural(n_both, 'query')} in both{only}", ""
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
             if name != "match" and value != getattr(Policies(), name)
         )
         scored = f"Scored with {changed}." if changed else ""
-        return " ".join(filter(None, [f"{counts}. {matching}", scored, self.clusters]))
+        return " ".join(filter(None, [f"{counts}.", matching, scored, self.clusters]))
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """Return the table of metrics for display, and the note below it."""

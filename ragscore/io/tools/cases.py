@@ -22,6 +22,7 @@ from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal, with_refusals_implied
 from ragscore.io.records import Record, Tables
 from ragscore.io.source import Problems
+from ragscore.io.targets import with_levels
 from ragscore.io.values import as_number, flatten
 
 TABLES = ("responses", "hits", "judgments", "reported", "citations", "calls", "hit_meta")
@@ -113,18 +114,58 @@ def imported(cases: list[Record], described: dict[str, Any], problems: Problems)
         case.labels |= {name: text for name, text in places.items() if text is not None}
     _name_texts(cases)
     answered = [case for case in cases if case.is_answered]
-    is_run = answered and not described.get("is_golden")
+    is_run = (answered or described.get("aggregates")) and not described.get("is_golden")
     results = _results(answered, described, declared, problems) if is_run else None
-    golden = _golden(cases, problems) if any(case.is_labelled for case in cases) else None
+    is_asked = any(case.is_labelled for case in cases) or "are_queries" in described
+    golden = _golden(cases, problems) if is_asked else None
     if golden is not None:
         golden = replace(golden, problems=problems.frame())
     return Imported(results, golden, problems.frame())
 
 
-ABOUT_FILE = ("runs_are_named", "is_golden", "are_repeats", "calls_from", "called")
+ABOUT_FILE = (
+    "runs_are_named", "is_golden", "are_repeats", "calls_from", "called", "aggregates",
+    "are_queries",
+)  # fmt: skip
 """What is known of a file, beside its run: runs have the names of a column, only its labels are
 wanted, several records of a query are repeats whatever tells them apart, which tools search, how
-the columns of roles are called."""
+the columns of roles are called, what the tool reports of the whole run (see `aggregate`), that it
+lists queries, labelled or not."""
+
+
+def aggregate(
+    metric: str, value: float, of: str | None = None, part: tuple[str, str] | None = None,
+    statistic: str = "mean", **about: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return a row of reported values for what a tool reports of a whole run.
+
+    Parameters
+    ----------
+    metric
+        Its name, once in a file for each statistic.
+    of
+        The stored metric of single queries that it is the mean of.
+    part
+        The field of responses, and its value, of the queries that alone are counted.
+    about
+        What the file says of the metric: `ABOUT_METRIC`.
+    """
+    named = {"of": of} | (dict(zip(("by", "part"), part, strict=True)) if part else {})
+    own = {"query_id": "", "metric": metric, "value": value, "statistic": statistic}
+    return own | named | about
+
+
+def one_per_query(cases: list[Record]) -> list[Record]:
+    """Return one case for each run, query and repeat, with the stored scores of all its records.
+
+    For files with a record for each query and metric.
+    """
+    found: dict[tuple[str | None, str | None, int | None], Record] = {}
+    for case in cases:
+        first = found.setdefault((case.run, case.query_id, case.repeat), case)
+        if first is not case:
+            first.stored += case.stored
+    return list(found.values())
 
 
 def _identified(cases: list[Record], problems: Problems) -> list[Record]:
@@ -328,6 +369,10 @@ def _results(
         case.response |= flatten(case.extra)
         tables.add(case, {"run_id": run["run_id"], "query_id": case.query_id})
         case.hits, case.calls = None, []  # they are rows now: a large file has room for one of them
+    if not cases:  # what is reported of the whole run is all there is
+        runs[""] = _run(Record(1), described["run_id"], described, False)
+    rows = described.get("aggregates", ())
+    tables.reported += [{"run_id": run["run_id"]} | row for run in runs.values() for row in rows]
     frames = frames_of({kind: getattr(tables, kind) for kind in TABLES}, optional=TABLES[2:])
     responses = frames["responses"]
     frames["responses"] = with_refusals_implied(
@@ -388,6 +433,15 @@ def _golden(cases: list[Record], problems: Problems) -> Golden:
             | {f"{level}_id": target_id}
             for level, target_id in _unique(case.gold_ids for case in of_query)
         ]
+        rated: dict[str, float] = {}
+        for case in of_query:
+            rated |= case.gold_gains
+        records["targets"] += [
+            cell
+            | {"level": "doc", "target_id": doc_id, "alternative": 0, "grade": rating}
+            | {"doc_id": doc_id}
+            for doc_id, rating in rated.items()
+        ]
         records["tags"] += [
             cell | {"kind": kind, "value": tag}
             for kind, tag in _unique(case.tags for case in of_query)
@@ -396,6 +450,7 @@ def _golden(cases: list[Record], problems: Problems) -> Golden:
             cell | {"kind": kind, "text": text}
             for kind, text in _unique(case.checks for case in of_query)
         ]
+    records["targets"] = with_levels(records["targets"])
     return Golden(**{name: from_records(rows, name) for name, rows in records.items()})
 
 
@@ -421,7 +476,11 @@ def _labels(cases: list[Record], problems: Problems) -> dict[str, Any]:
             found = f"{name} {text} for a query that has another one already"
             problems.add(found, line=case.line, field=name)
     has_expectations = any(
-        case.reference_answer or any(case.gold_ids.values()) or case.checks for case in cases
+        case.reference_answer
+        or any(case.gold_ids.values())
+        or case.checks
+        or any(case.gold_gains.values())
+        for case in cases
     )
     if labels["answerable"] is None and has_expectations:
         labels["answerable"] = True

@@ -321,6 +321,10 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
         if isinstance(value, list) and value and all(is_scored(one) for one in value):
             cells.values[role] = [one[0] for one in value]
             cells.values["score"] = [one[1] for one in value]
+    passages = nested(cells.values.get("text"))
+    if isinstance(passages, list) and passages and all(isinstance(one, dict) for one in passages):
+        cells.pop("text")
+        return _inner_hits(passages, "doc_id", cells)
     beside = {role: _of_hits(role, cells) for role in ("score", "rank")}
     hits = hits_of(cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"))
     for role, values in beside.items():

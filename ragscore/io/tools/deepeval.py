@@ -6,7 +6,7 @@ The file has a system's failure only if the system was traced, as the error of t
 from typing import Any
 
 from ragscore.frames.kinds import LABELS
-from ragscore.io.records import Record
+from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tools.cases import Imported, imported
@@ -31,6 +31,7 @@ def read(
 ) -> Imported:
     """Read one case per test case; conversations are left out and counted as a problem."""
     top = next(table_rows(source, problems), Row({}, 1))
+    top = Row(top.values.get("testRunData") or top.values, top.line)  # as `.latest_test_run.json`
     cells = Cells(top, problems)
     described = dict(described)
     if isinstance(top.values.get("hyperparameters"), dict):
@@ -70,12 +71,25 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
             name, value, same=SAME, judge=judge, is_judged=judge is not None,
             error=metric.text("error") if value is None else None,
             reason=metric.text("reason"), cost_usd=metric.number("evaluationCost"),
+            threshold=metric.number("threshold"),
         )  # fmt: skip
+        score.better = _direction(score, metric.flag("success"))
         case.stored.append(score)
+    if (success := cells.flag("success")) is not None and case.stored:
+        about: dict[str, Any] = {"better": "higher", "lowest": 0.0, "highest": 1.0}
+        case.stored.append(stored("success", success, is_judged=False, **about))
     own = {name: cells.values.get(name) for name in ("name", "comments")}
     own["metadata"] = {name: one for name, one in metadata.items() if name not in ("id", *LABELS)}
     case.extra = {name: value for name, value in own.items() if value}
     return case
+
+
+def _direction(score: Stored, is_success: bool | None) -> str | None:
+    """Return which values are better, if a value that is not the threshold itself tells it."""
+    if score.value is None or score.threshold is None or is_success is None:
+        return None
+    distance = score.value - score.threshold
+    return None if not distance else "higher" if (distance > 0) == is_success else "lower"
 
 
 def _failure(trace: dict[str, Any]) -> str | None:

@@ -67,6 +67,13 @@ def _read(
     return found
 
 
+def labels_beside(tool: Format, source: Path) -> Golden | None:
+    """Return the labels, tags and texts of queries that a file of results holds, too."""
+    described = {"run_id": run_name_of(source), "is_golden": True, "are_queries": True}
+    found: Imported = function_at(tool.read)(source, Problems(source, False), described, {})
+    return found.golden
+
+
 def _results_part(tool: Format) -> Callable[..., Results]:
     def read(
         source: Source,

@@ -20,17 +20,19 @@ from ragscore.io.file_content import LIFT, check_regular, most_bytes
 from ragscore.io.records import Record, Stored
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, parse_json
-from ragscore.io.tools.cases import Imported, imported
+from ragscore.io.tools.cases import Imported, aggregate, imported
 from ragscore.io.tools.cells import SAME as COMMON
 from ragscore.io.tools.cells import (
     Cells,
     json_text,
     labels_in,
+    our_name,
     query_of,
     stored,
     with_roles,
     without_missing,
 )
+from ragscore.io.values import as_number
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
@@ -60,12 +62,36 @@ def read(
     cells = Cells(Row(top, 1), problems)
     spec = cells.part("eval")
     config = json_text(spec.values)
-    about = {"system": spec.text("model"), "suite": spec.text("task"), "config": config}
+    about = {
+        "system": spec.text("model"), "suite": spec.text("task"), "config": config,
+        "created_at": spec.text("created"),
+    }  # fmt: skip
+    reported = cells.part("results")
+    scorers = [reported.of(one) for one in reported.records("scores")]
+    aggregates = [row for one in scorers for row in _aggregates(one)]
+    # an accuracy is better if it is higher; a mean may be of anything
+    accurate = {row["of"] for row in aggregates if row["metric"].endswith("/accuracy")}
     cases = [
-        _case(Row(sample, number), problems, columns)
+        _case(Row(sample, number), problems, columns, accurate)
         for number, sample in enumerate(cells.records("samples"), 1)
     ]
+    if all(case.repeat == 1 for case in cases):
+        for case in cases:
+            case.repeat = None  # one epoch is no repeat
+    about |= {"aggregates": aggregates}
     return imported(cases, without_missing(described | about), problems)
+
+
+def _aggregates(scorer: Cells) -> list[dict[str, Any]]:
+    """Return what a log reports of all samples: over the reduced ones, where there are epochs."""
+    name, found = scorer.text("name") or "score", []
+    for label, metric in scorer.mapping("metrics").items():
+        value = as_number(metric.get("value") if isinstance(metric, dict) else metric)
+        if value is not None:
+            is_mean = label in ("accuracy", "mean")
+            of = our_name(name, SAME) if is_mean else None
+            found.append(aggregate(f"{name}/{label}", value, of))
+    return found
 
 
 def _eval_log(path: Path) -> dict[str, Any]:
@@ -141,7 +167,7 @@ def _answer_in(output: Cells) -> str | None:
     return output.of(output.of(first).mapping("message")).answer("content")
 
 
-def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
+def _case(row: Row, problems: Problems, columns: dict[str, str], accurate: set[str]) -> Record:
     cells = Cells(row, problems)
     metadata, output = cells.mapping("metadata"), cells.part("output")
     case = Record(row.line, cells.identifier("id"), repeat=cells.whole("epoch"))
@@ -161,9 +187,14 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     case.response["prompt_tokens"] = usage.whole("input_tokens")
     case.response["completion_tokens"] = usage.whole("output_tokens")
     for name, score in cells.mapping("scores").items():
-        case.stored += _scores(name, score if isinstance(score, dict) else {"value": score})
+        case.stored += _scores(
+            name, score if isinstance(score, dict) else {"value": score}, accurate
+        )
     case.labels = labels_in(metadata)
     own = {name: value for name in ("limit", "retries") if (value := cells.pop(name))}
+    messages = map(cells.of, cells.records("messages"))
+    calls = [call.get("function") for one in messages for call in one.records("tool_calls")]
+    own |= {"tool_calls": calls} if calls else {}
     case.extra = {"metadata": metadata} | own
     return with_roles(case, row, columns, problems)
 
@@ -181,28 +212,37 @@ def _frame_case(row: Row, problems: Problems, columns: dict[str, str]) -> Record
     for name in [name for name in cells.values if name.startswith("score_")]:
         value = cells.pop(name)
         if value is not None or case.response["error"] is None:
-            case.stored += _scores(name.removeprefix("score_"), {"value": value})
+            case.stored += _scores(name.removeprefix("score_"), {"value": value}, set())
     own = {name: one for name, one in cells.values.items() if name.startswith("metadata_")}
     case.extra = without_missing(own)
     return with_roles(case, row, columns, problems)
 
 
-def _scores(name: str, score: dict[str, Any]) -> list[Stored]:
+def _scores(name: str, score: dict[str, Any], accurate: set[str]) -> list[Stored]:
     """Return a score, or one per member of a score that is a mapping.
 
-    None or NaN means that the scorer gave no score.
+    None or NaN means that the scorer gave no score. Letters are read as its accuracy does, and so
+    is every value that it makes an accuracy of.
     """
     value, explanation = score.get("value"), score.get("explanation")
     about: dict[str, Any] = {"is_judged": name not in DETERMINISTIC}
     about |= {"reason": explanation} if isinstance(explanation, str) else {}
     if isinstance(value, dict):
         return [
-            stored(f"{name}.{member}", LETTERS.get(str(one), one), **about)
+            stored(f"{name}.{member}", LETTERS.get(str(one), one), **about, **_told(one, False))
             for member, one in value.items()
         ]
     is_text = isinstance(value, str)
     number = LETTERS.get(value, value) if isinstance(value, str) else value
+    about |= _told(value, our_name(name, SAME) in accurate)
     found = stored(name, number, same=SAME, verdict=value if is_text else None, **about)
     if found.value is None and found.verdict is None:
         found.error = found.reason or "unscored"
     return [found]
+
+
+def _told(value: Any, is_accuracy: bool) -> dict[str, Any]:
+    """Return direction and range of a scorer's values, as far as a log tells them."""
+    if is_accuracy or isinstance(value, bool) or str(value) in LETTERS:
+        return {"better": "higher", "lowest": 0.0, "highest": 1.0}
+    return {}

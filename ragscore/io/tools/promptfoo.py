@@ -38,6 +38,10 @@ JUDGED = (
 )  # fmt: skip
 
 
+PASSED: dict[str, Any] = {"better": "higher", "lowest": 0.0, "highest": 1.0}
+"""What is known of every score: an assertion that holds has 1."""
+
+
 def fits(seen: Sample) -> bool:
     """Return True for an evaluation's file, or its rows."""
     return (
@@ -123,6 +127,14 @@ def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bo
     )
     grading = cells.part("gradingResult")
     case.stored = _stored([cells.of(one) for one in grading.records("componentResults")])
+    known = {one.metric for one in case.stored}
+    named = cells.mapping("namedScores")
+    case.stored += [
+        stored(name, value, is_judged=False, **PASSED)
+        for name, value in named.items() if our_name(name) not in known
+    ]  # fmt: skip
+    if (success := cells.flag("success")) is not None and case.response["error"] is None:
+        case.stored.append(stored("success", success, is_judged=False, **PASSED))
     for assertion in test.records("assert"):
         _expect(case, assertion)
     case.labels |= labels_in(test.mapping("metadata"))
@@ -167,7 +179,7 @@ def _stored(components: list[Cells]) -> list[Stored]:
             as_text(assertion.get("metric")) or kind, cells.pop("score"),
             reason=cells.text("reason") if is_judged else None,
             error=as_text(error) if has_failed else None,
-            judge=judge if isinstance(judge, str) else None, is_judged=is_judged,
+            judge=judge if isinstance(judge, str) else None, is_judged=is_judged, **PASSED,
         )  # fmt: skip
         by_metric.setdefault(our_name(score.metric), []).append(score)
     return [_mean(scores) for scores in by_metric.values()]

@@ -4,10 +4,12 @@ from ragscore.scoring.metrics.columns import ranking_columns, score_hits
 from ragscore.scoring.metrics.credit import (
     WHOLE_LIST,
     Credit,
+    GainFunction,
     creditable_targets,
     in_order,
     irrelevant_targets,
     place_in_group,
+    stated_gains,
 )
 from ragscore.scoring.metrics.declaration import ROUNDING, Bounds, Label, Metric
 from ragscore.scoring.metrics.declared import (
@@ -68,6 +70,7 @@ __all__ = [
     "Bounds",
     "Card",
     "Credit",
+    "GainFunction",
     "Declarations",
     "Label",
     "Metric",
@@ -86,6 +89,7 @@ __all__ = [
     "metrics",
     "parse_label",
     "place_in_group",
+    "stated_gains",
     "ranking_columns",
     "score_hits",
     "table_kind",

@@ -15,6 +15,7 @@ from ragscore.scoring.metrics.credit import (
     in_order,
     irrelevant_targets,
     place_in_group,
+    stated_gains,
 )
 from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.metrics.labels import parse_label
@@ -83,6 +84,7 @@ def ranking_columns(
     if judged_only:
         graded, found, rows = _judged_only(graded, found, rows, queries)
     credit = _credit(graded, golden.targets, rows, queries, min_grade)
+    credit.stated = stated_gains(golden.targets)
     credit.complete_rank = cache(
         lambda: _complete_rank(found, golden.support_groups, rows, queries)
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import all_differ, lookup, pair_numbers
+from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.metrics.needs import GRADES, TARGETS
@@ -45,6 +46,7 @@ class Credit:
     # the rank at which some support group of each row is complete; NaN without groups
     complete_rank: Callable[[], Values] | None = None
     listed: Callable[[], Any] | None = None  # `HitLists` of all hits
+    stated: GainFunction | None = None  # gains that the targets state for their grades
     cuts: dict[int, "Credit"] = field(default_factory=dict)
     ideals: dict[tuple[GainFunction, int], Values] = field(default_factory=dict)  # of all cuts
     first: Values | None = None
@@ -150,6 +152,29 @@ def irrelevant_targets(targets: pd.DataFrame, queries: pd.Index, min_grade: int)
     query_of = np.zeros(len(best), dtype=np.int64)
     query_of[number] = query
     return per_query(query_of[(best >= 0) & (best < min_grade)], len(queries))
+
+
+def stated_gains(targets: pd.DataFrame) -> GainFunction | None:
+    """Return grades -> gains where targets state what their grades earn; None where none does.
+
+    Raises
+    ------
+    DataError
+        A grade has two gains, or only some targets have one.
+    """
+    if "gain" not in targets or not targets["gain"].notna().any():
+        return None
+    pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
+    if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
+        twice = pairs[pairs["grade"].duplicated(keep=False) | pairs["gain"].isna()]
+        raise DataError(
+            f"grade {twice['grade'].iloc[0]} has the gains {twice['gain'].tolist()}",
+            field="golden.targets.gain",
+            allowed="one gain for each grade, or none for any",
+        )
+    gains = np.zeros(int(pairs["grade"].max()) + 1)
+    gains[pairs["grade"]] = pairs["gain"]
+    return np.maximum.accumulate(gains).__getitem__  # grades that no target has lie between
 
 
 def per_query(query: npt.NDArray[np.int64], n_queries: int) -> Values:

@@ -126,7 +126,7 @@ def linear_gain(grade: npt.NDArray[np.int64]) -> Values:
 
 def ndcg_bounds(shape: Any, label: Label) -> Ends:
     lists = shape.lists
-    gain_of = exponential_gain if label.name == "ndcg" else linear_gain
+    gain_of = lists.stated or (exponential_gain if label.name == "ndcg" else linear_gain)
     (free_row, _), (summed, to_end) = shape.free, shape.discounts
     counts, judged = shape.n_from, shape.judged
     worth = gain_of(np.arange(lists.highest_grade + 1))
@@ -185,6 +185,7 @@ def ndcg_bounds(shape: Any, label: Label) -> Ends:
 
 
 def dcg_share(credit: Credit, label: Label, gain: GainFunction) -> Values:
+    gain = credit.stated or gain
     dcg = credit.total(gain(credit.gain) / np.log2(credit.rank + 1.0))
     return dcg / credit.ideal(gain, WHOLE_LIST if label.k is None else label.k)
 
@@ -192,7 +193,8 @@ def dcg_share(credit: Credit, label: Label, gain: GainFunction) -> Values:
 @metric(
     "ndcg@k",
     "Σ_{rank ≤ k} (2^gain − 1) / log2(rank + 1), divided by the same over the targets' grades,"
-    " best first (Burges et al. 2005, doi:10.1145/1102351.1102363)",
+    " best first; where targets state gains, these instead of 2^gain − 1 (Burges et al. 2005,"
+    " doi:10.1145/1102351.1102363)",
     also="ir_measures nDCG(dcg='exp-log2')@k, ranx ndcg_burges@k", needs=GRADED,
     unjudged=ndcg_bounds, aspect="retrieval", priority=1,
 )  # fmt: skip

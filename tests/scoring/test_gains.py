@@ -1,0 +1,128 @@
+"""Grades of other scales: levels with a gain each, by which nDCG goes."""
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused, warned
+
+ESCI = {"E": 1, "S": 0.1, "C": 0.01, "I": 0}
+LEVELS = {"E": 3, "S": 2, "C": 1, "I": 0}
+
+
+@pytest.fixture(scope="module")
+def judged():
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"q{q}", f"d{d}", str(rng.choice(list(ESCI))))
+        for q in range(30)
+        for d in rng.choice(60, 20, replace=False)
+    ]
+    run = {
+        f"q{q}": {f"d{d}": float(rng.random()) for d in rng.choice(60, 30, replace=False)}
+        for q in range(30)
+    }
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "esci"]), run
+
+
+def test_ndcg_by_gains_is_that_of_ir_measures(judged):
+    table, run = judged
+    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    ev = rs.evaluate(run, golden, ["ndcg@10", "ndcg_linear@10", "ndcg"])
+    qrels = [ir_measures.Qrel(q, d, LEVELS[e]) for q, d, e in table.itertuples(index=False)]
+    hits = [ir_measures.ScoredDoc(q, d, s) for q, docs in run.items() for d, s in docs.items()]
+    whole = {3: 100, 2: 10, 1: 1, 0: 0}  # its provider takes whole numbers alone
+    for measure, label in (
+        (ir_measures.nDCG(gains=whole) @ 10, "ndcg@10"),
+        (ir_measures.nDCG(gains=whole) @ 10, "ndcg_linear@10"),
+        (ir_measures.nDCG(gains=whole), "ndcg"),
+    ):
+        theirs = {one.query_id: one.value for one in ir_measures.iter_calc([measure], qrels, hits)}
+        differences = (ev.scores[label] - pd.Series(theirs)).abs()
+        assert differences.max() < 1e-9 and differences.notna().all()
+
+
+def test_by_hand():
+    with warned("0.5"):
+        golden = rs.load_golden({"q": {"a": 1.0, "b": 0.5, "c": 0.0}})
+    ev = rs.evaluate({"q": ["c", "b", "a"]}, golden, "ndcg@3")
+    by_hand = (0.5 / np.log2(3) + 1 / 2) / (1 + 0.5 / np.log2(3))
+    assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
+
+
+def test_levels_are_grades_so_that_a_lowest_grade_can_be_set(judged):
+    table, run = judged
+    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    assert golden.targets.drop_duplicates(["grade", "gain"]).shape[0] == 4
+    n_exact = rs.evaluate(run, golden, "recall@30", min_grade=3).scores["recall@30"]
+    exact = rs.load_golden(table[table["esci"].eq("E")].assign(esci=1), columns={"grade": "esci"})
+    alone = rs.evaluate(run, exact, "recall@30").scores["recall@30"]
+    pd.testing.assert_series_equal(n_exact[alone.index], alone)
+
+
+def test_whole_grades_get_gains_from_any_file(tmp_path):
+    file = tmp_path / "a.qrels"
+    file.write_text("q 0 a 3\nq 0 b 1\nq 0 c 0\n")
+    golden = rs.load_golden(file, gains={0: 0, 1: 0.2, 3: 1})
+    targets = golden.targets.set_index("doc_id")
+    assert targets["grade"].to_dict() == {"a": 2, "b": 1, "c": 0}
+    assert targets["gain"].to_dict() == {"a": 1.0, "b": 0.2, "c": 0.0}
+    with refused("grade 3", file="a.qrels", field="grade"):
+        rs.load_golden(file, gains={0: 0, 1: 1})
+
+
+def test_levels_are_those_of_all_gains_whether_they_occur_or_not():
+    table = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "esci": ["E", "S"]})
+    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    assert golden.targets["grade"].tolist() == [3, 2]
+
+
+def test_fractions_are_gains_and_that_is_said(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("query_id,doc_id,grade\nq,a,1\nq,b,0.25\nq,c,0\n")
+    with warned("a.csv", "0.25"):
+        golden = rs.load_golden(file)
+    assert golden.targets["grade"].tolist() == [2, 1, 0]
+    assert golden.targets["gain"].tolist() == [1.0, 0.25, 0.0]
+
+
+def test_many_different_fractions_are_no_grades(tmp_path):
+    rows = [{"query_id": "q", "doc_id": f"d{n}", "grade": n / 100} for n in range(1, 40)]
+    with refused(0.11, field="grade"):
+        rs.load_golden(rows)
+
+
+def test_gains_come_back_from_our_file(judged, tmp_path):
+    golden = rs.load_golden(judged[0], columns={"grade": "esci"}, gains=ESCI)
+    back = rs.load_golden(golden.save(tmp_path / "golden.yaml"))
+    keys = ["query_id", "doc_id"]
+    both = golden.targets[[*keys, "grade", "gain"]].merge(back.targets, on=keys)
+    assert len(both) == len(golden.targets)
+    assert both["gain_x"].equals(both["gain_y"]) and both["grade_x"].equals(both["grade_y"])
+
+
+@pytest.mark.parametrize(
+    "gains", [{}, {"a": -1}, {"a": 0}, {"a": True}, {"a": "1"}, ["a"], {"1": 1, 1.0: 2}, "a"]
+)
+def test_anything_else_is_no_gains(gains):
+    with refused(field="gains"):
+        rs.load_golden({"q": {"a": 1}}, gains=gains)
+
+
+def test_a_grade_with_two_gains_is_refused():
+    with warned("0.5"):
+        golden = rs.load_golden({"q": {"a": 1.0, "b": 0.5}, "r": {"c": 1.0}})
+    targets = golden.targets.assign(gain=[1.0, 0.5, 0.7])
+    golden = rs.Golden(golden.queries, targets=targets)
+    with refused("gains", 0.7, field="golden.targets.gain"):
+        rs.evaluate({"q": ["a"], "r": ["c"]}, golden, "ndcg@3")
+
+
+def test_bounds_for_unjudged_hits_hold_with_gains(judged):
+    table, run = judged
+    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
+    bounds = rs.evaluate(run, golden, ["ndcg@10"]).unjudged("ndcg@10").table
+    row = bounds.iloc[0]
+    assert 0 <= row["low"] <= row["mean"] <= row["high"] <= 1

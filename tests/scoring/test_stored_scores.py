@@ -1,0 +1,225 @@
+"""Scores that another tool stored are metrics: without a golden set, paired by id and input."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from tests.messages import refused, warned
+
+
+def deepeval(cases, **about):
+    """Return a test run of (input, score, success) by the metric Tone, with threshold .5."""
+    return {
+        "testCases": [
+            {
+                "input": text,
+                "actualOutput": f"answer to {text}",
+                "success": success,
+                "metricsData": [
+                    {"name": "Tone", "score": score, "threshold": 0.5, "success": success}
+                    | {"evaluationModel": "a judge"}
+                ],
+            }
+            for text, score, success in cases
+        ],
+        **about,
+    }
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        file = tmp_path / name
+        file.write_text(json.dumps(content))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def pair(write):
+    """Two runs of 40 queries in different orders, the second .2 better in every query."""
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0.0, 0.7, 40)
+    first = [(f"q {n}?", value, value >= 0.5) for n, value in enumerate(values.tolist())]
+    second = [(text, value + 0.2, value >= 0.3) for text, value, _ in reversed(first)]
+    return write("a.json", deepeval(first)), write("b.json", deepeval(second))
+
+
+def test_two_files_are_compared_item_by_item_in_one_line(pair):
+    cmp = rs.compare(*pair)
+    tone = cmp.deltas.set_index("metric").loc["Tone"]
+    assert (tone["n"], cmp.overall) == (40, "better")
+    assert tone["delta"] == pytest.approx(0.2)
+    assert "40 queries in both" in str(cmp)
+
+
+def test_stored_metrics_are_the_primary_ones_with_what_their_file_says(pair):
+    ev = rs.evaluate(list(pair))
+    assert ev.primary == ("Tone", "success")
+    assert ev.declared.describe("Tone").better == "higher"
+    assert ev.declared.describe("success").bounds == (0.0, 1.0)
+    assert ev.summary("Tone").set_index("run_id")["n"].tolist() == [40, 40]
+
+
+def test_whatever_evaluations_answer_is_answered_of_stored_scores(pair, tmp_path):
+    ev = rs.evaluate(list(pair))
+    assert "b leads" in str(ev.leaderboard("Tone"))
+    assert ev.compare("a", "b").gate({"Tone": 0.02}).passed
+    assert not ev.compare("b", "a").gate().passed
+    assert "q 1?" in str(ev.query(ev.golden.queries["query_id"].iloc[1]))
+    store = rs.RunStore(tmp_path / "store")
+    store.save(ev)
+    pd.testing.assert_frame_equal(
+        store.evaluate().summary("Tone"), ev.summary("Tone"), check_dtype=False
+    )
+    assert store.trend("Tone", order=["a", "b"]).table["mean"].notna().all()
+    ev.report(tmp_path / "page.html")
+    assert "Tone" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
+    results = rs.load_results(pair[0])
+    golden = rs.load_golden([{"id": one, "reference_answer": "x"} for one in
+                             results.responses["query_id"]])  # fmt: skip
+    ev = rs.evaluate(results, golden, ["exact_match", "Tone"])
+    assert {"exact_match", "Tone"} < {*ev.scores}
+    assert "Tone" in rs.evaluate(results, golden).scores  # what a judge gave is there by default
+    assert "success" not in rs.evaluate(results, golden).scores
+
+
+def test_the_direction_is_told_by_a_success_and_its_threshold(write):
+    file = write("a.json", deepeval([("a", 0.9, False), ("b", 0.1, True)]))
+    assert rs.evaluate(file).declared.describe("Tone").better == "lower"
+    at_it = write("b.json", deepeval([("a", 0.5, True)]))
+    assert rs.evaluate(at_it).declared.describe("Tone").better == "not declared"
+
+
+def test_files_that_disagree_about_a_metric_are_refused(write):
+    up = write("up.json", deepeval([("a", 0.9, True)]))
+    down = write("down.json", deepeval([("a", 0.9, False)]))
+    with refused("up", "down", "higher", "lower", field="results.reported"):
+        rs.evaluate([up, down])
+
+
+def test_different_judges_of_a_stored_metric_are_refused_unless_ignored(write):
+    other = deepeval([("a", 0.9, True)])
+    other["testCases"][0]["metricsData"][0]["evaluationModel"] = "another"
+    files = write("a.json", deepeval([("a", 0.1, False)])), write("b.json", other)
+    with refused("a judge", "another"):
+        rs.compare(*files)
+    with pytest.warns(UserWarning, match="judge"):
+        assert rs.compare(*files, allow_different="all").deltas["n"].max() == 1
+
+
+def lm_eval(rows):
+    return "".join(
+        json.dumps(
+            {"doc_id": n, "doc": {"question": text}, "target": "x", "filter": "none",
+             "resps": [["x"]], "filtered_resps": ["x"], "metrics": ["acc"], "acc": value}
+        ) + "\n"
+        for n, text, value in rows
+    )  # fmt: skip
+
+
+def test_one_id_for_different_inputs_pairs_by_the_input(tmp_path):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(lm_eval([(0, "one?", 1), (1, "two?", 0), (2, "three?", 1)]))
+    second.write_text(lm_eval([(0, "two?", 0), (1, "one?", 1), (2, "four?", 0)]))
+    with warned("3 responses of b", "two?"), warned("a 1", "b 1"):
+        ev = rs.evaluate([first, second])
+    wide = ev.scores.reset_index().pivot(index="query_id", columns="run_id", values="acc,none")
+    assert wide.dropna().to_numpy().tolist() == [[1, 1], [0, 0]]
+    with warned("paired"), warned("a 1"):
+        cmp = rs.compare(first, second)
+    assert cmp.counts == {"no_target": 2, "only_baseline": 1, "only_candidate": 1}
+    assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in str(cmp)
+
+
+def test_an_input_that_a_run_has_twice_keeps_its_ids(tmp_path):
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text(lm_eval([(0, "same?", 1), (1, "same?", 0)]))
+    second.write_text(lm_eval([(0, "same?", 0), (1, "same?", 0)]))
+    ev = rs.evaluate([first, second])
+    assert sorted(ev.golden.queries["query_id"]) == ["0", "1"]
+
+
+def epochs(values):
+    """Return an Inspect log of (sample, epoch, letter)."""
+    samples = [
+        {"id": n, "epoch": epoch, "input": f"q {n}?", "target": "x",
+         "scores": {"match": {"value": letter}}}
+        for n, epoch, letter in values
+    ]  # fmt: skip
+    return {"eval": {"task": "t", "model": "m"}, "status": "success", "samples": samples}
+
+
+def test_repeats_are_averaged_and_intervals_count_queries(write):
+    file = write("a.json", epochs([(1, 1, "I"), (1, 2, "C"), (2, 1, "C"), (2, 2, "C")]))
+    ev = rs.evaluate(file)
+    assert len(ev.run_ids) == 2 and "average_repeats" in str(ev)
+    row = ev.average_repeats().summary("match").iloc[0]
+    assert (row["mean"], row["n"]) == (0.75, 2)
+
+
+def test_repeats_of_a_side_are_averaged_before_they_are_compared(write):
+    up = [(n, epoch, "C" if n + epoch < 12 else "I") for n in range(12) for epoch in (1, 2)]
+    down = [(n, epoch, "I") for n in range(12) for epoch in (1, 2)]
+    cmp = rs.compare(write("down.json", epochs(down)), write("up.json", epochs(up)))
+    row = cmp.deltas.set_index("metric").loc["match"]
+    assert (cmp.baseline, cmp.candidate, row["n"]) == ("down", "up", 12)
+    assert row["delta"] == pytest.approx(21 / 24)
+
+
+def test_a_side_with_two_systems_is_refused(write, tmp_path):
+    two = pd.DataFrame({"run": ["x", "y"], "query": ["a", "a"], "score.tone": [1.0, 0.0]})
+    with refused("2 runs", "x", "y", field="candidate"):
+        rs.compare(two[two["run"].eq("x")], two)
+
+
+def test_sides_of_one_name_are_told_apart(write, tmp_path):
+    (tmp_path / "new").mkdir()
+    old = write("run.json", deepeval([("a", 0.1, False)]))
+    new = write("new/run.json", deepeval([("a", 0.9, True)]))
+    cmp = rs.compare(old, new)
+    assert (cmp.baseline, cmp.candidate) == ("run.baseline", "run.candidate")
+
+
+def test_a_query_that_nobody_scored_is_missing_and_a_failed_judge_counts(write):
+    content = deepeval([("a", 0.9, True), ("b", 0.2, False), ("c", 0.1, False)])
+    content["testCases"][1] = {"input": "b", "actualOutput": "x", "metricsData": []}
+    content["testCases"][2]["metricsData"][0] |= {"error": "no JSON", "score": None}
+    ev = rs.evaluate(write("a.json", content))
+    states = ev.explain("Tone").set_index("query_id")["state"].astype("str")
+    of_query = ev.golden.queries.set_index("query")["query_id"]
+    assert states[of_query["a"]] == "scored"
+    assert states[of_query["b"]] == "missing"
+    assert states[of_query["c"]] == "judge_failed"
+    row = ev.summary("Tone").iloc[0]
+    assert (row["n"], row["n_expected"]) == (1, 3)
+
+
+def test_a_metric_of_some_queries_alone_does_not_apply_to_the_others(write):
+    content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
+    content["testCases"][1]["metricsData"][0]["name"] = "Other"
+    ev = rs.evaluate(write("a.json", content))
+    assert ev.summary("Tone").iloc[0]["n_expected"] == 1
+
+
+def test_results_without_any_score_are_evaluated_by_what_they_have(write):
+    ev = rs.evaluate([{"query": "a", "answer": "x", "latency_ms": 5.0},
+                      {"query": "b", "answer": "y", "latency_ms": 7.0}])  # fmt: skip
+    assert ev.scores["latency_ms"].tolist() == [5.0, 7.0]
+    assert "Nothing is matched" in str(ev)
+
+
+def test_labels_beside_the_scores_slice_them(write):
+    content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
+    for case, kind in zip(content["testCases"], ("easy", "hard"), strict=True):
+        case["metadata"] = {"difficulty": kind}
+    ev = rs.evaluate(write("a.json", content))
+    means = ev.summary("Tone", by="difficulty").set_index("difficulty")["mean"]
+    assert means.to_dict() == {"easy": 0.9, "hard": 0.2}
