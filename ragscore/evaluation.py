@@ -39,6 +39,7 @@ from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
     CRITERIA,
     NOTHING_DECLARED,
+    OF_NUGGETS,
     Asked,
     Declarations,
     asked_for,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.failure_causes import Failures
     from ragscore.analysis.leaderboard import Leaderboard
+    from ragscore.analysis.nuggets import Nuggets
     from ragscore.analysis.paraphrases import Paraphrases
     from ragscore.analysis.query_view import QueryView
     from ragscore.analysis.refusals import Refusals
@@ -1392,6 +1394,25 @@ class Evaluation(Display):
 
         return paraphrases(self.results, self.golden, narrow=narrow, pool=pool)
 
+    def nuggets(self) -> Nuggets:
+        """Return which key facts the answers support, and which no run's answer does.
+
+        Raises
+        ------
+        DataError
+            Nobody gave verdicts on nuggets.
+
+        Examples
+        --------
+        >>> ev.nuggets().missed[["query_id", "text", "importance"]]
+        """
+        from ragscore.analysis.nuggets import nuggets
+
+        scores, _ = self._scored(list(OF_NUGGETS))
+        valued = [name for name in OF_NUGGETS if scores[name].notna().any()]
+        means = replace(self, scores=scores).summary(valued) if valued else None
+        return nuggets(self.results, self.golden, means)
+
     def repeats(
         self,
         metric: str,
@@ -1881,6 +1902,9 @@ class Evaluation(Display):
         elif names and (targets["grade"] > 1).any():
             gains = ", ".join(f"{name} gains {_GAINS[name]}" for name in names)
             notes.append(f"Labels are graded: {gains}.")
+        if "judged_by" in targets and (n := int(targets["judged_by"].notna().sum())):
+            judges = name_list(targets["judged_by"].dropna().unique())
+            notes.append(f"Labels by a judge: {n} of {len(targets)} ({judges}).")
         if bare := self._without_hits():
             notes.append(
                 f"No row of {name_list(bare)} has any hit: ranking metrics are 0. Where a system"

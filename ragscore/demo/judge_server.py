@@ -125,14 +125,18 @@ def judged(body: Object) -> Object:
     if "claims" in shape:
         return {"claims": [] if _REFUSALS.search(shown["text"]) else sentences(shown["text"])}
     if "verdicts" in shape:
+        verdicts = body["response_format"]["json_schema"]["schema"]["properties"]["verdicts"]
+        is_graded = "verdict" in verdicts["items"]["required"]
         source = (
             " ".join(one["text"] for one in shown["source"])
             if "source" in shown
             else shown["answer"]
         )
-        return {
-            "verdicts": [_verdict(one, source) for one in shown.get("claims", shown.get("facts"))]
-        }
+        items = shown.get("claims", shown.get("facts"))
+        return {"verdicts": [_verdict(one, source, is_graded) for one in items]}
+    if "grade" in shape:
+        share = support(shown["question"], shown["passage"])
+        return {"reason": f"{share:.0%} of the words", "grade": min(3, int(4 * share))}
     if "relevant" in shape:
         share = support(shown.get("reference_answer", shown["question"]), shown["passage"])
         return {"reason": f"{share:.0%} of the words", "relevant": share >= SUPPORTED_FROM / 2}
@@ -145,13 +149,13 @@ def judged(body: Object) -> Object:
     return {"reason": "by its words", "abstained": bool(_REFUSALS.search(shown["answer"]))}
 
 
-def _verdict(one: Object, source: str) -> Object:
+def _verdict(one: Object, source: str, is_graded: bool) -> Object:
     share = support(one["text"], source)
-    return {
-        "n": one["n"],
-        "reason": f"{share:.0%} of the words",
-        "supported": share >= SUPPORTED_FROM,
-    }
+    found: Object = {"n": one["n"], "reason": f"{share:.0%} of the words"}
+    if not is_graded:
+        return found | {"supported": share >= SUPPORTED_FROM}
+    words = "support" if share >= SUPPORTED_FROM else "partial_support" if share else "not_support"
+    return found | {"verdict": words}
 
 
 def support(claim: str, source: str) -> float:

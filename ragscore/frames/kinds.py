@@ -88,12 +88,13 @@ KINDS: dict[str, Kind] = {
     "tags": Kind(("query_id", "kind", "value"), {"query_id": "str", "kind": "str", "value": "str"}),
     # One row per query, match level, target and alternative; any alternative meets the target.
     # gain: what a target of this grade earns in nDCG, where grades are levels of another scale.
+    # judged_by: the models that graded it; NA: people.
     "targets": Kind(
         ("query_id", "level", "target_id", "alternative"),
         {"query_id": "str", "level": "str", "target_id": "str", "alternative": "int32",
          "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
-         "chunker_version": "str", "gain": "float64"},
+         "chunker_version": "str", "gain": "float64", "judged_by": "str"},
         lowest={"grade": 0, "alternative": 0},
         choices={"level": ("chunk", "doc", "anchor", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
@@ -108,8 +109,13 @@ KINDS: dict[str, Kind] = {
         ("query_id", "group", "target_id"),
         {"query_id": "str", "group": "int32", "target_id": "str"},
     ),
-    # One row per text that an answer must or must not hold, or other expectation of a query.
-    "checks": Kind(("query_id", "kind", "text"), {"query_id": "str", "kind": "str", "text": "str"}),
+    # One row per text that an answer must or must not hold, or other expectation of a query. A key
+    # fact may have an importance (vital, okay) and a weight, below 0 for what should not be there.
+    "checks": Kind(
+        ("query_id", "kind", "text"),
+        {"query_id": "str", "kind": "str", "text": "str"},
+        {"importance": "str", "weight": "float64"},
+    ),
     # One row per value that the golden file declares as allowed for a field; value NA: every query
     # must have the field.
     "rules": Kind(("field",), {"field": "str", "value": "str"}),

@@ -22,7 +22,7 @@ from ragscore.io.targets import (
     targets_of,
     with_levels,
 )
-from ragscore.io.values import flag, is_int, text
+from ragscore.io.values import as_number, flag, is_int, text
 
 SATISFIED_BY = "satisfied_by"
 TEXT_FIELDS = (*LABELS, "reference_answer")
@@ -171,15 +171,43 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
 def _checks(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
     """Return one row per text, flag and choice that tells how an answer is checked."""
     checks = [
-        {"query_id": query_id, "kind": kind, "text": value}
+        {"query_id": query_id, "kind": kind} | one
         for name, kind in CHECK_FIELDS.items()
-        for value in _texts(row, name, problems)
+        for one in (
+            _facts(row, name, problems)
+            if kind == "key_fact"
+            else [{"text": value} for value in _texts(row, name, problems)]
+        )
     ]
     if _boolean(row, "expected_empty", problems):
         checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
     if rule := _text(row, "recency_conflict_rule", problems):
         checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
     return checks + product_check(row, query_id, problems) + choices_of(row, query_id, problems)
+
+
+IMPORTANCE = ("vital", "okay")
+FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
+
+
+def _facts(row: Row, name: str, problems: Problems) -> list[dict[str, Any]]:
+    """Return key facts as texts with what is known of each."""
+    value = row.values.get(name)
+    if not isinstance(value, list) or not any(isinstance(one, dict) for one in value):
+        return [{"text": one} for one in _texts(row, name, problems)]
+    found = []
+    for one in value:
+        about = one if isinstance(one, dict) else {"text": one}
+        text_, importance, weight = (about.get(key) for key in ("text", "importance", "weight"))
+        is_right = as_text(text_) is not None and not {*about} - {"text", "importance", "weight"}
+        is_right &= importance is None or importance in IMPORTANCE
+        is_right &= weight is None or (as_number(weight) is not None and weight is not True)
+        if not is_right:
+            problems.reject(one, row.line_of(name), name, FACTS_ALLOWED)
+            continue
+        known = {"importance": importance, "weight": as_number(weight)}
+        found.append({"text": as_text(text_)} | {n: v for n, v in known.items() if v is not None})
+    return found
 
 
 def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:

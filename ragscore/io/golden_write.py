@@ -286,11 +286,17 @@ def _ids(targets: Rows, column: str) -> Any:
         ([one.get(column) for one in alternatives], _grade(alternatives[0]))
         for alternatives in _by_target(targets)
     ]
-    if any(grade != 1 for _, grade in items) and all(len(ids) == 1 for ids, _ in items):
+    judges = [alternatives[0].get("judged_by") for alternatives in _by_target(targets)]
+    is_plain = all(len(ids) == 1 for ids, _ in items) and not any(judges)
+    if any(grade != 1 for _, grade in items) and is_plain:
         return {ids[0]: grade for ids, grade in items}
     return [
-        {"any": ids, "grade": grade} if grade != 1 else ids if len(ids) > 1 else ids[0]
-        for ids, grade in items
+        {"any": ids, "grade": grade} | ({"judged_by": judge} if judge else {})
+        if grade != 1 or judge
+        else ids
+        if len(ids) > 1
+        else ids[0]
+        for (ids, grade), judge in zip(items, judges, strict=True)
     ]
 
 
@@ -345,9 +351,12 @@ def _unknown_member(target_id: str, n_anchors: int) -> Any:
 
 
 def _checks(checks: Rows) -> dict[str, Any]:
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, list[Any]] = {}
     for check in checks:
-        texts.setdefault(check["kind"], []).append(check["text"])
+        about = {name: check[name] for name in ("importance", "weight") if name in check}
+        texts.setdefault(check["kind"], []).append(
+            {"text": check["text"], **about} if about else check["text"]
+        )
     fields: dict[str, Any] = {
         name: texts[kind] for name, kind in CHECK_FIELDS.items() if kind in texts
     }

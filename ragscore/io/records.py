@@ -66,8 +66,10 @@ class Record:
         Each search on the way. Their hits are those of the record, unless it has its own.
     citations, steps
         Columns of the frames citations and calls.
-    stored
-        Scores that another tool computed.
+    stored, verdicts
+        Scores that another tool computed, and columns of the frame judgments.
+    nuggets
+        Key facts: `text`, and `importance` and `weight` where they are known.
     extra
         Other fields of the response, which become `x_<name>`.
     gold_ids, gold_texts, gold_gains
@@ -86,6 +88,8 @@ class Record:
     citations: Rows = field(default_factory=list)
     steps: Rows = field(default_factory=list)
     stored: list[Stored] = field(default_factory=list)
+    verdicts: Rows = field(default_factory=list)
+    nuggets: Rows = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     gold_ids: dict[str, list[str]] = field(default_factory=dict)
     gold_texts: list[str] = field(default_factory=list)
@@ -100,13 +104,15 @@ class Record:
     def is_answered(self) -> bool:
         """True if the record holds something that only a run can have."""
         of_run = (self.hits, self.run, *map(self.response.get, ("answer", "error", "elapsed_ms")))
-        return bool(self.stored or self.calls) or any(value is not None for value in of_run)
+        return bool(self.stored or self.verdicts or self.calls) or any(
+            value is not None for value in of_run
+        )
 
     @property
     def is_labelled(self) -> bool:
         """True if the record has a label, such as a reference answer."""
         labels = (*self.gold_ids.values(), self.reference_answer, self.answerable)
-        has_lists = bool(self.gold_texts or self.gold_gains or self.checks)
+        has_lists = bool(self.gold_texts or self.gold_gains or self.checks or self.nuggets)
         return has_lists or any(label is not None for label in labels)
 
 
@@ -146,6 +152,7 @@ class Tables:
             self.citations.append({**cell, "position": number, **one})
         self.calls += [cell | one for one in record.steps]
         self.calls += [cell | _call(number, call) for number, call in enumerate(record.calls, 1)]
+        self.judgments += [cell | one for one in record.verdicts]
         for score in {score.metric: score for score in record.stored}.values():
             if score.is_judged or score.value is None:
                 self.judgments.append(cell | _judgment(score))

@@ -1149,6 +1149,11 @@ class _Merged:
                 self.problems.reject(value, row.line, roles[name], "text (quote a yes/no)")
             self._state(record, name, text, row)
         for name, column in _LISTS.items():
+            facts = nested(cells.values.get(name)) if name == "key_facts" else None
+            if isinstance(facts, list) and any(isinstance(one, dict) for one in facts):
+                cells.pop(name)
+                record[column] = [*record.get(column, []), *facts]
+                continue
             if (texts := cells.texts(name)) is not None:
                 record[column] = list(dict.fromkeys([*record.get(column, []), *texts]))
         grade = nested(cells.pop("grade"))

@@ -31,7 +31,8 @@ SUPPORT_EXTRAS = "x_gold_supports"
 No field of a user can get this name, since `gold_supports` is a known field.
 """
 IDS_ALLOWED = (
-    "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
+    "ids, lists of alternative ids, mappings {any: [ids], grade: n, judged_by: model}, or one"
+    " mapping id: grade"
 )
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}, or fractions as gains"
 HEADING_ALLOWED = "text or a list of texts"
@@ -45,7 +46,7 @@ def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str
         own = {} if level != "chunk" or chunker is None else {"chunker_version": chunker}
         n_named: dict[str, int] = {}
         grades: dict[tuple[str, ...], float] = {}
-        for ids, grade in _graded_ids(row, name, problems):
+        for ids, grade, judged_by in _graded_ids(row, name, problems):
             if tuple(ids) in grades:  # the same target again
                 if grades[tuple(ids)] != grade:
                     problems.add(
@@ -66,6 +67,7 @@ def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str
                     "grade": grade,
                     column: target_id,
                     **own,
+                    **({} if judged_by is None else {"judged_by": judged_by}),
                 }
     yield from _anchors(row, query_id, problems)
     predicates = [target_id for name, target_id in PREDICATE_FIELDS.items() if row.values.get(name)]
@@ -85,8 +87,10 @@ def _numbered(name: str, counts: dict[str, int]) -> str:
     return name if counts[name] == 1 else f"{name}({counts[name]})"
 
 
-def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[str], float]]:
-    """Yield each expected thing as its alternative ids and its grade, a float if it is a gain."""
+def _graded_ids(
+    row: Row, name: str, problems: Problems
+) -> Iterator[tuple[list[str], float, str | None]]:
+    """Yield each expected thing: alternative ids, grade (a float if it is a gain), and judge."""
     value = row.values.get(name)
     if value is None:
         return
@@ -100,12 +104,13 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
         return
     for item in items:
         grade: Any = 1
-        alternatives = item
+        alternatives, judged_by = item, None
         if isinstance(item, dict):
-            if set(item) - {"any", "grade"} or "any" not in item:
+            if set(item) - {"any", "grade", "judged_by"} or "any" not in item:
                 problems.reject(item, line, name, IDS_ALLOWED)
                 continue
             alternatives, grade = item["any"], item.get("grade", 1)
+            judged_by = text(item.get("judged_by"), f"{name}.judged_by", line, problems)
         if not _is_grade(grade):
             problems.add(
                 f"grade is {describe(grade)}", line=line, field=name, allowed=GRADE_ALLOWED
@@ -119,6 +124,7 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
         yield (
             list(dict.fromkeys(target_id for target_id in ids if target_id is not None)),
             grade,
+            judged_by,
         )
 
 

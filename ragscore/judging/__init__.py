@@ -7,6 +7,7 @@ from ragscore.judging.audit import JudgeAudit
 from ragscore.judging.cases import load_inputs
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, available_judges, get_judge
+from ragscore.judging.relevance import label_agreement
 from ragscore.judging.reliability import JudgeAgreement, agreement
 from ragscore.judging.run import Judged, load_ledger
 from ragscore.scoring.provenance import same_judges
@@ -20,6 +21,7 @@ __all__ = [
     "agreement",
     "available_judges",
     "get_judge",
+    "label_agreement",
     "load_inputs",
     "load_ledger",
     "same_judges",

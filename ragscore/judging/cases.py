@@ -18,6 +18,7 @@ from ragscore.frames.errors import check_choice
 from ragscore.io.output import write_lines
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import digest
+from ragscore.judging.relevance import flag_labelled
 
 CUT_TEXT = ("refuse", "mark")
 ORDERS = ("rank", "reversed")
@@ -26,11 +27,15 @@ _CELL = ["run_id", "query_id"]
 
 @dataclass(frozen=True)
 class Passage:
-    """One hit as context: the name of its verdict's item, its rank and its text."""
+    """One hit as context: the name of its verdict's item, its rank and its text.
+
+    `is_labelled`: the golden set grades it for this query.
+    """
 
     item: str
     rank: int
     text: str
+    is_labelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ def cases_of(
         check_choice(value, allowed, name)
     if k is not None and k < 1:
         raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
-    hits = _context_hits(results, k)
+    hits = _context_hits(results, k, golden)
     if order == "reversed":
         hits = hits.iloc[::-1]
     if cut_text == "refuse" and (is_cut := hits["is_cut"] & hits["text"].notna()).any():
@@ -144,13 +149,15 @@ def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
     """Name each passage by its chunk id, or by its rank if ids are missing or repeated."""
     ranks, ids = hits["rank"].tolist(), hits["chunk_id"]
     items = ids.tolist() if ids.notna().all() and ids.is_unique else [str(rank) for rank in ranks]
-    return tuple(map(Passage, items, ranks, hits["text"].tolist()))
+    labelled = hits["is_labelled"].tolist()
+    return tuple(map(Passage, items, ranks, hits["text"].tolist(), labelled))
 
 
-def _context_hits(results: Results, k: int | None) -> pd.DataFrame:
+def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFrame:
     """Return the hits within k by rank, with whole texts where hits or catalogue have them."""
     columns = [*_CELL, "rank", "chunk_id", "text", "text_cut"]
-    hits = results.hits.reindex(columns=columns)
+    is_labelled = flag_labelled(results.hits, golden)
+    hits = results.hits.reindex(columns=columns).assign(is_labelled=is_labelled)
     limit = pd.Series(np.nan if k is None else k, index=hits.index, dtype="float64")
     if k is None and "k" in results.runs:
         runs = results.runs

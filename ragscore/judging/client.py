@@ -140,7 +140,8 @@ def _verdicts(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     if each == "facts":
         facts = list(judgment.case.key_facts)
         return client.ask(judgment, shown | {"facts": _numbered(facts)}, facts)
-    steps = {"claims": _claims, "chunks": _chunks, "questions": _questions}
+    steps = {"claims": _claims, "questions": _questions}
+    steps |= {"chunks": _chunks, "unlabelled": _chunks}
     return steps[each](judgment, client)
 
 
@@ -187,7 +188,15 @@ def _claims(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
 def _chunks(judgment: Judgment, client: "JudgeClient") -> list[Verdict]:
     """Judge each passage in a call of its own, so that a failure leaves the other verdicts."""
     rows: list[Verdict] = []
-    for passage in judgment.case.context:
+    passages = judgment.case.context
+    if judgment.judge.each == "unlabelled":
+        passages = tuple(one for one in passages if not one.is_labelled)
+        if not passages:
+            return [
+                {"item": "", "value": math.nan, "state": NOT_MEASURABLE,
+                 "reason": "every hit is labelled"}
+            ]  # fmt: skip
+    for passage in passages:
         item = {"item": passage.item, "item_text": passage.text}
         try:
             verdicts = client.ask(judgment, _shown(judgment) | {"passage": passage.text})

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.tools.nuggets import WORTH
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _FENCED = re.compile(r"```(?:json|JSON)?\s*\n((?:(?!```).)*)\n\s*```", re.DOTALL)
@@ -153,6 +154,14 @@ _SUPPORT = _object(
         "items": _object(n={"type": "integer"}, reason=_TEXT, supported=_FLAG),
     }
 )
+_ASSIGNED = _object(
+    verdicts={
+        "type": "array",
+        "items": _object(
+            n={"type": "integer"}, reason=_TEXT, verdict={"type": "string", "enum": list(WORTH)}
+        ),
+    }
+)
 # A model writes fields in the order of the schema, so reasons come before verdicts.
 SCHEMAS = {
     "groundedness": _POINTS,
@@ -160,6 +169,8 @@ SCHEMAS = {
     "claims": _object(claims=_TEXTS),
     "attribution": _SUPPORT,
     "key_facts": _SUPPORT,
+    "nuggets": _ASSIGNED,
+    "relevance": _object(reason=_TEXT, grade={"type": "integer", "minimum": 0, "maximum": 3}),
     "chunk_relevance": _object(reason=_TEXT, relevant=_FLAG),
     "questions": _object(questions=_TEXTS),
     "abstention": _object(reason=_TEXT, abstained=_FLAG),
@@ -187,20 +198,39 @@ def parse_claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
 
 def parse_support(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return one verdict per numbered item: supported or unsupported."""
+    return [
+        {"item": str(n)}
+        | _binary_verdict(entry, "supported", "unsupported")
+        | {"item_text": items[n - 1]}
+        for n, entry in _numbered(reply, items)
+    ]
+
+
+def parse_nuggets(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return one verdict per nugget: support, partial_support or not_support."""
+    return [
+        {"item": str(n), "item_text": items[n - 1], "value": WORTH[entry["verdict"]]}
+        | {"verdict": entry["verdict"], "reason": entry["reason"]}
+        for n, entry in _numbered(reply, items)
+    ]
+
+
+def _numbered(reply: dict[str, Any], items: list[str]) -> list[tuple[int, dict[str, Any]]]:
+    """Return the verdicts of a reply with their numbers, one for each item."""
     verdicts = {entry["n"]: entry for entry in reply["verdicts"]}
     if sorted(entry["n"] for entry in reply["verdicts"]) != list(range(1, len(items) + 1)):
         raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
-    return [
-        {"item": str(n)}
-        | _binary_verdict(verdicts[n], "supported", "unsupported")
-        | {"item_text": text}
-        for n, text in enumerate(items, 1)
-    ]
+    return sorted(verdicts.items())
 
 
 def parse_relevance(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Return the verdict on one passage: relevant or irrelevant."""
     return [_binary_verdict(reply, "relevant", "irrelevant")]
+
+
+def parse_grade(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the grade of one passage."""
+    return [{"value": float(reply["grade"]), "reason": reply["reason"]}]
 
 
 def parse_abstention(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
@@ -259,8 +289,8 @@ class Judge:
         Function from a reply's object and the judged items to verdicts.
     each
         The unit that gets a verdict: "" the whole answer, "claims", "facts" (one call for all),
-        "chunks" (one call each), or "questions" (generated from the answer, then compared with the
-        user's question by embeddings).
+        "chunks" (one call each), "unlabelled" (chunks that nobody labelled), or "questions"
+        (generated from the answer, then compared with the user's question by embeddings).
     claims_of, source
         The text whose claims are checked ("answer" or "reference"), and the text that should
         support them ("context", "reference" or "answer").
@@ -332,6 +362,10 @@ JUDGES = {
         _ASKED),
         Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"),
         parse_support, _ASKED, each="facts"),
+        Judge("nuggets", "nuggets", _prompt("nuggets"), ("answer", "key_facts"),
+        parse_nuggets, _ASKED, each="facts"),
+        Judge("relevance", "relevance", _prompt("relevance"), ("context",), parse_grade,
+        ("question",), each="unlabelled"),
         _claim_judge("claim_precision", "answer", "reference"),
         _claim_judge("claim_recall", "reference", "answer"),
     )

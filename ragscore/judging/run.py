@@ -34,6 +34,7 @@ from ragscore.judging.endpoint import (
     Prices,
 )
 from ragscore.judging.judges import Judge, Verdict, find_judges
+from ragscore.judging.relevance import relevance_grades, with_grades
 from ragscore.store.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")
@@ -77,6 +78,35 @@ class Judged(JudgedVerbs, Display):
         """The judgments frame of the results, one row per verdict."""
         assert self.results.judgments is not None
         return self.results.judgments
+
+    def grades(self) -> pd.DataFrame:
+        """Return the grades that the judge "relevance" gave; see `graded` for their golden set.
+
+        One row per query and hit: query_id, chunk_id or doc_id, `grade` (0 to 3), `n` verdicts and
+        `judged_by`.
+        """
+        return relevance_grades(self.results)
+
+    def graded(self) -> Golden:
+        """Return the golden set with the judge's grades beside people's labels, marked.
+
+        Where people labelled a hit, their label stays. `targets.judged_by` names the judges.
+
+        Raises
+        ------
+        DataError
+            Nothing was graded, or the golden set isn't known.
+
+        Examples
+        --------
+        >>> rs.evaluate(judged.results, judged.graded(), "ndcg@10")
+        """
+        if self.golden is None:
+            raise DataError(
+                "the golden set isn't known", field="golden",
+                allowed="rs.judging.Judged(results, golden=golden)",
+            )  # fmt: skip
+        return with_grades(self.golden, self.results)
 
     def counts(self) -> pd.DataFrame:
         """Return one row per run and judge: number of judgments by state, and summed usage."""
@@ -186,6 +216,7 @@ def judge(
     cut_text: str = "refuse",
     order: str = "rank",
     keep_inputs: str | Path | None = None,
+    first: Any = None,
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the responses of some runs.
@@ -232,6 +263,9 @@ def judge(
     keep_inputs
         A JSON lines file for everything that the judges were given. `rs.judging.load_inputs`
         reads it, to judge the same answers again without the run.
+    first
+        Queries to judge first, which matters with `max_cost`: `cmp.label_first()`, or a frame with
+        `query_id`.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -303,7 +337,7 @@ def judge(
 
     with Cache(cache) as replies, EndpointClient(endpoint) as connection:
         client = JudgeClient(connection, replies, costs)
-        due = [judgment for judgment in judgments if judgment.state != "skipped"]
+        due = _in_order([one for one in judgments if one.state != "skipped"], first)
         try:
             _run_all(due, client, workers, progress)
             replies.warn()
@@ -319,6 +353,20 @@ def judge(
             error.add_note(f"{plural(n, 'judgment')} made before: the error's attribute `judged`")
             raise
     return judged()
+
+
+def _in_order(judgments: list[Judgment], first: Any) -> list[Judgment]:
+    """Return judgments with those of certain queries first, in their order."""
+    if first is None:
+        return judgments
+    rows = getattr(first, "hits", first)
+    if not isinstance(rows, pd.DataFrame) or "query_id" not in rows:
+        raise DataError(
+            f"found {type(first).__name__}", field="first",
+            allowed="cmp.label_first(), or a frame with query_id",
+        )  # fmt: skip
+    place = {query_id: n for n, query_id in enumerate(dict.fromkeys(rows["query_id"].astype(str)))}
+    return sorted(judgments, key=lambda one: place.get(one.case.query_id, len(place)))
 
 
 def _run_all(

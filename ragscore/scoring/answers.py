@@ -26,6 +26,7 @@ from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import TABLE, Metric
 from ragscore.scoring.metrics.lists import Lists, ResponseLists
+from ragscore.scoring.nuggets import judged_nuggets, nugget_values
 from ragscore.scoring.rules import HitResponses, locate_hits, response_of
 
 # "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
@@ -243,6 +244,12 @@ class ResponseFacts:
         passed[rows] = 1.0
         passed[rows[~is_good]] = 0.0
         return passed
+
+    @cached_property
+    def nuggets(self) -> dict[str, Values]:
+        """What the verdicts on nuggets are worth, by metric."""
+        rows = judged_nuggets(self.results, self.golden)
+        return nugget_values(rows, len(self.responses))
 
     @cached_property
     def literal_key_facts(self) -> Values:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.data import Results, check_type
 from ragscore.frames.typing import Codes, Values
-from ragscore.scoring.metrics import CRITERIA
+from ragscore.scoring.metrics import CRITERIA, OF_NUGGETS
 from ragscore.scoring.metrics.judged import PARTS
 from ragscore.scoring.rules import response_of
 
@@ -78,7 +78,9 @@ def judged_metrics(judgments: pd.DataFrame | None) -> set[str]:
     """
     if judgments is None:
         return set()
-    found = set(judgments["criterion"].unique()) & set(CRITERIA) - {"judge_refused"}
+    criteria = set(judgments["criterion"].unique())
+    found = criteria & set(CRITERIA) - {"judge_refused"}
+    found |= set(OF_NUGGETS) if "nuggets" in criteria else set()
     has_failed = "state" in judgments and judgments["state"].eq(FAILED).any()
     return found | ({FAILED} if has_failed else set())
 

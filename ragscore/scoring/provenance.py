@@ -23,6 +23,7 @@ from ragscore.scoring.judgments import FAILED, judged_metrics
 from ragscore.scoring.metrics import (
     BY_NAME,
     NOTHING_DECLARED,
+    OF_NUGGETS,
     TABLE,
     Declarations,
     default_metrics,
@@ -292,6 +293,7 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
         return {key: value for key, value in content.items() if key != "match"}
     if component == "judge_fingerprint":
         names |= {VERDICT} if PASSED in names else set()
+        names |= {"nuggets"} if names & set(OF_NUGGETS) else set()
         return {name: one for name, one in content.items() if FAILED in names or name in names}
     if component == "metric_versions":
         ours, bases = metric_versions(columns), {re.split("[@:]", name)[0] for name in columns}

@@ -446,7 +446,10 @@ GOLDEN_FIELDS = {
     "answer": {
         "must_contain": Field("list of texts", "texts that the answer must contain"),
         "forbidden": Field("list of texts", "texts that it must not contain"),
-        "expected_key_facts": Field("list of texts", "facts that it must state"),
+        "expected_key_facts": Field(
+            "list of texts, or of `{text, importance, weight}`",
+            "facts that it must state; importance is vital or okay, a weight may be below 0",
+        ),
         "reference_answer": Field("text", "a right answer"),
         "recency_conflict_rule": Field(
             "text",

@@ -450,6 +450,8 @@ def _golden(cases: list[Record], problems: Problems) -> Golden:
             cell | {"kind": kind, "text": text}
             for kind, text in _unique(case.checks for case in of_query)
         ]
+        nuggets = {one["text"]: one for case in of_query for one in case.nuggets}
+        records["checks"] += [cell | {"kind": "key_fact"} | one for one in nuggets.values()]
     records["targets"] = with_levels(records["targets"])
     return Golden(**{name: from_records(rows, name) for name, rows in records.items()})
 
@@ -480,6 +482,7 @@ def _labels(cases: list[Record], problems: Problems) -> dict[str, Any]:
         or any(case.gold_ids.values())
         or case.checks
         or any(case.gold_gains.values())
+        or case.nuggets
         for case in cases
     )
     if labels["answerable"] is None and has_expectations:

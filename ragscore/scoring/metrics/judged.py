@@ -1,9 +1,10 @@
 """What judges measure: a stored score of the whole answer, else the verdicts on its parts."""
 
+from functools import partial
 from typing import Any
 
 from ragscore.scoring.metrics.family import Family
-from ragscore.scoring.metrics.needs import KEY_FACTS, judged
+from ragscore.scoring.metrics.needs import KEY_FACTS, NUGGETS, RUBRIC, VITAL_NUGGETS, judged
 
 metric = Family("judged", where="finished", ends_at_refusal=True, default=False)
 
@@ -28,6 +29,21 @@ criterion(
     "key_facts", f"expected key facts that a judge found in the answer / all of them{whole}",
     (KEY_FACTS,), aspect="answers", priority=3, parts="facts",
 )  # fmt: skip
+_SOURCE = " (Pradeep et al. 2025, arXiv:2504.15068)"
+for _name, _what, _need in (
+    ("nugget_all", "supported nuggets, half of those supported in part / all of them", KEY_FACTS),
+    ("nugget_vital", "the same over vital nuggets alone", VITAL_NUGGETS),
+    ("nugget_weighted", "the same with weights of 1 for vital and 0.5 for okay nuggets", NUGGETS),
+    ("nugget_rubric", "Σ weight · support / Σ of the weights above 0, from 0 to 1", RUBRIC),
+):
+    for _label, _text in (
+        (_name, _what),
+        (f"{_name}_strict", f"{_what}; support in part counts 0"),
+    ):
+        metric(
+            _label, _text + _SOURCE, needs=(_need, judged("nuggets")),
+            **({"aspect": "answers", "priority": 3} if _label == "nugget_all" else {}),
+        )(partial(lambda label, facts: facts.nuggets[label], _label))  # fmt: skip
 criterion(
     "faithfulness", f"claims of the answer that its context supports / all of them{whole}",
     parts="claims", nothing="no claim", also="RAGAS faithfulness",

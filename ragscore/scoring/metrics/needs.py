@@ -224,6 +224,23 @@ RELEVANT = Need(
         golden, golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
     ),
 )  # fmt: skip
+
+
+def _facts_with(what: str, lacking: str, column: str, value: str | None = None) -> Need:
+    """Return the need of key facts that have this column, or this value in it."""
+
+    def of_queries(golden: Golden, level: str | None, grade: int) -> Flags:
+        checks = golden.checks
+        held = checks["kind"].eq("key_fact")
+        if column not in checks:
+            held &= False
+        else:
+            held &= checks[column].notna() if value is None else checks[column].eq(value)
+        return among(golden, checks.loc[held.fillna(False), "query_id"])
+
+    return Need(what, lacking, of_queries)
+
+
 ANCHORS = Need(
     "anchors (gold_supports)", "anchor", lambda golden, level, _: _targets(golden, "anchor", 0)
 )
@@ -254,6 +271,9 @@ REFERENCE = Need(
 )  # fmt: skip
 TEXT_CHECKS = checked(_TEXTS, "text check", *CHECKED_TEXTS)
 KEY_FACTS = checked("key facts (expected_key_facts)", "key fact", "key_fact")
+NUGGETS = _facts_with("importance of key facts", "key fact with an importance", "importance")
+VITAL_NUGGETS = _facts_with("vital key facts", "vital key fact", "importance", "vital")
+RUBRIC = _facts_with("weights of key facts", "key fact with a weight", "weight")
 CONFLICT_RULE = checked(
     "rules for supports that disagree (recency_conflict_rule)", "recency rule", "recency_rule"
 )

@@ -53,7 +53,8 @@ BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = tuple(dict.fromkeys(one.base for one in TABLE if one.family == "ranking"))
 GRADED = tuple(dict.fromkeys(one.base for one in TABLE if one.is_graded))
 MOVABLE = tuple(dict.fromkeys(one.base for one in TABLE if one.can_move))
-CRITERIA = tuple(one.name for one in TABLE if one.criterion)
+CRITERIA = tuple(one.name for one in TABLE if one.criterion == one.name)
+OF_NUGGETS = tuple(one.name for one in TABLE if one.criterion == "nuggets")
 PARAMETERS = {m.base: m.parameter[0] for m in TABLE if m.parameter and m.parameter[0] is not None}
 _OURS = {spelling(one.base): one.base for one in TABLE}
 # Name of trec_eval, ir_measures or ranx, without a cut-off -> the metric of that definition here.
@@ -69,7 +70,9 @@ BY_SPELLING = {spelling(other): name for other, name in OTHER_NAMES.items()} | _
 # The metrics that a table for readers starts with; everything else stays in the frames.
 HEADLINE = [
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed",
-    "answer_checks", *(one.name for one in judged if one.name != "judge_refused"),
+    "answer_checks",
+    *(one.name for one in judged if one.name != "judge_refused" and one.criterion != "nuggets"),
+    "nugget_all", "nugget_vital",
     "citation_coverage", "refusal_correct", "answered_unanswerable", "false_refusal", "empty",
     "failed", "latency_ms",
 ]  # fmt: skip

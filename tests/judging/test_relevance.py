@@ -1,0 +1,194 @@
+"""Relevance by a judge: hits that nobody labelled are graded, and the grades stand apart."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from judge_server import FaultyServer
+
+import ragscore as rs
+from tests.messages import refused
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+TEXTS = {
+    "d1": "Paris is in France.", "d2": "Where is Paris? In France, on the Seine.",
+    "d3": "Cheese is made of milk.", "d4": "What is cheese made of? Of milk.",
+}  # fmt: skip
+RUN = [
+    {"query_id": "q1", "query": "where is paris", "doc_id": ["d1", "d2", "d3"]},
+    {"query_id": "q2", "query": "what is cheese made of", "doc_id": ["d4", "d1"]},
+]
+
+
+@pytest.fixture
+def server():
+    with FaultyServer() as running:
+        yield running
+
+
+@pytest.fixture
+def asked():
+    rows = [one | {"text": [TEXTS[doc] for doc in one["doc_id"]]} for one in RUN]
+    golden = rs.load_golden([
+        {"id": "q1", "query": "where is paris", "expected_doc_ids": {"d1": 1}},
+        {"id": "q2", "query": "what is cheese made of", "expected_doc_ids": {"d4": 1}},
+    ])  # fmt: skip
+    return rs.load_results(rows), golden
+
+
+def judge(server, results, golden, **options):
+    endpoint = rs.judging.Endpoint("words", base_url=server.url)
+    return rs.judge(results, golden, "relevance", endpoint, cache=None, **options)
+
+
+def test_hits_that_nobody_labelled_are_graded_and_no_others(server, asked):
+    judged = judge(server, *asked)
+    grades = judged.grades().set_index(["query_id", "doc_id"])["grade"].to_dict()
+    assert grades == {("q1", "d2"): 3, ("q1", "d3"): 1, ("q2", "d1"): 0}
+    assert len(server.chats) == 3
+    assert judged.grades()["judged_by"].unique().tolist() == ["words"]
+
+
+def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(server, asked):
+    results, golden = asked
+    both = judge(server, results, golden).graded()
+    by = both.targets.set_index(["query_id", "doc_id"])["judged_by"].fillna("people").to_dict()
+    assert by[("q1", "d1")] == "people" and by[("q1", "d2")] == "words"
+    ev = rs.evaluate(results, both, "ndcg_linear@3")
+    assert "3 of 5 (words)" in str(ev)
+    ideal = 3 + 1 / np.log2(3) + 1 / 2
+    by_hand = (1 + 3 / np.log2(3) + 1 / 2) / ideal
+    assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(by_hand)
+    people = both.targets[both.targets["judged_by"].isna()]
+    alone = rs.Golden(both.queries, targets=people)
+    assert rs.evaluate(results, alone, "recall@1").scores.loc["q1", "recall@1"] == 1
+
+
+def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):
+    both = judge(server, *asked).graded()
+    back = rs.load_golden(both.save(tmp_path / "golden.yaml"))
+    keys = ["query_id", "doc_id"]
+    pair = both.targets[[*keys, "grade", "judged_by"]].merge(back.targets, on=keys)
+    assert len(pair) == 5 and pair["judged_by_x"].equals(pair["judged_by_y"])
+    assert pair["grade_x"].equals(pair["grade_y"])
+
+
+def test_queries_that_label_first_names_are_judged_first(server, asked):
+    results, golden = asked
+    first = pd.DataFrame({"query_id": ["q2"]})
+    judge(server, results, golden, first=first, workers=1)
+    shown = [json.loads(body["messages"][1]["content"])["question"] for body in server.chats]
+    assert shown == ["what is cheese made of", "where is paris", "where is paris"]
+    with refused(field="first"):
+        judge(server, results, golden, first="q2")
+
+
+def test_label_first_of_a_comparison_is_taken_as_it_is(server, asked):
+    results, golden = asked
+    rows = [one | {"doc_id": one["doc_id"][::-1]} for one in RUN]
+    other = rs.load_results(rows, run_id="other")
+    ev = rs.evaluate(rs.Results.concat([results, other]), golden, ["mrr@2"])
+    first = ev.compare(ev.run_ids[0], "other").label_first()
+    judge(server, results, golden, first=first, workers=1)
+    shown = json.loads(server.chats[0]["messages"][1]["content"])["question"]
+    of_first = golden.queries.set_index("query_id").loc[first.hits["query_id"].iloc[0], "query"]
+    assert shown == of_first
+
+
+def test_where_everything_is_labelled_nothing_is_asked(server, asked):
+    results, _ = asked
+    labels = [{"id": one["query_id"], "expected_doc_ids": one["doc_id"]} for one in RUN]
+    judged = judge(server, results, rs.load_golden(labels))
+    assert judged.ledger["state"].tolist() == ["not_measurable"] * 2 and not server.chats
+    with refused("no judge graded a hit", field="results.judgments"):
+        judged.graded()
+
+
+def test_several_judges_and_repeats_give_the_median(server, asked):
+    results, golden = asked
+    judged = judge(server, results, golden, repeats=2)
+    more = judged.judgments.assign(judge="other", value=0.0)
+    both = pd.concat([judged.judgments, more], ignore_index=True)
+    results = rs.Results(results.runs, results.responses, results.hits, judgments=both)
+    row = rs.judging.Judged(results, golden=golden).grades().set_index("doc_id").loc["d2"]
+    assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
+
+
+@pytest.mark.filterwarnings("ignore:.*carry no expectation")
+def test_the_judges_value_is_corrected_by_people_who_labelled_a_sample(asked):
+    rng, n = np.random.default_rng(0), 120
+    queries = [f"q{i}" for i in range(n)]
+    people = {q: {f"{q}-{d}": int(rng.random() < 0.4) for d in range(6)} for q in queries}
+    judge_ = {  # who takes one relevant document in four for another one
+        q: {d: int(grade and rng.random() < 0.75) for d, grade in docs.items()}
+        for q, docs in people.items()
+    }
+    runs = {
+        name: {q: [f"{q}-{d}" for d in rng.permutation(6)[:3]] for q in queries}
+        for name in ("a", "b")
+    }
+    golden = rs.load_golden(judge_)
+    cmp = rs.evaluate(runs, golden, ["precision@3"]).compare("a", "b")
+    truth = rs.evaluate(runs, rs.load_golden(people), ["precision@3"]).scores
+    sample = truth.loc[truth.index.isin(queries[:60]), ["run_id", "precision@3"]]
+    labels = sample.rename(columns={"precision@3": "value"}).reset_index()
+    row = cmp.corrected(labels, "precision@3", random=True).iloc[0]
+    assert row["n_labels"] > 40 and pd.isna(row["refused"])
+    assert row["high"] - row["low"] < row["label_high"] - row["label_low"]
+
+
+def labelled(grades):
+    rows = [(f"q{n // 4}", f"d{n}", grade) for n, grade in enumerate(grades)]
+    return pd.DataFrame(rows, columns=["query_id", "doc_id", "grade"])
+
+
+def test_agreement_of_labellings_by_hand():
+    first, second = labelled([0, 1, 2, 3, 0, 0, 1, 2]), labelled([0, 1, 3, 3, 1, 0, 0, 2])
+    row = rs.judging.label_agreement({"a": first, "b": second}).iloc[0]
+    assert (row["n"], row["n_queries"], row["exact"]) == (8, 2, 5 / 8)
+    assert row["relevant"] == 6 / 8
+    assert row["kappa"] == pytest.approx((6 / 8 - 34 / 64) / (1 - 34 / 64))
+    # both call 5 of 8 relevant: chance agrees in (25 + 9) / 64
+
+
+def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
+    three = {name: labelled(grades) for name, grades in
+             {"a": [0, 1, 2, 3], "b": [0, 1, 2, 2], "c": [0, 0, 2, 3]}.items()}  # fmt: skip
+    table = rs.judging.label_agreement(three)
+    assert table[["a", "b"]].fillna("").to_numpy().tolist() == [
+        ["a", "b"], ["a", "c"], ["b", "c"], ["all", ""]
+    ]  # fmt: skip
+    assert table["exact"].tolist() == [0.75, 0.75, 0.5, 0.5]
+    with refused(field="labels"):
+        rs.judging.label_agreement({"a": three["a"]})
+    with refused("grade", field="labels['b']"):
+        rs.judging.label_agreement({"a": three["a"], "b": three["b"].drop(columns="grade")})
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
+@pytest.mark.parametrize(
+    ("folder", "files", "n", "exact", "min_grade", "relevant"),
+    [
+        ("llmjudge-submissions", ["willia-umbrela1.txt", "h2oloo-fewself.txt"], 4423, 0.7775, 1,
+         None),
+        ("trec-rag25-nuggets",
+         ["rag25-climbmix-umbrela-codex-gpt5.5-medium-reasoning-v1.qrels.gz",
+          "rag25-climbmix-umbrela-qwen3.5-9b-v2.qrels.gz"], 26341, 0.4734, 2, 0.7830),
+    ],
+)  # fmt: skip
+def test_real_judges_agree_as_often_as_is_known(folder, files, n, exact, min_grade, relevant):
+    labels = {name: rs.load_golden(DATA / folder / name) for name in files}
+    row = rs.judging.label_agreement(labels, min_grade=min_grade).iloc[0]
+    assert (row["n"], round(row["exact"], 4)) == (n, exact)
+    assert relevant is None or round(row["relevant"], 4) == relevant
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
+def test_grades_of_another_model_are_as_many_as_are_known():
+    name = "rag25-climbmix-umbrela-codex-gpt5.5-medium-reasoning-v1.qrels.gz"
+    golden = rs.load_golden(DATA / "trec-rag25-nuggets" / name)
+    assert golden.targets["grade"].value_counts().sort_index().tolist() == [
+        4710, 8647, 6574, 3914, 2496
+    ]  # fmt: skip
