@@ -22,6 +22,7 @@ from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import FAILED, judged_metrics
 from ragscore.scoring.metrics import (
     BY_NAME,
+    CRITERIA,
     NOTHING_DECLARED,
     OF_NUGGETS,
     TABLE,
@@ -294,7 +295,9 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
     if component == "judge_fingerprint":
         names |= {VERDICT} if PASSED in names else set()
         names |= {"nuggets"} if names & set(OF_NUGGETS) else set()
-        return {name: one for name, one in content.items() if FAILED in names or name in names}
+        known = [name for name in CRITERIA if name in content]  # in the order of the table
+        ordered = dict.fromkeys([*known, *content])
+        return {name: content[name] for name in ordered if FAILED in names or name in names}
     if component == "metric_versions":
         ours, bases = metric_versions(columns), {re.split("[@:]", name)[0] for name in columns}
         return {

@@ -474,7 +474,7 @@ def of_no_difference(rng, n=30):
 def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_percent():
     # 5 metrics × 4 runs: 30 pairs of letters, 15 verdict words. A rate of 5 % gives more than
     # `most` with a probability below 1 %.
-    n = fuzzed(60)
+    n = fuzzed(120)
     most = binom.isf(0.01, n, 0.05)
     rng, n_letters, n_words, n_alone = np.random.default_rng(8), 0, 0, 0
     for _ in range(n):

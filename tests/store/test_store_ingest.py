@@ -27,7 +27,7 @@ from ragscore.store import ingest
 from ragscore.store import tables as run_tables
 from tests.messages import ANY, refused, warned
 
-N_FILES = fuzzed(20)
+N_FILES = fuzzed(40)
 GOOD = [
     record(f"q{n}", [hit(f"c{n}", f"d{n}", 1), hit("c", "d", 2)], answer=answer("yes", paths=["p"]))
     for n in range(30)
