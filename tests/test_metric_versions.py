@@ -34,7 +34,10 @@ FULL = {
     "expected_doc_ids": [["d1"], {"any": ["d2"], "grade": 2}, {"any": ["d3"], "grade": 0}],
     "gold_supports": SUPPORTS,
     "required_support_groups": [["d1", "d2"]], "must_contain": ["merge"], "forbidden": ["never"],
-    "expected_key_facts": ["use merge", "keep all rows"],
+    "expected_key_facts": [
+        {"text": "use merge", "importance": "vital", "weight": 3},
+        {"text": "keep all rows", "importance": "okay", "weight": -2},
+    ],
     "reference_answer": "Use merge and keep the rows", "recency_conflict_rule": "cite_newer",
     "folders": ["docs"],
 }  # fmt: skip
@@ -75,6 +78,11 @@ def example(folder: Path) -> tuple[rs.Results, rs.Golden]:
         values in (("good", {"c1": 1.0, "c2": 0.0, "c3": 1.0}), ("late", {"": 0.25})) for item,
         value in values.items()
     ]  # fmt: skip
+    rows += [
+        {"run_id": "run", "query_id": query, "criterion": "nuggets", "item": str(n), "value": value}
+        for query, values in (("good", (1.0, 0.5)), ("late", (0.5, 1.0)), ("poor", (1.0, 1.0)))
+        for n, value in enumerate(values, 1)
+    ]
     rows += [
         {"run_id": "run", "query_id": "good", "criterion": name, "item": "", "value": 3.5}
         for name in ("judge_groundedness", "judge_correctness")

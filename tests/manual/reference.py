@@ -99,6 +99,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.calls.CallReport",
                 "analysis.conversations.Conversations",
                 "analysis.failure_causes.Failures",
+                "analysis.nuggets.Nuggets",
                 "analysis.paraphrases.Paraphrases",
                 "analysis.repeats.Repeats",
                 "analysis.config_effects.ConfigEffects",

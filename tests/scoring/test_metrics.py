@@ -20,6 +20,7 @@ from ragscore.scoring.metrics import (
     CRITERIA,
     DEFAULT_METRICS,
     HEADLINE,
+    OF_NUGGETS,
     OTHER_NAMES,
     TABLE,
     default_metrics,
@@ -199,7 +200,7 @@ def test_another_query_changes_nothing_for_the_others(data, more):
 def test_columns_come_in_the_order_of_the_table():
     assert DEFAULT_METRICS[:4] == ["hit@1", "hit@3", "hit@5", "hit@10"]
     assert DEFAULT_METRICS.index("recall@5") < DEFAULT_METRICS.index("recall@10")
-    assert set(HEADLINE) <= set(default_metrics([*CRITERIA, FAILED]))
+    assert set(HEADLINE) <= set(default_metrics([*CRITERIA, *OF_NUGGETS, FAILED]))
 
 
 @pytest.mark.parametrize(
