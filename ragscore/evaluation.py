@@ -1404,7 +1404,9 @@ class Evaluation(Display):
 
         Examples
         --------
-        >>> ev.nuggets().missed[["query_id", "text", "importance"]]
+        >>> nugget = {"text": "a fact", "importance": "vital", "assignment": "not_support"}
+        >>> line = {"qid": "q1", "query": "?", "answer_text": "no", "nuggets": [nugget]}
+        >>> rs.evaluate([line], [line]).nuggets().missed[["query_id", "text", "importance"]]
         """
         from ragscore.analysis.nuggets import nuggets
 

@@ -81,7 +81,7 @@ TOOLS = [
     Format("mteb", mteb.fits, _TOOLS + "mteb:read",
            about=("MTEB's results: a task's file, or a model's folder", "their keys",
                   "nothing")),
-    Format("nuggets", Mark("qid nuggets", kinds=_JSON), _TOOLS + "nuggets:read",
+    Format("nuggets", Mark("qid nuggets"), _TOOLS + "nuggets:read",
            about=("nuggets of AutoNuggetizer, and its assignments to answers", "their keys",
                   "nuggets with their importance")),
     Format("beir_means", beir_means.fits, _TOOLS + "beir_means:read",
