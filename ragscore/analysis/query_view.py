@@ -28,6 +28,7 @@ from ragscore.frames.tables import Display, Table
 from ragscore.scoring.calls import call_of_hits, is_read, of_rank, read_calls
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
+from ragscore.scoring.metrics import CRITERIA
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
 
 MAX_CHARS = 600  # of a text that is shown
@@ -63,7 +64,8 @@ class QueryView(JsonResult, Display):
         One row per turn of the query's conversation, up to this one: conversation, `turn`,
         query_id, query. Empty without a conversation.
     answers
-        One row per run: answer, refused, error and `cites` where these were recorded.
+        One row per run: answer, refused, error and `cites` where these were recorded; `judged`,
+        what other tools' scorers gave the answer, with their reasons.
     checks
         What the answer must (not) hold: kind, text.
     level
@@ -195,7 +197,11 @@ def show_query(
         tuple(names),
         shown,
         _target_ranks(targets, met, names, "call" in shown),
-        _answers(responses, of_query(chosen.citations)),
+        _answers(
+            responses,
+            of_query(chosen.citations),
+            None if chosen.judgments is None else of_query(chosen.judgments),
+        ),
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
@@ -303,7 +309,9 @@ def _target_ranks(
     return listed
 
 
-def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
+def _answers(
+    responses: pd.DataFrame, citations: pd.DataFrame, judgments: pd.DataFrame | None
+) -> pd.DataFrame:
     names = ("answer", "refused", "refusal_reason", "error")
     shown = responses[["run_id", *(name for name in names if name in responses)]]
     shown = shown.astype({"run_id": "str"}).reset_index(drop=True)
@@ -312,7 +320,21 @@ def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
         known = first_known(cited, ("chunk_id", "path", "doc_id", "marker"))
         locators = known.groupby(cited["run_id"].astype("str").to_numpy())
         shown["cites"] = shown["run_id"].map(locators.agg(", ".join))
+    if judgments is not None and len(told := _told_by_scorers(judgments)):
+        shown["judged"] = shown["run_id"].map(told)
     return shown
+
+
+def _told_by_scorers(judgments: pd.DataFrame) -> pd.Series:
+    """Return what scorers of other tools gave whole answers, a line each, by run."""
+    rows = judgments[(judgments["item"].eq("") & ~judgments["criterion"].isin(CRITERIA)).to_numpy()]
+    names = ["verdict", "reason"]
+    rows = rows.reindex(columns=["run_id", "criterion", "value", *names]).astype({"run_id": "str"})
+    value = rows["value"].map(lambda one: f"{one:.3g}", na_action="ignore").astype("str")
+    text = rows["criterion"] + ": " + value.fillna(rows["verdict"].astype("str")).fillna("no score")
+    reason = rows["reason"].astype("str").str.slice(0, MAX_CHARS)
+    text = text + (" (" + reason + ")").fillna("")
+    return text.groupby(rows["run_id"].to_numpy(), sort=False).agg("\n".join)
 
 
 def _place_text(row: dict[Any, Any], run_id: str) -> str:
@@ -375,4 +397,6 @@ def _answer_text(row: dict[Any, Any]) -> str:
     if isinstance(answer, str) and answer:
         parts.append(answer[:MAX_CHARS])
     text = " ".join(parts or ["no answer"])
-    return f"{text}\ncites {cites}" if isinstance(cites, str) else text
+    text = f"{text}\ncites {cites}" if isinstance(cites, str) else text
+    judged = row.get("judged")
+    return f"{text}\n{judged}" if isinstance(judged, str) else text

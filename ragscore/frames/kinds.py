@@ -218,6 +218,8 @@ KINDS: dict[str, Kind] = {
     "mapping": Kind(("role", "column"), {"role": "str", "column": "str"}),
 }  # fmt: skip
 
+# How much a key fact matters -> its weight where nuggets are weighted by it.
+IMPORTANCE = {"vital": 1.0, "okay": 0.5}
 # How a predicate target is satisfied: by any or all of the hits, with any or all of its values.
 CHOICES = ("any", "all")
 AXES = ("hits", "values")

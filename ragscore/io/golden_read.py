@@ -12,7 +12,14 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type, from_records
-from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS, LABELS
+from ragscore.frames.kinds import (
+    AXES,
+    CHOICE_KINDS,
+    CHOICES,
+    EXPECTATIONS,
+    IMPORTANCE,
+    LABELS,
+)
 from ragscore.io.columns import ANSWERABLE
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.targets import (
@@ -186,7 +193,6 @@ def _checks(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]
     return checks + product_check(row, query_id, problems) + choices_of(row, query_id, problems)
 
 
-IMPORTANCE = ("vital", "okay")
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
 
 

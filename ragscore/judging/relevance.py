@@ -75,8 +75,8 @@ def relevance_grades(results: Results) -> pd.DataFrame:
     return graded.assign(grade=np.floor(graded["grade"]).astype("int32"))
 
 
-def with_grades(golden: Golden, results: Results) -> Golden:
-    """Return the golden set with the judge's grades beside people's labels.
+def with_grades(golden: Golden, results: Results, relevant_from: int = 2) -> Golden:
+    """Return the golden set with the judge's grades beside people's labels; see `Judged.graded`.
 
     A hit that people labelled keeps their label. Targets of a judge say so in `judged_by`.
 
@@ -102,6 +102,8 @@ def with_grades(golden: Golden, results: Results) -> Golden:
         level=name.removesuffix("_id"), target_id=best[name], alternative=0
     )
     targets = golden.targets
+    if targets["grade"].max() <= 1:  # people say relevant or not, and so does the judge then
+        added["grade"] = (added["grade"] >= relevant_from).astype("int32")
     if "judged_by" not in targets:
         targets = targets.assign(judged_by=pd.Series(pd.NA, index=targets.index, dtype="str"))
     if "gain" in targets:

@@ -87,10 +87,16 @@ class Judged(JudgedVerbs, Display):
         """
         return relevance_grades(self.results)
 
-    def graded(self) -> Golden:
+    def graded(self, relevant_from: int = 2) -> Golden:
         """Return the golden set with the judge's grades beside people's labels, marked.
 
         Where people labelled a hit, their label stays. `targets.judged_by` names the judges.
+
+        Parameters
+        ----------
+        relevant_from
+            Where people's labels are 0 and 1, the judge's are, too: 1 from this grade on. A grade
+            of 1 is a passage about the subject that doesn't answer. Else grades stay as they are.
 
         Raises
         ------
@@ -106,7 +112,9 @@ class Judged(JudgedVerbs, Display):
                 "the golden set isn't known", field="golden",
                 allowed="rs.judging.Judged(results, golden=golden)",
             )  # fmt: skip
-        return with_grades(self.golden, self.results)
+        if relevant_from not in (1, 2, 3):
+            raise DataError(f"found {relevant_from}", field="relevant_from", allowed="1, 2 or 3")
+        return with_grades(self.golden, self.results, relevant_from)
 
     def counts(self) -> pd.DataFrame:
         """Return one row per run and judge: number of judgments by state, and summed usage."""

@@ -11,14 +11,13 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results
+from ragscore.frames.kinds import IMPORTANCE
 from ragscore.frames.typing import Values
 from ragscore.io.tools.nuggets import WORTH
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.rules import response_of
 
 CRITERION = "nuggets"
-IMPORTANCE = {"vital": 1.0, "okay": 0.5}
-"""Importance of a nugget -> its weight where nuggets are weighted by it."""
 
 
 def nuggets_of(golden: Golden) -> pd.DataFrame:

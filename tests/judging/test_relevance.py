@@ -58,12 +58,26 @@ def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(server, asked):
     assert by[("q1", "d1")] == "people" and by[("q1", "d2")] == "words"
     ev = rs.evaluate(results, both, "ndcg_linear@3")
     assert "3 of 5 (words)" in str(ev)
-    ideal = 3 + 1 / np.log2(3) + 1 / 2
-    by_hand = (1 + 3 / np.log2(3) + 1 / 2) / ideal
+    by_hand = 1.0  # people say relevant or not: grade 3 is relevant, 1 is not
     assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(by_hand)
     people = both.targets[both.targets["judged_by"].isna()]
     alone = rs.Golden(both.queries, targets=people)
     assert rs.evaluate(results, alone, "recall@1").scores.loc["q1", "recall@1"] == 1
+
+
+def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(server, asked):
+    results, golden = asked
+    judged = judge(server, results, golden)
+    of_d3 = [
+        one.targets.set_index(["query_id", "doc_id"]).loc[("q1", "d3"), "grade"]
+        for one in (judged.graded(), judged.graded(relevant_from=1))
+    ]
+    assert of_d3 == [0, 1]
+    graded = golden.targets.assign(grade=2)
+    of_grades = rs.judging.Judged(judged.results, golden=rs.Golden(golden.queries, targets=graded))
+    assert sorted(of_grades.graded().targets["grade"]) == [0, 1, 2, 2, 3]
+    with refused(field="relevant_from"):
+        judged.graded(relevant_from=0)
 
 
 def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):

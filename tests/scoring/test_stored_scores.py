@@ -1,5 +1,7 @@
 """Scores that another tool stored are metrics: without a golden set, paired by id and input."""
 
+import base64
+import gzip
 import json
 
 import numpy as np
@@ -79,6 +81,38 @@ def test_whatever_evaluations_answer_is_answered_of_stored_scores(pair, tmp_path
     assert store.trend("Tone", order=["a", "b"]).table["mean"].notna().all()
     ev.report(tmp_path / "page.html")
     assert "Tone" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_reason_of_a_scorer_stands_beside_its_score(write):
+    content = deepeval([("a", 0.25, False)])
+    content["testCases"][0]["metricsData"][0]["reason"] = "It shouts."
+    ev = rs.evaluate(write("a.json", content))
+    shown = str(ev.query(ev.golden.queries["query_id"].iloc[0]))
+    assert "Tone: 0.25 (It shouts.)" in shown and "answer to a" in shown
+    content = gzip.decompress(base64.b64decode(ev.explore().packed)).decode()
+    assert "It shouts." in content and "answer to a" in content
+
+
+def test_fields_of_items_slice_and_make_clusters(tmp_path):
+    config = {"lower_is_better": False, "min_score": 0.0, "max_score": 1.0}
+    record = {
+        "evaluation_id": "e", "model_info": {"id": "m"},
+        "evaluation_results": [{"evaluation_name": "bench", "metric_config": config,
+                                "score_details": {"score": 0.5}}],
+    }  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(record))
+    samples = [
+        {"evaluation_id": "e", "evaluation_name": "bench", "sample_id": f"s{n}",
+         "input": {"raw": f"{n}?"}, "output": {"raw": ["x"]},
+         "evaluation": {"score": float(n % 8 > 3)}, "metadata": {"subject": f"subject {n // 8}"}}
+        for n in range(32)
+    ]  # fmt: skip
+    lines = "".join(json.dumps(one) + "\n" for one in samples)
+    (tmp_path / "x_samples.jsonl").write_text(lines)
+    ev = rs.evaluate(tmp_path / "x_samples.jsonl")
+    assert ev.summary("bench", by="subject")["mean"].tolist() == [0.5] * 4
+    row = ev.summary("bench", cluster="x_subject").iloc[0]
+    assert (row["n_clusters"], row["n_clustered"]) == (4, 32)
 
 
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):

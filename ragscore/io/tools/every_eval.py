@@ -89,5 +89,5 @@ def _case(
     score = verdict.pop("score")
     value = verdict.pop("is_correct") if score is None else score
     case.stored = [stored(name, value, is_judged=False, same={}, **about)]
-    case.extra = without_missing({"metadata": cells.pop("metadata")})
+    case.extra = without_missing(cells.mapping("metadata"))
     return with_roles(case, row, columns, problems)

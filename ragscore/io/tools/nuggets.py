@@ -5,6 +5,7 @@ A line is a query with its nuggets, each with its importance; of an answer, also
 
 from typing import Any
 
+from ragscore.frames.kinds import IMPORTANCE
 from ragscore.io.records import Record
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row
@@ -13,7 +14,6 @@ from ragscore.io.tools.cells import Cells, with_roles, without_missing
 
 WORTH = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 """Verdict on a nugget -> what it counts, unless the count is strict."""
-IMPORTANCE = ("vital", "okay")
 
 
 def read(
