@@ -63,6 +63,7 @@ def test_stored_metrics_are_the_primary_ones_with_what_their_file_says(pair):
     ev = rs.evaluate(list(pair))
     assert ev.primary == ("Tone", "success")
     assert ev.declared.describe("Tone").better == "higher"
+    assert ev.declared.describe("Tone").bounds == (0.0, 1.0)  # as DeepEval documents its metrics
     assert ev.declared.describe("success").bounds == (0.0, 1.0)
     assert ev.summary("Tone").set_index("run_id")["n"].tolist() == [40, 40]
 
@@ -130,6 +131,17 @@ def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     assert rs.evaluate(file).declared.describe("Tone").better == "lower"
     at_it = write("b.json", deepeval([("a", 0.5, True)]))
     assert rs.evaluate(at_it).declared.describe("Tone").better == "not declared"
+
+
+def test_a_metric_of_ones_own_may_leave_the_tools_range(write):
+    ev = rs.evaluate(write("a.json", deepeval([("a", 7.0, True), ("b", 0.1, False)])))
+    assert not np.isfinite(ev.declared.describe("Tone").width)
+
+
+def test_every_metric_that_decides_is_in_the_picture(pair):
+    cmp = rs.compare(*pair)
+    shown = [text.get_text() for text in cmp.plot().get_yticklabels()]
+    assert shown == list(cmp.primary)
 
 
 def test_files_that_disagree_about_a_metric_are_refused(write):

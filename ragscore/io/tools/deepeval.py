@@ -42,6 +42,7 @@ def read(
         _case(Row(one, number), problems, columns)
         for number, one in enumerate(cells.records("testCases"), 1)
     ]
+    _tell_ranges(cases)
     if conversations := cells.records("conversationalTestCases"):
         problems.add(
             f"{len(conversations)} conversations",
@@ -49,6 +50,14 @@ def read(
             allowed="single queries; conversations are left out",
         )
     return imported(cases, described, problems)
+
+
+def _tell_ranges(cases: list[Record]) -> None:
+    """Give scores the range of DeepEval's metrics, 0 to 1, unless one of your own leaves it."""
+    scores = [one for case in cases for one in case.stored if one.value is not None]
+    others = {one.metric for one in scores if not 0 <= float(one.value or 0) <= 1}
+    for one in (one for one in scores if one.metric not in others):
+        one.lowest, one.highest = 0.0, 1.0
 
 
 PATHS = {
