@@ -227,7 +227,8 @@ def compare(
     Raises
     ------
     DataError
-        A side with several systems; what `rs.evaluate` and `Evaluation.compare` refuse.
+        A side with several systems, or with repeats where documents are expected; what
+        `rs.evaluate` and `Evaluation.compare` refuse.
 
     Examples
     --------
@@ -236,6 +237,14 @@ def compare(
     """
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
+    return ev.compare(*ev.run_ids, **how)
+
+
+def evaluate_pair(
+    baseline: Any, candidate: Any, golden: Any, metrics: Asked, primary: Any, policies: Policies
+) -> Evaluation:
+    """Score two sources as one run each, the baseline first; see `compare`."""
     if golden is not None and not isinstance(golden, Golden):
         golden = load_golden(golden)
     sides = [with_labels(source) for source in (baseline, candidate)]
@@ -244,10 +253,17 @@ def compare(
         (side, labels) for side, (_, beside) in zip(named, sides, strict=True)
         for _, labels in beside
     ]  # fmt: skip
-    ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, given)
-    if len(ev.run_ids) > 2:
-        ev = ev.average_repeats()
-    return ev.compare(*ev.run_ids, **how)
+    ev = _evaluated(Results.concat(named), golden, labelled, metrics, None, None, primary, policies)
+    if len(ev.run_ids) == 2:
+        return ev
+    if len(ev.golden.targets):
+        raise DataError(
+            f"{plural(len(ev.run_ids), 'run')} of two systems, and averages of repeats have no ranks",
+            field="baseline, candidate",
+            allowed="one run each; rs.evaluate(...).average_repeats().leaderboard(metric) compares"
+            " averages",
+        )
+    return ev.average_repeats()
 
 
 def evaluate_stored(

@@ -17,9 +17,8 @@ from ragscore.cli.options import (
     Option,
     allowances,
     command,
-    evaluated,
-    load,
-    load_pair,
+    evaluation,
+    evaluation_of_pair,
     losses,
     metric_option,
     open_store,
@@ -96,10 +95,10 @@ def max_drop_options(default: str) -> list[Option]:
 def compare_command(args: argparse.Namespace) -> None:
     """Print the comparison, and write it beside the candidate if asked."""
     refuse_beside_profile(args, ["metric"])
-    golden, results, baseline, candidate = load_pair(args)
     # What decides is always compared.
     metrics = [*args.metric, *(args.primary or [])] if args.metric else None
-    cmp = evaluated(args, golden, results, metrics).compare(
+    ev, baseline, candidate = evaluation_of_pair(args, metrics)
+    cmp = ev.compare(
         baseline,
         candidate,
         metrics,
@@ -143,9 +142,8 @@ def compare_command(args: argparse.Namespace) -> None:
 def gate_command(args: argparse.Namespace) -> int:
     """Print the decision; the exit status is the gate's."""
     allowed = losses(args.max_drop, "--max-drop")
-    golden, results, baseline, candidate = load_pair(args)
     # By every default metric, to know the primary ones; the gate's own are scored when asked for.
-    ev = evaluated(args, golden, results)
+    ev, baseline, candidate = evaluation_of_pair(args)
     metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
     found = cmp.gate(allowed or None, rule=args.rule, require=args.require)
@@ -206,8 +204,7 @@ def report_command(args: argparse.Namespace) -> None:
             field="--markdown",
             allowed="with -o report.html; without -o Markdown is printed",
         )
-    golden, results = load(args, args.runs)
-    made = evaluated(args, golden, results).report(
+    made = evaluation(args, args.runs).report(
         out, slices=args.by, baseline=args.baseline, title=args.title,
         gate=losses(args.max_drop, "--max-drop"), rule=args.rule,
         history=open_store(args.history) if args.history else None, **allowances(args),

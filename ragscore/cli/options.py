@@ -9,14 +9,14 @@ from inspect import Parameter, formatannotation, signature
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
-from ragscore.evaluation import Evaluation, evaluate
+from ragscore.evaluation import Evaluation, evaluate, evaluate_pair
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, plural
 from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.registry import format_names
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import is_own, parse_label
 from ragscore.scoring.policies import POLICIES, Policies
 from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.provenance import COMPONENTS
@@ -46,6 +46,7 @@ POLICY_HELP = {
 }
 RUN_HELP = "per_query.jsonl, another file of results, a folder, a pattern, or a name in --store"
 GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
+NO_GOLDEN = "none"
 WIDTH = 88  # of descriptions
 
 # The type that add_subparsers returns; argparse gives it no public name.
@@ -187,7 +188,17 @@ GOLDEN_ARGUMENT = (
     option("golden", GOLDEN_TEXT, nargs="?"),
     Group("the golden file", GOLDEN_READING),
 )
-GOLDEN = Group("the golden file", [option("--golden", GOLDEN_TEXT, "FILE"), *GOLDEN_READING])
+GOLDEN = Group(
+    "the golden file",
+    [
+        option(
+            "--golden",
+            f"{GOLDEN_TEXT}; {NO_GOLDEN}: what runs' files have scores of is compared",
+            "FILE",
+        ),
+        *GOLDEN_READING,
+    ],
+)
 RUN_LIST = option("runs", f"{RUN_HELP} (several)", "run", nargs="+")
 _STORE = option(
     "--store", "folder of stored runs that run arguments may name (default: none)", "DIR"
@@ -327,7 +338,9 @@ def named_values(
 def losses(texts: Sequence[str], field: str) -> dict[str, float]:
     """Return label -> value of options such as mrr@10=0.02."""
     found = named_values(texts, field, "a metric and a loss, such as mrr@10=0.02", float)
-    return {parse_label(label).text: loss for label, loss in found.items()}
+    return {
+        label if is_own(label) else parse_label(label).text: loss for label, loss in found.items()
+    }
 
 
 def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
@@ -414,26 +427,42 @@ def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results
     return golden, results
 
 
-def load_pair(args: argparse.Namespace) -> tuple[Golden, Results, str, str]:
-    """Return golden set, both runs, and the ids of baseline and candidate."""
-    golden, results = load(args, [one for one in (args.baseline, args.candidate) if one])
-    run_ids = results.runs["run_id"].astype("str").tolist()
-    if len(run_ids) != 2:
-        raise DataError(
-            f"{plural(len(run_ids), 'run')}: {name_list(run_ids)}",
-            field="run",
-            allowed="two runs; --run NAME twice picks them, the baseline first",
-        )
-    return golden, results, run_ids[0], run_ids[1]
-
-
-def evaluated(
-    args: argparse.Namespace, golden: Golden, results: Results, metrics: list[str] | None = None
+def evaluation(
+    args: argparse.Namespace, runs: Sequence[str], metrics: list[str] | None = None
 ) -> Evaluation:
     """Return the runs scored by the policies that were given, or by the profile."""
     profile, primary = getattr(args, "profile", None), getattr(args, "primary", None)
+    if profile and args.golden == NO_GOLDEN:
+        raise DataError(
+            f"{profile} with --golden {NO_GOLDEN}", field="--profile", allowed="a golden file"
+        )
     chosen = [*metrics, *(primary or [])] if metrics else None
-    return evaluate(results, golden, chosen, profile=profile, primary=primary, **policies(args))
+    how = {"profile": profile, "primary": primary, **policies(args)}
+    if args.golden != NO_GOLDEN:
+        golden, results = load(args, runs)
+        return evaluate(results, golden, chosen, **how)
+    found = evaluate(_sources(args, runs), None, chosen, **how)
+    return found.select(runs=args.run) if args.run else found
+
+
+def evaluation_of_pair(
+    args: argparse.Namespace, metrics: list[str] | None = None
+) -> tuple[Evaluation, str, str]:
+    """Return both runs scored, and the ids of baseline and candidate."""
+    runs = [one for one in (args.baseline, args.candidate) if one]
+    is_asked_for_more = args.run or getattr(args, "profile", None)
+    if args.golden == NO_GOLDEN and len(runs) == 2 and not is_asked_for_more:
+        given = Policies(**policies(args))
+        ev = evaluate_pair(*_sources(args, runs), None, metrics, args.primary, given)
+    else:
+        ev = evaluation(args, runs, metrics)
+    if len(ev.run_ids) != 2:
+        raise DataError(
+            f"{plural(len(ev.run_ids), 'run')}: {name_list(ev.run_ids)}",
+            field="run",
+            allowed="two runs; --run NAME twice picks them, the baseline first",
+        )
+    return ev, ev.run_ids[0], ev.run_ids[1]
 
 
 def open_store(folder: str) -> RunStore:
@@ -445,18 +474,9 @@ def open_store(folder: str) -> RunStore:
 
 def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
     """Return runs from files or from the store, in the order named; --run picks among them."""
-    options, parts = reading(args), []
-    for name in names:
-        if Path(name).exists() or args.store is None:
-            parts.append(load_results(name, **options))
-        elif options:
-            raise DataError(
-                f"{name} is a stored run, which is read as it was stored",
-                field=flag(next(iter(options))),
-                allowed="leave it out, or name the run's file",
-            )
-        else:
-            parts.append(RunStore(args.store).load([name]))
+    parts = [
+        one if isinstance(one, Results) else load_results(one) for one in _sources(args, names)
+    ]
     run_ids = [run_id for part in parts for run_id in part.runs["run_id"].astype("str")]
     twice = sorted({run_id for run_id in run_ids if run_ids.count(run_id) > 1})
     if twice:
@@ -467,6 +487,24 @@ def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
         )
     found = Results.concat(parts)
     return found.select(args.run) if getattr(args, "run", None) else found
+
+
+def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Results]:
+    """Return the files named; those that options tell how to read, and stored runs, are loaded."""
+    options = reading(args)
+    found: list[str | Results] = []
+    for name in names:
+        if Path(name).exists() or args.store is None:
+            found.append(load_results(name, **options) if options else name)
+        elif options:
+            raise DataError(
+                f"{name} is a stored run, which is read as it was stored",
+                field=flag(next(iter(options))),
+                allowed="leave it out, or name the run's file",
+            )
+        else:
+            found.append(RunStore(args.store).load([name]))
+    return found
 
 
 def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:

@@ -16,7 +16,7 @@ from ragscore.cli.options import (
     Group,
     as_json,
     command,
-    evaluated,
+    evaluation,
     load,
     metric_option,
     open_store,
@@ -30,7 +30,7 @@ from ragscore.cli.options import (
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
 from ragscore.io.load import load_golden
-from ragscore.scoring.metrics import headline_of, parse_label
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.value_states import metric_columns
 
@@ -56,21 +56,23 @@ from ragscore.scoring.value_states import metric_columns
 def score_command(args: argparse.Namespace) -> None:
     """Print the summary, or the profile's aggregates."""
     refuse_beside_profile(args, ["metric", "by"])
-    golden, results = load(args, args.runs)
     if args.profile:
+        golden, results = load(args, args.runs)
         say(as_json(aggregate(results, golden, args.profile)))
         return
-    ev = evaluated(args, golden, results, args.metric)
+    ev = evaluation(args, args.runs, args.metric)
     by = args.by[0] if args.by and len(args.by) == 1 else args.by
     metrics = args.metric if args.metric or args.json else headline_of(metric_columns(ev.scores))
     table = ev.summary(metrics, by)
-    say(as_json(records_of(table)) if args.json else readable(table, args.by or []))
+    say(as_json(records_of(table)) if args.json else readable(table, args.by or [], ev.declared))
 
 
-def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
+def readable(
+    table: pd.DataFrame, by: Sequence[str], declared: Declarations = NOTHING_DECLARED
+) -> str:
     """Return the summary as text, times apart; metrics without any value are named below it."""
     measured = table[table["n"] > 0]
-    kinds = measured["metric"].map(lambda name: parse_label(name).metric.kind)
+    kinds = measured["metric"].map(lambda name: declared.describe(name).kind)
     is_time = kinds.eq("time").to_numpy(dtype=bool)
     shown = measured[~is_time]
     texts = {name: [f"{value:.3f}" for value in shown[name]] for name in ("mean", "low", "high")}

@@ -56,7 +56,8 @@ def given_or_named(source: Any) -> Any:
     named = [os.environ[name] for name in GOLDEN_VARIABLES if os.environ.get(name)]
     chosen = source if source is not None else next(iter(named), None)
     if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
-        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)}"
+        allowed = f"a path, or the environment variable {' or '.join(GOLDEN_VARIABLES)};"
+        allowed += " to compare stored scores without one: rs.evaluate(results), --golden none"
         raise DataError("no golden file given", field="source", allowed=allowed)
     return chosen
 

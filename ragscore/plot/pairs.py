@@ -157,7 +157,7 @@ def forest(
         `Comparison.deltas`.
     metrics
         Which, in this order; by default the primary and headline metrics of 0 to 1 that have
-        values, else all of that scale.
+        values, else the primary ones of one scale. The axis names primary ones that aren't drawn.
     baseline, candidate
         What the runs are called.
     legend
@@ -173,7 +173,7 @@ def forest(
     check_columns(
         deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
     )
-    rows = _drawn_deltas(deltas, metrics, declared)
+    rows, others = _drawn_deltas(deltas, metrics, declared)
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
     ax.axvline(0, color="black", linewidth=0.8)
     for verdict, part in rows.groupby("verdict", sort=False):
@@ -222,7 +222,8 @@ def forest(
     ax.set(
         ylim=(len(rows) - 0.5, -0.5),
         xlabel=f"{candidate} − {baseline}, with paired 95 % interval"
-        f" ({told}{'; ↓: lower is better' if lower else ''})",
+        f" ({told}{'; ↓: lower is better' if lower else ''})"
+        + (f"\nof another scale, not drawn: {name_list(others)}" if others else ""),
     )
     return finish(ax, f"{candidate} against {baseline}: {_finding(rows)}", "x", legend)
 
@@ -338,20 +339,27 @@ def _finding(rows: pd.DataFrame) -> str:
 
 def _drawn_deltas(
     deltas: pd.DataFrame, metrics: list[str] | None, declared: Declarations
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that are drawn, and the primary metrics that are of another scale."""
     known = deltas.set_index("metric", drop=False)
-    unit = [
-        name
-        for name, n in zip(deltas["metric"], deltas["n"], strict=True)
-        if n and declared.describe(name).is_unit
-    ]
-    primary = set(deltas.loc[deltas["is_primary"], "metric"]) if "is_primary" in deltas else set()
+    valued = deltas.loc[deltas["n"].gt(0), "metric"].tolist()
+    unit = [name for name in valued if declared.describe(name).is_unit]
+    is_primary = deltas["is_primary"] if "is_primary" in deltas else deltas["n"].lt(0)
+    primary = [name for name in deltas.loc[is_primary, "metric"] if name in valued]
     chosen = metrics or list(
         dict.fromkeys([*(name for name in unit if name in primary), *headline_of(unit)])
     )
+    if not chosen:  # nothing of 0 to 1: what decides, as far as it has one scale
+        chosen = [
+            name
+            for name in primary or valued
+            if declared.describe(name).bounds == declared.describe((primary or valued)[0]).bounds
+        ]
+        if chosen and declared.describe(chosen[0]).bounds is None:
+            chosen = chosen[:1]
     missing = [name for name in chosen if name not in known.index]
     if missing or not chosen:
-        found = f"no metric {name_list(missing)}" if missing else "no metric of 0 to 1 has values"
+        found = f"no metric {name_list(missing)}" if missing else "no metric has values"
         raise DataError(
             found,
             field="metrics",
@@ -364,7 +372,9 @@ def _drawn_deltas(
             field="metrics",
             allowed="metrics of one scale a figure",
         )
-    return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
+    others = [] if metrics else [name for name in primary if name not in chosen]
+    rows = known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
+    return rows, others
 
 
 @lettered

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.cli import main
 from tests.messages import refused, warned
 
 
@@ -144,6 +145,44 @@ def test_every_metric_that_decides_is_in_the_picture(pair):
     assert shown == list(cmp.primary)
 
 
+def test_the_picture_names_what_decides_on_another_scale_or_draws_it_alone():
+    both = [f"q{n}" for n in range(30)]
+    table = {"query": both, "score.share": [0.5] * 30, "score.cost": [3.0] * 30}
+    sides = [rs.load_results(pd.DataFrame(table), run_id=run) for run in ("old", "new")]
+    for one in sides:
+        told = {"share": (0.0, 1.0), "cost": (None, None)}
+        one.reported["better"] = "higher"
+        for place, column in enumerate(("lowest", "highest")):
+            ends = one.reported["metric"].map(lambda name, place=place: told[name][place])
+            one.reported[column] = ends.astype("float64")
+    drawn = rs.compare(*sides).plot()
+    assert [text.get_text() for text in drawn.get_yticklabels()] == ["share"]
+    assert drawn.get_xlabel().endswith("not drawn: cost")
+    alone = rs.compare(*sides, metrics=["cost"]).plot()
+    assert [text.get_text() for text in alone.get_yticklabels()] == ["cost"]
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "shown"),
+    [
+        ("compare a.json b.json --golden none", 0, "Tone: better: +.20"),
+        ("compare a.json b.json --golden none --metric Tone", 0, "| Tone | "),
+        ("gate a.json b.json --golden none", 0, "Gate passed"),
+        ("gate b.json a.json --golden none", 1, "Gate failed by Tone"),
+        ("gate b.json a.json --golden none --max-drop Tone=0.3", 0, "Gate passed"),
+        ("score none a.json b.json", 0, "a    Tone"),
+        ("report a.json b.json --golden none", 0, "Tone"),
+        ("compare a.json b.json --golden none --profile chatbot", 2, "--profile"),
+        ("compare a.json b.json", 2, "--golden none"),
+    ],
+)
+def test_the_command_line_needs_no_golden_file(pair, capsys, monkeypatch, command, status, shown):
+    monkeypatch.chdir(pair[0].parent)
+    assert main(command.split()) == status
+    printed = capsys.readouterr()
+    assert shown in printed.out + printed.err
+
+
 def test_files_that_disagree_about_a_metric_are_refused(write):
     up = write("up.json", deepeval([("a", 0.9, True)]))
     down = write("down.json", deepeval([("a", 0.9, False)]))
@@ -224,6 +263,13 @@ def test_a_side_with_two_systems_is_refused(write, tmp_path):
     two = pd.DataFrame({"run": ["x", "y"], "query": ["a", "a"], "score.tone": [1.0, 0.0]})
     with refused("2 runs", "x", "y", field="candidate"):
         rs.compare(two[two["run"].eq("x")], two)
+
+
+def test_repeats_are_not_averaged_where_documents_are_expected():
+    golden = rs.load_golden([{"query": "a", "relevant_doc_ids": ["d1"]}])
+    runs = pd.DataFrame({"run": ["x-r1", "x-r2"], "query": ["a", "a"], "doc_id": ["d1", "d1"]})
+    with refused("4 runs", "average_repeats", field="baseline, candidate"):
+        rs.compare(runs, runs.replace("x-", "y-", regex=True), golden)
 
 
 def test_sides_of_one_name_are_told_apart(write, tmp_path):
