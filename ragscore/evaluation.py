@@ -58,6 +58,7 @@ from ragscore.scoring.stored import (
     deciding_of,
     golden_of,
     sides_named,
+    with_deciding,
     with_stored,
 )
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
@@ -66,6 +67,7 @@ from ragscore.scoring.value_states import explain, label_of, metric_columns
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
+    from ragscore.analysis.comparison.question import Question
     from ragscore.analysis.comparison.relabelling import LabelEffect
     from ragscore.analysis.comparison.score_diff import ScoreDiff
     from ragscore.analysis.config_effects import ConfigEffects
@@ -102,6 +104,7 @@ def evaluate(
     rule: Rule | None = None,
     profile: str | Profile | None = None,
     primary: list[str] | str | None = None,
+    baseline: str | None = None,
     policies: Policies | None = None,
     **fields: Any,
 ) -> Evaluation:
@@ -133,6 +136,9 @@ def evaluate(
         answer_checks, ...), refusals (answered_unanswerable and false_refusal, judged jointly),
         and passed. Without a golden set: stored scores of which it is known which value is better,
         the first five.
+    baseline
+        The run that the others are compared with: verdicts are then about these pairs. By default
+        about each pair of runs; see `ev.question`.
     policies, fields
         `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
 
@@ -156,9 +162,10 @@ def evaluate(
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
-    return _evaluated(
+    found = _evaluated(
         results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields)
     )
+    return found._against(baseline)
 
 
 def _evaluated(
@@ -182,6 +189,8 @@ def _evaluated(
     check_inputs(results, golden)
     results, golden, given = with_ids_read(results, golden, given)
     asked = asked_of_stored(results, golden, labels, is_alone, declared)
+    if primary is not None:
+        asked = with_deciding(asked, names_of(primary, "primary"), results)
     scores, settings_of_runs = score_and_settings(
         results, golden, asked.labels, rule, profile, given, declared, is_alone=is_alone
     )
@@ -258,7 +267,7 @@ def evaluate_pair(
         return ev
     if len(ev.golden.targets):
         raise DataError(
-            f"{plural(len(ev.run_ids), 'run')} of two systems, and averages of repeats have no ranks",
+            f"{len(ev.run_ids)} runs of two systems, and averages of repeats have no ranks",
             field="baseline, candidate",
             allowed="one run each; rs.evaluate(...).average_repeats().leaderboard(metric) compares"
             " averages",
@@ -276,6 +285,7 @@ def evaluate_stored(
     rule: Rule | None = None,
     profile: str | Profile | None = None,
     primary: list[str] | str | None = None,
+    baseline: str | None = None,
     part_hits: int | None = None,
     policies: Policies | None = None,
     **fields: Any,
@@ -286,7 +296,7 @@ def evaluate_stored(
 
     Parameters
     ----------
-    golden, metrics, rule, profile, primary, policies, fields
+    golden, metrics, rule, profile, primary, baseline, policies, fields
         As for `rs.evaluate`. Runs that were all saved with the same primary metrics keep them, and
         columns of your own that were saved with runs come back.
     runs
@@ -306,7 +316,7 @@ def evaluate_stored(
     if golden is None:
         return evaluate(
             store.load(runs), None, metrics, rule=rule, profile=profile, primary=primary,
-            policies=policies, **fields,
+            baseline=baseline, policies=policies, **fields,
         )  # fmt: skip
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     given = policies_of(policies, fields)
@@ -319,7 +329,7 @@ def evaluate_stored(
         if not runs:
             return evaluate(
                 reported, golden, metrics, rule=rule, profile=profile, primary=primary,
-                policies=given,
+                baseline=baseline, policies=given,
             )  # fmt: skip
     labels, declared = asked_for(metrics)
     scores, settings_of_runs = store._score_and_settings(
@@ -343,7 +353,7 @@ def evaluate_stored(
     return Evaluation(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
-    )  # fmt: skip
+    )._against(baseline)  # fmt: skip
 
 
 def _described(settings: pd.DataFrame, deciding: Sequence[str], several: pd.Series) -> pd.DataFrame:
@@ -386,6 +396,8 @@ class Evaluation(Display):
     declared
         Metrics of your own (`rs.metric`), and direction and range of columns of your own
         (`with_columns`). They belong to this evaluation, and to what is made of it.
+    baseline
+        The run that the others are compared with; None: each with each other.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -400,8 +412,41 @@ class Evaluation(Display):
     _source: Results | Callable[[], Results] | None = None
     reported: Results | None = None
     declared: Declarations = NOTHING_DECLARED
+    baseline: str | None = None
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
+
+    @cached_property
+    def question(self) -> Question:
+        """What is decided, and by which tests: a `Question`, whose text is the question.
+
+        Two runs, each of several against the `baseline`, or each of several against each other: all
+        pairs are tested together, and everything that is shown goes by these tests. `select` asks
+        about fewer runs. `table` has one row per pair and primary metric.
+        """
+        return self._asked(self.baseline)
+
+    def _asked(self, baseline: str | None, cluster: str | None = "group") -> Question:
+        """Return the question about each pair with a baseline, or about all pairs."""
+        from ragscore.analysis.comparison.question import question_of
+
+        key = baseline, cluster
+        if key not in self._questions:
+            self._questions[key] = question_of(
+                self.scores, self.primary, baseline=baseline, golden=self.golden, cluster=cluster,
+                declared=self.declared,
+            )  # fmt: skip
+        return self._questions[key]
+
+    @cached_property
+    def _questions(self) -> dict[tuple[str | None, str | None], Question]:
+        return {}
+
+    def _against(self, baseline: str | None) -> Evaluation:
+        """Return the evaluation with a baseline; None: as it is."""
+        if baseline is None:
+            return self
+        return replace(self, baseline=run_names(self._runs, [baseline])[0])
 
     @cached_property
     def results(self) -> Results:
@@ -504,6 +549,7 @@ class Evaluation(Display):
             golden=golden,
             scores=scores,
             settings=settings,
+            baseline=self.baseline if self.baseline in names else None,
             _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,
@@ -517,6 +563,7 @@ class Evaluation(Display):
         better: Mapping[str, str] | str | None = None,
         range: Mapping[str, Range] | Range | None = None,
         partial: bool = False,
+        primary: list[str] | str | None = None,
     ) -> Evaluation:
         """Add metrics of your own; they go everywhere ours go.
 
@@ -536,6 +583,9 @@ class Evaluation(Display):
         partial
             Queries may be absent from the frame. They are NaN either way; without `partial`, a
             warning counts those that were answered.
+        primary
+            The metrics that decide from then on, yours or others that were scored; by default as
+            before.
 
         Raises
         ------
@@ -574,7 +624,16 @@ class Evaluation(Display):
             own = (one.get(name) if isinstance(one, Mapping) else one for one in (better, range))
             declared = declared.with_own(name, *own)
             declared.describe(name).refuse_outside(scores[name], name)
-        return replace(self, scores=scores, declared=declared)
+        found = replace(self, scores=scores, declared=declared)
+        return found if primary is None else found._decided_by(primary)
+
+    def _decided_by(self, primary: list[str] | str) -> Evaluation:
+        """Return the evaluation with other metrics that decide, scored where they weren't yet."""
+        named = names_of(primary, "primary")
+        scores, _ = self._scored([*metric_columns(self.scores), *named])
+        deciding = primary_of(scores, named, self.declared)
+        settings = self.settings.assign(primary=", ".join(deciding))
+        return replace(self, scores=scores, primary=deciding, settings=settings)
 
     # Look
 
@@ -836,6 +895,7 @@ class Evaluation(Display):
         candidate: str,
         metrics: list[str] | str | None = None,
         *,
+        primary: list[str] | str | None = None,
         margins: dict[str, float] | None = None,
         tie_margins: dict[str, float] | None = None,
         vary: list[str] | str | None = None,
@@ -845,12 +905,17 @@ class Evaluation(Display):
     ) -> Comparison:
         """Compare two runs query by query, on the queries both have.
 
+        Of more than two runs, verdicts are corrected for all that the evaluation asks
+        (`ev.question`), and a line says where these two alone would show more.
+
         Parameters
         ----------
         baseline, candidate
             Run ids, or systems that only one run has.
         metrics
             Labels, or one; by default all that were scored.
+        primary
+            The metrics that decide; by default those of the evaluation.
         margins
             Metric -> largest difference that doesn't matter; the verdict can then be "same within
             margin" or "no worse than margin".
@@ -888,7 +953,17 @@ class Evaluation(Display):
         """
         from ragscore.analysis.comparison.compare import compare_runs
 
+        if primary is not None:
+            named = [] if metrics is None else [metrics, primary]
+            return self._decided_by(primary).compare(
+                baseline, candidate,
+                [name for one in named for name in names_of(one, "metrics")] or None,
+                margins=margins, tie_margins=tie_margins, vary=vary, cluster=cluster,
+                allow_different=allow_different, strict_chunker_version=strict_chunker_version,
+            )  # fmt: skip
         self._need_rows(baseline, candidate)
+        pair = run_names(self._runs, [baseline, candidate])
+        asked = self.baseline if self.baseline in pair else None
         scores, chosen = self._scored(metrics)
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
@@ -897,6 +972,7 @@ class Evaluation(Display):
             margins=margins, tie_margins=tie_margins, primary=self.primary, vary=vary,
             allow_different=allow_different, cluster=cluster,
             strict_chunker_version=strict_chunker_version, declared=self.declared,
+            question=self._asked(asked, cluster) if len(self.run_ids) > 2 else None,
         )  # fmt: skip
 
     def score_diff(
@@ -953,9 +1029,9 @@ class Evaluation(Display):
         metrics
             Labels, or one; by default the primary metrics (where no run has rows, all reported).
         baseline
-            The run that the others are compared with.
+            The run that the others are compared with; by default that of the evaluation, if any.
         runs
-            Run ids or systems; by default all.
+            Run ids or systems; by default all. The question is then about these.
         cluster
             As for `summary`.
 
@@ -974,7 +1050,8 @@ class Evaluation(Display):
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics, or_told=True)
         return leaderboard(
-            scores, metrics=chosen, baseline=baseline, golden=self.golden,
+            scores, metrics=chosen, baseline=baseline or self.baseline, primary=self.primary,
+            golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
             seed=seed, declared=self.declared,
         )  # fmt: skip
@@ -1084,13 +1161,13 @@ class Evaluation(Display):
 
         shown = metric_columns(self.scores)
         scores, _ = self._scored([*shown, *(gate or {})])
-        whole = replace(self, scores=scores)
+        whole = replace(self, scores=scores)._against(baseline)
         return report_runs(
             self.results, self.golden, scores,
             lambda a, b: whole.compare(
                 a, b, margins=margins, vary=vary, allow_different=allow_different
             ),
-            path, slices=slices, baseline=baseline, title=title, gate=gate, rule=rule,
+            path, slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
             history=history, reported=self.reported, primary=self.primary,
             explore=lambda run: self.explore(runs=[run]), declared=self.declared,
         )  # fmt: skip
@@ -1508,9 +1585,11 @@ class Evaluation(Display):
         source = None
         if not len(self.golden.targets):  # no rank is compared
             source = averaged(self.results, names.set_axis(self.run_ids))
+        baseline = dict(zip(self.run_ids, names, strict=True)).get(self.baseline or "")
         return replace(
-            self, scores=scores, settings=settings.reset_index(drop=True), _source=source
-        )
+            self, scores=scores, settings=settings.reset_index(drop=True), _source=source,
+            baseline=baseline,
+        )  # fmt: skip
 
     def retrievers(
         self,

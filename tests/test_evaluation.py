@@ -91,8 +91,11 @@ def test_primary_metrics_are_one_for_each_aspect(ev):
     )  # fmt: skip
     assert rs.evaluate(ev.results, ev.golden, ["mrr", "hit@3"]).primary == ("mrr",)
     assert rs.evaluate(ev.results, ev.golden, primary="hit@5").primary == ("hit@5",)
-    with refused("hit@7", field="primary"):
-        rs.evaluate(ev.results, ev.golden, primary=["hit@5", "hit@7"])
+    deep = rs.evaluate(ev.results, ev.golden, primary=["hit@5", "hit@7"])
+    assert deep.primary == ("hit@5", "hit@7"), "scored because it decides"
+    assert deep.summary("hit@7")["n"].gt(0).all()
+    with refused("cost", field="primary"):
+        rs.evaluate(ev.results, ev.golden, primary=["hit@5", "cost"])
 
 
 def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_run, write_golden):

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
-from ragscore.analysis.comparison.deltas import decisive_p, paired_deltas, row_verdict
+from ragscore.analysis.comparison.deltas import paired_deltas
+from ragscore.analysis.comparison.question import ITERATIONS, Question, question_of
 from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
@@ -33,9 +34,8 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of, table_kind
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
-from ragscore.stats import ALPHA, Together, holm, joint_test, max_t_p, tied_sets
+from ragscore.stats import ALPHA, PRIMARY_SHARE, UNSURE, WORDS, Together, tied_sets
 
-ITERATIONS = 2_000
 COLUMNS = [
     "metric", "run_id", "is_reported", "rank", "mean", "low", "high", "p50", "p50_low", "p50_high",
     "n", "n_left_out", "sets", "is_tied_with_best",
@@ -61,20 +61,20 @@ class Leaderboard(TableResult):
         and costs also `p50` with `p50_low`, `p50_high`. `n` queries; `n_expected`, the queries for
         which the run should have a value (see `ev.explain`); `n_left_out`, the queries for which
         only some runs have a value. `sets`: two runs share a letter if and only if they can't be
-        told apart ("": not tested); `is_tied_with_best`.
+        told apart ("": not tested, as with a baseline); `is_tied_with_best`.
         `is_reported`: the run has no rows, and its mean (median) is what it reports, over whatever
         queries; it has no interval, rank, letter or test, and stands below the others.
         With a baseline also `delta` = run − baseline with its paired interval `delta_low`,
-        `delta_high` (of medians for times and costs), `p` of this row alone, `p_adjusted` (Holm
-        over all metrics and candidates shown) and `mde` at the level that this leaves; `n_better`,
+        `delta_high` (of medians for times and costs), `p` of this row alone, `p_adjusted` (for all
+        pairs and metrics that are tested) and `mde` at the level that this leaves; `n_better`,
         `n_worse` queries; `caution` where a few queries carry the mean; the `verdict` by
         `p_adjusted` and its `sentence`. Nobody declared a direction for a column of your own: its
         verdict is higher or lower, not better or worse. These columns are NA for the baseline and
         for reported runs.
     pairs
         One row per metric and pair of runs (`run_baseline`, `run_candidate`): `delta` = candidate −
-        baseline, `p` adjusted for all pairs and metrics (step-down max-T over sign flips),
-        `is_tied`.
+        baseline, `p` adjusted for all that is asked (see `Question`), `is_tied`. With a baseline,
+        its pairs alone.
     left_out
         One row per metric and query for which only some runs have a value: `n_lacking` runs without
         one, named in `lacking`.
@@ -88,6 +88,8 @@ class Leaderboard(TableResult):
         One row per query and run: the values that all of this is made of, one column per metric.
     clusters
         How many conversations intervals and tests allow for, in words; empty without any.
+    question
+        What is asked, and how many tests answer it, in words.
     """
 
     plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
@@ -102,6 +104,7 @@ class Leaderboard(TableResult):
     declared: Declarations = NOTHING_DECLARED
     aligned: pd.DataFrame = field(default_factory=pd.DataFrame)
     clusters: str = ""
+    question: str = ""
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values that the means of a metric are made of.
@@ -176,19 +179,15 @@ class Leaderboard(TableResult):
         notes = list(self.sentences.values())
         alone = self.reported_ids
         n_runs = len(self.run_ids) - len(alone)
-        n_tests = self.pairs.loc[self.pairs["p"].notna(), "metric"].nunique()
-        if n_runs > 1:
-            metrics = f" and all {n_tests} metrics" if n_tests > 1 else ""
-            notes.insert(
-                0,
-                f"Runs that share a letter can't be told apart (all pairs{metrics} at once, 5 %).",
-            )
+        if self.question and n_runs > 1:
+            notes.insert(0, self.question)
+        if self.metrics and self.metrics[0] in self.sentences and self.baseline is None:
+            first = self.metrics[0]
+            notes.append(_luck(self.matrix(first), first, self.declared.describe(first)))
         if self.baseline:
-            n = int(self.table["p_adjusted"].notna().sum())
             notes.append(
-                f"Against {self.baseline}: paired 95 % intervals, each for itself; verdicts by"
-                f" p_adjusted, corrected for all {n} that are shown (Holm over metrics ×"
-                " candidates). So an interval may leave out 0 where the verdict can't tell."
+                "Intervals are those of each difference alone; verdicts are corrected for all pairs"
+                " and metrics shown. So an interval may leave out 0 where the verdict can't tell."
             )
             is_cautious = self.table["caution"].fillna(False).to_numpy(dtype=bool)
             cautious = self.table[is_cautious].groupby("metric", sort=False)["run_id"]
@@ -234,6 +233,7 @@ def leaderboard(
     metrics: list[str] | str | None = None,
     *,
     baseline: str | None = None,
+    primary: tuple[str, ...] = (),
     runs: list[str] | None = None,
     golden: Golden | None = None,
     results: Results | None = None,
@@ -246,11 +246,11 @@ def leaderboard(
     """Rank runs by every metric, and name the runs that so many queries can't tell apart.
 
     Each metric is compared on the queries for which all runs have a value; the other queries are
-    counted and listed. Randomised Tukey HSD (max-T) tests all pairs of runs in all metrics at once:
-    if no runs differ, any letters differ in at most 5 % of cases. Against a baseline, every
-    candidate has the paired test of `ev.compare`; Holm over all metrics and candidates keeps any
-    verdict word but "can't tell" below 5 %, too. Times and costs are ranked by their median and
-    have no letters; against a baseline, the sign test stands for them.
+    counted and listed. All pairs of runs are tested at once, or with a baseline its pairs alone:
+    in the metrics that decide (`Question`) at four fifths of the 5 %, in the others, if there are
+    some, at the rest. If no runs differ, any letters differ, or any word is another than "can't
+    tell", in at most 5 % of cases. Times and costs are ranked by their median, and tested by the
+    sign test.
 
     Parameters
     ----------
@@ -261,7 +261,10 @@ def leaderboard(
         Columns of the scores; by default the headline metrics and columns of your own that were
         measured.
     baseline
-        The run to compare each other run with: a run id, or a system that only one run has.
+        The run to compare each other run with: a run id, or a system that only one run has. Then
+        no other pairs are tested, and there are no letters.
+    primary
+        The metrics that decide; by default all that are shown.
     runs
         Only these; by default all.
     golden
@@ -309,8 +312,11 @@ def leaderboard(
             allowed=nearest(base, aligned.run_ids),
         )
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    p = _all_pairs(aligned, groups, iterations, seed)
-    measured = [_metric_rows(aligned, metric, groups, p[metric]) for metric in aligned.metrics]
+    asked = _questions(scores, aligned, primary, base, golden, cluster, iterations, seed)
+    p = {name: one.matrix(name, aligned.run_ids) for one in asked for name in one.primary}
+    measured = [
+        _metric_rows(aligned, metric, groups, p[metric], base) for metric in aligned.metrics
+    ]
     names = list(dict.fromkeys([*aligned.metrics, *told.get("metric", [])]))
     if metrics is not None:
         names.sort(key=names_of(metrics, "metrics").index)
@@ -325,9 +331,12 @@ def leaderboard(
     )
     if base is not None:
         table = table.join(
-            _against(aligned, groups, base, seed).set_index(["metric", "run_id"]),
+            _against(aligned, groups, base, asked, seed).set_index(["metric", "run_id"]),
             on=["metric", "run_id"],
         )
+    said = dict(zip(aligned.metrics, sentences, strict=True))
+    if base is not None:
+        said = {name: _against_sentence(name, base, table) for name in aligned.metrics}
     first = table[(table["metric"] == names[0]).to_numpy()]
     order = first.sort_values(["is_reported", "rank"], kind="stable")["run_id"].tolist()
     return Leaderboard(
@@ -337,11 +346,22 @@ def leaderboard(
         table,
         pd.concat(pairs, ignore_index=True) if pairs else _pairs([], "", np.zeros(0), np.eye(0)),
         _left_out(aligned),
-        dict(zip(aligned.metrics, sentences, strict=True)),
+        said,
         aligned.declared,
         aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
+        _asked_text(asked, base),
     )
+
+
+def _asked_text(asked: list[Question], baseline: str | None) -> str:
+    """Say what is asked, and what letters mean."""
+    if not asked or len(asked[0].run_ids) < 2:
+        return ""
+    letters = " Runs that share a letter can't be told apart." if baseline is None else ""
+    n_others = sum(len(one.primary) for one in asked[1:])
+    others = f" {plural(n_others, 'other metric')} have a fifth of the 5 %." if n_others else ""
+    return f"{asked[0]}{letters}{others}"
 
 
 def _reported_side(
@@ -393,32 +413,33 @@ def _reported_side(
     return scored, table, runs
 
 
-def _all_pairs(
-    aligned: AlignedScores, groups: Groups | None, iterations: int, seed: int
-) -> dict[str, Values]:
-    """Return the adjusted p of all pairs of runs by metric, all tested at once; NaN for times."""
-    n_runs = len(aligned.run_ids)
-    p = {name: np.full((n_runs, n_runs), np.nan) for name in aligned.metrics}
-    tested = [name for name in p if table_kind(name) not in BY_QUANTILES]
-    if tested and n_runs:
-        # by the names of runs: which signs a query has depends on which run comes first
-        by_name = np.argsort(np.array(aligned.run_ids, dtype=object), kind="stable")
-        values = np.stack(
-            [
-                aligned.of(name)[:, by_name] / aligned.declared.describe(name).scale
-                for name in tested
-            ],
-            axis=2,
-        )
-        found = max_t_p(values, groups=shared_only(groups), iterations=iterations, seed=seed)
-        place = np.argsort(by_name)
-        found = found[place][:, place]
-        p |= {name: found[:, :, at] for at, name in enumerate(tested)}
-    return p
+def _questions(
+    scores: pd.DataFrame, aligned: AlignedScores, primary: tuple[str, ...], baseline: str | None,
+    golden: Golden | None, cluster: str | None, iterations: int, seed: int,
+) -> list[Question]:  # fmt: skip
+    """Return what is asked of the metrics that decide, and apart from it of the others shown.
+
+    Of the latter the p is that of the fifth that the former leave them.
+    """
+    run = scores["run_id"].astype("str")
+    rows = scores[run.isin(aligned.run_ids).to_numpy()]
+    deciding = tuple(name for name in primary if name in rows)
+    if not set(deciding) & set(aligned.metrics):
+        deciding = tuple(aligned.metrics)
+    others = tuple(name for name in aligned.metrics if name not in deciding)
+    found = []
+    for names in filter(None, (deciding, others)):
+        asked = question_of(
+            rows, names, baseline=baseline, golden=golden, cluster=cluster,
+            declared=aligned.declared, iterations=iterations, seed=seed,
+            share=1 - PRIMARY_SHARE if names is others else None if primary else 1.0,
+        )  # fmt: skip
+        found.append(asked)
+    return found
 
 
 def _metric_rows(
-    aligned: AlignedScores, metric: str, groups: Groups | None, p: Values
+    aligned: AlignedScores, metric: str, groups: Groups | None, p: Values, baseline: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, str]:
     """Return the rows of one metric, its pairs of runs, and the sentence on its ties."""
     run_ids, described = aligned.run_ids, aligned.declared.describe(metric)
@@ -434,7 +455,8 @@ def _metric_rows(
     # higher is better from here on
     quality = (p50 if is_timed else mean) * (-1.0 if described.better == "lower" else 1.0)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    sets = [] if is_timed or not len(values) else tied_sets(quality, p, ALPHA)
+    is_lettered = len(values) > 0 and baseline is None
+    sets = tied_sets(quality, p, ALPHA) if is_lettered else []
     # a, b, ..., z, then a2, b2, ...
     letters_of = [chr(ord("a") + n % 26) + str(n // 26 + 1) * (n >= 26) for n in range(len(sets))]
     letters = [
@@ -442,7 +464,7 @@ def _metric_rows(
         for place in range(len(run_ids))
     ]
     # the first of the first set is the best run
-    with_best = (p[sets[0][0]] > ALPHA) if sets else [pd.NA] * len(run_ids)
+    with_best = (p[sets[0][0]] >= ALPHA) if sets else [pd.NA] * len(run_ids)
     table = pd.DataFrame(
         {
             "metric": metric,
@@ -468,48 +490,39 @@ def _metric_rows(
         dict(zip(run_ids, quality, strict=True)),
         len(values),
     )
-    return table, _pairs(run_ids, metric, mean, p), sentence
+    pairs = _pairs(run_ids, metric, p50 if is_timed else mean, p)
+    if baseline is not None:
+        is_asked = (pairs["run_baseline"] == baseline) | (pairs["run_candidate"] == baseline)
+        pairs = pairs[is_asked.to_numpy(dtype=bool)].reset_index(drop=True)
+    return table, pairs, sentence
 
 
 def _against(
-    aligned: AlignedScores, groups: Groups | None, baseline: str, seed: int
+    aligned: AlignedScores, groups: Groups | None, baseline: str, asked: list[Question], seed: int
 ) -> pd.DataFrame:
-    """One row per metric and candidate: its difference from the baseline.
-
-    All verdicts are corrected together: for every metric of every candidate.
-    """
+    """One row per metric and candidate: its difference from the baseline, by the question's p."""
     candidates = [run_id for run_id in aligned.run_ids if run_id != baseline]
-    level = ALPHA / max(len(candidates) * len(aligned.metrics), 1)  # what Holm leaves the first
-    iterations = max(10_000, round(2 / level))  # else no drawn p could be that small
-    rows, alone = list[dict[Any, Any]](), list[float]()
-    for metric in aligned.metrics:
-        shared = aligned.shared(metric)
-        own_groups = shared_only(None if groups is None else groups[shared])
-        first = aligned.frame(baseline).loc[shared, [metric]]
-        is_timed = table_kind(metric) in BY_QUANTILES
-        for run_id in candidates:
-            second = aligned.frame(run_id).loc[shared, [metric]]
-            # Every shared query has a value in both runs: none is lost.
-            row = paired_deltas(
-                first, second, first * np.nan, declared=aligned.declared, groups=own_groups,
-                iterations=iterations, seed=seed,
-                together=Together(np.array([np.nan]), np.array([level])),
-            ).iloc[0].to_dict()  # fmt: skip
-            p = float(decisive_p(row["p"], row["p_exact"]))
-            if is_timed:
-                row |= {name: row[f"p50_{name}"] for name in ("delta", "low", "high")}
-                # the sign test is that of a median difference
-                signs = np.sign(second.to_numpy("float64") - first.to_numpy("float64"))
-                tested = joint_test(
-                    signs, [True], groups=own_groups, iterations=iterations, seed=seed
-                )
-                p = float(tested.p[0])
-            rows.append(row | {"run_id": run_id})
-            alone.append(p)
-    for row, p in zip(rows, holm(alone), strict=True):
-        row |= {"p_adjusted": p, "delta_low": row["low"], "delta_high": row["high"]}
-        found = row_verdict(row, aligned.declared.describe(row["metric"]))
-        row |= {"verdict": found.word, "sentence": found.sentence}
+    rows = list[dict[Any, Any]]()
+    for question in asked:
+        for metric in question.primary:
+            if metric not in aligned.metrics:
+                continue
+            shared = aligned.shared(metric)
+            own_groups = shared_only(None if groups is None else groups[shared])
+            first = aligned.frame(baseline).loc[shared, [metric]]
+            for run_id in candidates:
+                second = aligned.frame(run_id).loc[shared, [metric]]
+                p = question.p_of(baseline, run_id)[metric]
+                # Every shared query has a value in both runs: none is lost.
+                row = paired_deltas(
+                    first, second, first * np.nan, declared=aligned.declared, groups=own_groups,
+                    seed=seed, together=Together(np.array([p]), np.array([question.level])),
+                ).iloc[0].to_dict()  # fmt: skip
+                if table_kind(metric) in BY_QUANTILES:
+                    row |= {name: row[f"p50_{name}"] for name in ("delta", "low", "high")}
+                    row["p_adjusted"] = p
+                row |= {"delta_low": row["low"], "delta_high": row["high"], "run_id": run_id}
+                rows.append(row)
     columns = ["metric", "run_id", *AGAINST]
     table = pd.DataFrame([[row[name] for name in columns] for row in rows], columns=columns)
     return table.astype({"metric": "str", "run_id": "str", **AGAINST})
@@ -527,7 +540,7 @@ def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataF
     }
     names_of = dict.fromkeys(("metric", "run_baseline", "run_candidate"), "str")
     table = pd.DataFrame(columns).astype(names_of)
-    return table.assign(is_tied=(table["p"] > ALPHA).astype("boolean").mask(table["p"].isna()))
+    return table.assign(is_tied=(table["p"] >= ALPHA).astype("boolean").mask(table["p"].isna()))
 
 
 def _left_out(aligned: AlignedScores) -> pd.DataFrame:
@@ -552,21 +565,24 @@ def _left_out(aligned: AlignedScores) -> pd.DataFrame:
 def _sentence(
     metric: str, described: Metric, sets: list[list[str]], quality: dict[str, float], n: int
 ) -> str:
-    """Say who leads and who can't be told apart; `quality` is higher for better runs."""
+    """Say who leads and who can't be told apart; `quality` is higher for better runs.
+
+    "" where no letters are asked for.
+    """
     if not n:
         return f"{metric}: no query has a value in every run."
     queries = plural(n, "query")
-    if described.kind in BY_QUANTILES:
-        return f"{metric}: ordered by the median of {queries}; not tested."
+    if not sets:
+        return ""
     leaders = [name for name in sets[0] if quality[name] == quality[sets[0][0]]]
     if len(leaders) == len(quality):
         same = "one run" if len(quality) == 1 else f"all {len(quality)} runs have the same mean"
         return f"{metric}: {same} ({queries})."
+    if len(sets) == 1:
+        return f"{metric}: none of the {len(quality)} runs can be told from another ({queries})."
     has_direction = described.better in ("higher", "lower")
     verbs = ("leads", "lead") if has_direction else ("is highest", "are highest")
     lead = f"{_listed(leaders)} {verbs[len(leaders) > 1]}"
-    if len(sets) == 1:
-        return f"{metric}: {lead}, but {queries} can't tell any of the {len(quality)} runs apart."
     others = [members for members in sets if not set(members) & set(leaders)]
     beside = {name for members in sets if members not in others for name in members}
     tied = sorted(beside - set(leaders), key=lambda name: (-quality[name], name))
@@ -579,6 +595,41 @@ def _sentence(
         verb = "differs" if len(alone) == 1 else "differ"
         parts.append(f"{_listed(alone)} {verb} from every other run")
     return f"{metric}: {'; '.join(parts)} ({queries})."
+
+
+def _against_sentence(metric: str, baseline: str, table: pd.DataFrame) -> str:
+    """Say which runs differ from the baseline, and which can't be told from it."""
+    rows = table[table["metric"].eq(metric).to_numpy() & table["verdict"].notna().to_numpy()]
+    n = 0 if not len(rows) else int(rows["n"].max())
+    if not n:
+        return f"{metric}: no query has a value in every run."
+    parts = []
+    for word in (*WORDS[:5], *WORDS[-2:], UNSURE):
+        runs = rows.loc[rows["verdict"].eq(word).to_numpy(), "run_id"].tolist()
+        if runs and word == UNSURE:
+            parts.append(f"{_listed(runs)} can't be told from {baseline}")
+        elif runs:
+            verb = "is" if len(runs) == 1 else "are"
+            parts.append(f"{_listed(runs)} {verb} {word} than {baseline}")
+    return f"{metric}: {'; '.join(parts)} ({plural(n, 'query')})."
+
+
+def _luck(matrix: pd.DataFrame, metric: str, described: Metric) -> str:
+    """Say how far from the others the first of so many runs would lie if all were alike."""
+    from scipy.special import ndtri
+
+    values = matrix.to_numpy("float64")
+    n, runs = values.shape
+    if n < 2 or runs < 3 or described.kind in BY_QUANTILES:
+        return ""
+    own = values - values.mean(axis=1, keepdims=True)
+    error = float(np.sqrt((own**2).sum() / (n - 1) / (runs - 1) / n))
+    # the expected largest of so many normal values (Blom 1958)
+    expected = error * float(ndtri((runs - 0.375) / (runs + 0.25)))
+    if not expected > 0:
+        return ""
+    move = "lowers the lowest" if described.better == "lower" else "lifts the highest"
+    return f"{metric}: of {runs} runs alike, luck alone {move} mean by about {expected:.2g}."
 
 
 def _listed(names: list[str]) -> str:

@@ -453,7 +453,8 @@ def evaluation_of_pair(
     is_asked_for_more = args.run or getattr(args, "profile", None)
     if args.golden == NO_GOLDEN and len(runs) == 2 and not is_asked_for_more:
         given = Policies(**policies(args))
-        ev = evaluate_pair(*_sources(args, runs), None, metrics, args.primary, given)
+        first, second = _sources(args, runs)
+        ev = evaluate_pair(first, second, None, metrics, args.primary, given)
     else:
         ev = evaluation(args, runs, metrics)
     if len(ev.run_ids) != 2:

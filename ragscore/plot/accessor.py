@@ -96,6 +96,7 @@ class Gallery:
 
 # what columns of your own mean: part of each object that may show them
 _DECLARED: dict[str, Callable[[Any], Any]] = {"declared": lambda holder: holder.declared}
+_QUESTION: dict[str, Callable[[Any], Any]] = {"question": lambda ev: ev.question}
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     Picture(
@@ -105,18 +106,19 @@ EVALUATION = Gallery(
             "scores": lambda ev: ev.scores,
             "golden": lambda ev: ev.golden,
             **_DECLARED,
+            **_QUESTION,
         },
     ),
     Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden, **_DECLARED}),
     Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden, **_DECLARED}),
-    Picture(metric_at_k, {"summary": lambda ev: ev.summary()}),
+    Picture(metric_at_k, {"summary": lambda ev: ev.summary(), **_QUESTION}),
     Picture(
         tradeoff,
         {"scores": lambda ev: ev.scores, "results": lambda ev: ev.results, **_DECLARED},
     ),
     Picture(scatter, {"scores": lambda ev: ev.scores, **_DECLARED}),
     Picture(scores_by_rank, {"table": lambda ev: ev.results}),
-    Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
+    Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table, **_QUESTION}),
     Picture(risk_coverage, {"curve": lambda ev: ev.risk_coverage().curve}),
 )
 _RUNS: dict[str, Callable[[Any], Any]] = {
@@ -145,6 +147,7 @@ LEADERBOARD = Gallery(
             ),
             "scores": lambda board: None,
             "golden": lambda board: None,
+            "question": lambda board: None,
             **_DECLARED,
         },
     ),

@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.invariants import flat_configs
+from ragscore.analysis.comparison.question import Question
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import check_choice, check_known, nearest
 from ragscore.plot.layout import finish, new_axes, unclipped
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import chosen_or_leading, draw_lines, finish_lines
+from ragscore.plot.runs import chosen_or_leading, draw_lines, finish_lines, told_apart
 from ragscore.plot.style import (
     MUTED,
     check_columns,
@@ -42,6 +43,7 @@ def metric_at_k(
     *,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
+    question: Question | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw a ranking metric over its cut-off k: a line per run.
@@ -60,6 +62,8 @@ def metric_at_k(
         Runs in colour; the others are grey.
     legend
         "right", "below", "inside" or False; by default names stand at the ends of lines.
+    question
+        What is decided (`ev.question`): the title says what its tests found at a k that decides.
 
     Raises
     ------
@@ -91,7 +95,7 @@ def metric_at_k(
         ylabel=f"mean {name}@k{suffix}; band: 95 % interval of {first}",
         ylim=(0, 1),
     )
-    return finish_lines(ax, _highest_at(rows, f"{name}{suffix}"), ends, legend)
+    return finish_lines(ax, _over_k(rows, f"{name}{suffix}", question), ends, legend)
 
 
 @lettered
@@ -194,18 +198,18 @@ def _by_number(
     return finish_lines(ax, finding, ends, legend)
 
 
-def _highest_at(rows: pd.DataFrame, metric: str) -> str:
-    """Return which run is highest at the first and at the last k."""
+def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
+    """Return how one run's mean rises; of several, what was tested at a k that decides."""
     means = rows.pivot(index="k", columns="name", values="mean")
-    means = means[rows["name"].unique()]  # of runs alike the first leads
     first, last = means.index[0], means.index[-1]
     if means.shape[1] == 1:
         ends = means.iloc[:, 0]
         return f"{metric} rises from {ends[first]:.2f} at {first} to {ends[last]:.2f} at {last}"
-    leader, later = means.loc[first].idxmax(), means.loc[last].idxmax()
-    if leader == later:
-        return f"{leader} has the best {metric}@{first} and @{last}"
-    return f"{leader} is best at k = {first}, {later} at k = {last}"
+    deciding = () if question is None else question.primary
+    asked = next((name for name in deciding if name in set(rows["metric"])), None)
+    if question is not None and asked is not None:
+        return f"{asked}: {told_apart(question, asked) or 'no run can be told from another'}"
+    return f"{metric}@{first} to @{last} of {means.shape[1]} runs"
 
 
 def _cut_off(column: str, name: str, level: str) -> int:
@@ -294,7 +298,7 @@ def risk_coverage(
         xlim=(0, 1.02),
         ylim=(0, 1),
     )
-    return finish(ax, _risk_at_half(rows), "y", legend)
+    return finish(ax, _risk_at_half(rows, first), "y", legend)
 
 
 BINS = 1_000  # of the axis, more than a figure has pixels
@@ -316,8 +320,8 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[kept]
 
 
-def _risk_at_half(rows: pd.DataFrame) -> str:
-    """Return the risks with every query answered and with half of them, of the best run."""
+def _risk_at_half(rows: pd.DataFrame, first: str) -> str:
+    """Return the risks with every query answered and with half of them, of one run."""
     found = {}
     for run, own in rows.groupby(rows["run_id"].astype("str"), sort=False):
         own = own.sort_values("coverage", kind="stable")
@@ -326,7 +330,7 @@ def _risk_at_half(rows: pd.DataFrame) -> str:
             found[str(run)] = (float(own["risk"].iloc[-1]), float(half["risk"].iloc[-1]))
     if not found:
         return "Risk of wrong answers over coverage"
-    run = min(found, key=lambda name: found[name][1])
+    run = next(iter(found)) if first not in found else first
     whole, half_risk = found[run]
     change = f"from {percent(whole)} to {percent(half_risk)}"
     return f"Refusing half of the queries takes {run}'s risk {change}"
@@ -435,12 +439,10 @@ def tradeoff(
 
 
 def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> str:
-    """Return which runs are not beaten in both values."""
+    """Return which runs are on the front of the means."""
     if n_runs == 1:
         return f"{front[0]}: {metric} and {against}"
-    if len(front) == n_runs:
-        return "Every run is a fair choice: none is beaten in both"
-    return f"{few_names(front)}: not beaten in both {metric} and {against}"
+    return f"{metric} and {against} of {n_runs} runs; front of the means: {few_names(front)}"
 
 
 def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:

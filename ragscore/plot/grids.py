@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_number
 from ragscore.frames.tables import SIGNS
 from ragscore.plot.layout import new_axes, quiet, title
 from ragscore.plot.lettering import LONGEST, lettered
-from ragscore.plot.runs import FEW, hardest
+from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
-    few_names,
     largest_slices,
     n_text,
     run_styles,
@@ -24,6 +24,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.theme import sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
 
 if TYPE_CHECKING:
@@ -124,14 +125,16 @@ def heatmap(
     _name_cells(ax, below, beside)
     notes = f"{metric}, mean" + f"; faded, *: fewer than {FEW} queries" * bool(is_few.any().any())
     ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
-    drawn = rows[rows["slice"].isin(names).to_numpy()]
-    finding = hardest(drawn, described, metric, names)
+    found = told_slices(table, golden, by, metric, declared)
+    finding = hardest(found, metric, name_of_slices, len(runs))
     title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
     return ax
 
 
 @lettered
-def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+def refusal_matrix(
+    table: pd.DataFrame, *, question: Question | None = None, ax: "Axes | None" = None
+) -> "Axes":
     """Draw how often every run answers and refuses, for queries to answer and to refuse.
 
     One row per run. A cell has the number of queries and their share, with its 95 % interval; its
@@ -141,6 +144,8 @@ def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     ----------
     table
         `Refusals.table`.
+    question
+        What is decided (`ev.question`): the title says what its tests found of both errors.
 
     Raises
     ------
@@ -184,7 +189,7 @@ def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         f"left: of {heads[0]} queries, right: of {heads[1]}; share"
         f"{'' if is_low else ' with 95 % interval'}; hatched: errors"
     )
-    title(ax, _fewest_errors(rows, runs))
+    title(ax, _errors(rows, runs, question))
     _bare(ax)
     return ax
 
@@ -219,20 +224,22 @@ def _cell(
     )  # fmt: skip
 
 
-def _fewest_errors(rows: pd.DataFrame, runs: list[str]) -> str:
-    """Return which runs err least, over both kinds of queries."""
+def _errors(rows: pd.DataFrame, runs: list[str], question: Question | None) -> str:
+    """Return how often one run errs; of several, which can be told apart by what errors."""
     wrong = rows[rows["decision"].isin(list(_ERRORS)).to_numpy()]
     found = wrong.groupby("run")[["n", "n_total"]].sum().reindex(runs)
     found = found[found["n_total"] > 0]
     if not len(found):
         return "No query to answer or to refuse was decided"
-    shares = found["n"] / found["n_total"]
-    best = shares.index[(shares == shares.min()).to_numpy()].tolist()
-    n, total = found.loc[best[0]].tolist()
-    named = few_names(best)
     if len(found) == 1:
-        return f"{named} errs in {n} of {total} decisions"
-    return f"Fewest wrong decisions: {named} ({n} of {total})"
+        n, total = found.iloc[0].tolist()
+        return f"{found.index[0]} errs in {n} of {total} decisions"
+    drawn = f"Answers and refusals of {len(runs)} runs"
+    asked = () if question is None else [name for name in REFUSALS if name in question.primary]
+    if question is None or not asked:
+        return drawn
+    told = [f"{name}: {text}" for name in asked if (text := told_apart(question, name))]
+    return "; ".join(told) or f"{drawn}: none can be told by {' or '.join(asked)}"
 
 
 @lettered

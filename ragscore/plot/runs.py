@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
-from ragscore.analysis.slices import compare_slices
+from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest, plural
 from ragscore.plot.layout import finish, label_ends, new_axes, quiet, title, unclipped
@@ -37,14 +38,17 @@ from ragscore.plot.style import (
     wrapped,
 )
 from ragscore.plot.theme import scaled
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.modes import is_by_mode
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
+from ragscore.stats import UNSURE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
 FEW = 10  # queries below which a slice says little
+TOLD = 0.01  # q of a slice that a title names: the fifth of the 5 % that isn't the question's
 
 
 @lettered
@@ -58,6 +62,7 @@ def summary(
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
     declared: Declarations = NOTHING_DECLARED,
+    question: Question | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw metrics of one or several runs as dots with 95 % intervals.
@@ -71,8 +76,8 @@ def summary(
     table
         From `ev.summary()` (not sliced), or `ev.leaderboard(...).table`.
     metrics
-        Which, in this order, all of one scale; by default those whose scale is 0 to 1, at most
-        eight.
+        Which, in this order, all of one scale; by default those whose scale is 0 to 1, what decides
+        first, at most eight.
     scores, golden
         Of the same runs, for differences; `ev.plot` gives them.
     baseline
@@ -83,6 +88,8 @@ def summary(
         "right", "below", "inside" or False.
     declared
         What is declared of columns of your own; `ev.plot` gives it.
+    question
+        What is decided (`ev.question`): the title says what its tests found of the metrics drawn.
 
     Raises
     ------
@@ -92,6 +99,8 @@ def summary(
     """
     check_summary(table)
     known = table["metric"].unique().tolist()
+    deciding = () if question is None else question.primary
+    known.sort(key=lambda name: name not in deciding)  # what decides comes first
     chosen = [metrics] if isinstance(metrics, str) else metrics
     chosen = (
         chosen
@@ -112,7 +121,7 @@ def summary(
     unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
     told = rows if first is None else rows[rows["run_id"].astype("str") != first]
     ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
-    return finish(ax, _lead(rows, chosen, first, declared), "x", legend)
+    return finish(ax, _lead(rows, chosen, first, question), "x", legend)
 
 
 def _paired(
@@ -179,53 +188,92 @@ def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
 
 
 def _lead(
-    rows: pd.DataFrame, metrics: list[str], baseline: str | None, declared: Declarations
+    rows: pd.DataFrame, metrics: list[str], baseline: str | None, question: Question | None
 ) -> str:
-    """Return what is seen: verdicts against the baseline, else the highest means."""
+    """Return what was tested of these metrics; where nothing was, what is drawn."""
     runs = rows["run_id"].astype("str")
     if runs.nunique() == 1:
         name = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
         mean = rows["mean"].iloc[0]
         return f"{runs.iloc[0]}: {name}" + (f" {mean:.2f}" if len(metrics) == 1 else "")
-    if baseline is not None and "verdict" in rows:
-        words = rows.loc[runs.ne(baseline).to_numpy(), "verdict"]
-        if runs.nunique() > 2 and words.nunique() == 1 and words.iloc[0] in ("better", "worse"):
-            where = metrics[0] if len(metrics) == 1 else f"all {len(metrics)} metrics"
-            return f"Every run is {words.iloc[0]} than {baseline} on {where}"
-        parts = []
-        for word in ("better", "worse", "higher", "lower"):
-            own = rows[rows["verdict"].eq(word).to_numpy()]
-            counts = own.groupby(own["run_id"].astype("str"), sort=False).size()
-            if len(counts):
-                of = f" on {{}} of {len(metrics)}" if len(metrics) > 1 else ""
-                named = [f"{run}{of.format(n)}" for run, n in counts.items()]
-                parts.append(f"{word}: {few_names(named)}")
-        n_open = int(rows["verdict"].eq("can't tell").sum())
-        if not parts:
-            return f"No run can be told from {baseline}"
-        return f"Against {baseline}, {'; '.join(parts)}" + ("; others can't be told" * bool(n_open))
-    leads = [
-        _best(rows[rows["metric"].eq(name).to_numpy()], declared.describe(name)) for name in metrics
-    ]
-    found = Counter(lead for lead in leads if lead is not None)
+    if "sets" in rows and rows["sets"].ne("").any():
+        found = {name: _by_letters(rows[rows["metric"].eq(name).to_numpy()]) for name in metrics}
+    elif question is not None:
+        found = {name: told_apart(question, name) for name in metrics if name in question.primary}
+    elif "verdict" in rows and baseline is not None:
+        return _against_words(rows, metrics, baseline)
+    else:
+        found = {}
     if not found:
-        return "No value"
-    ((run, n),) = found.most_common(1)
-    if len(metrics) == 1:
-        return f"{run} has the best {metrics[0]}"
-    if n == 1:
-        return f"Every metric has a leader of its own: {few_names(list(found))}"
-    return f"{run} has the best mean on {n} of {len(metrics)} metrics"
+        return drawn_of(metrics, runs.nunique())
+    if len(found) == 1:
+        ((metric, told),) = found.items()
+        return f"{metric}: {told or 'no run can be told from another'}"
+    differing = [name for name, told in found.items() if told]
+    if not differing:
+        return f"No run can be told from another by {few_names(list(found))}"
+    return f"Runs can be told apart by {few_names(differing)}" + (
+        f", not by {few_names([name for name in found if name not in differing])}"
+        if len(differing) < len(found) else ""
+    )  # fmt: skip
 
 
-def _best(rows: pd.DataFrame, metric: Metric) -> str | None:
-    """Return the run with the best mean."""
-    known = rows[rows["mean"].notna().to_numpy()]
-    if not len(known):
-        return None
-    means = known["mean"].to_numpy()
-    place = means.argmin() if metric.better == "lower" else means.argmax()
-    return str(known["run_id"].iloc[int(place)])
+def drawn_of(metrics: list[str], n_runs: int) -> str:
+    """Name what is drawn, of which nothing was tested."""
+    what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
+    return f"{what} of {plural(n_runs, 'run')}"
+
+
+def told_apart(question: Question, metric: str) -> str:
+    """Return which runs differ by the question's tests; "" where none does."""
+    if question.baseline is not None:
+        words = question.words(metric, question.baseline)
+        parts = [
+            f"{few_names(named)} {word} than {question.baseline}"
+            for word in ("better", "worse", "higher", "lower")
+            if (named := [run for run, own in words.items() if own == word])
+        ]
+        return "; ".join(parts)
+    ahead, tied, behind = question.leading(metric)
+    return _sides(ahead, tied, behind)
+
+
+def _by_letters(rows: pd.DataFrame) -> str:
+    """Return which runs differ by the letters of a leaderboard; "" where none does."""
+    ranked = rows[rows["sets"].ne("").to_numpy()].sort_values("rank", kind="stable")
+    if not len(ranked) or (~ranked["is_tied_with_best"].astype("boolean").fillna(True)).sum() == 0:
+        return ""
+    names = ranked["run_id"].astype("str").tolist()
+    is_tied = ranked["is_tied_with_best"].fillna(False).astype(bool).tolist()
+    return _sides(
+        names[0],
+        [name for name, tied in zip(names[1:], is_tied[1:], strict=True) if tied],
+        [name for name, tied in zip(names[1:], is_tied[1:], strict=True) if not tied],
+    )
+
+
+def _sides(ahead: str, tied: list[str], behind: list[str]) -> str:
+    if not behind:
+        return ""
+    beside = f", not from {few_names(tied)}" if tied else ""
+    return f"{ahead} leads, told from {few_names(behind)}{beside}"
+
+
+def _against_words(rows: pd.DataFrame, metrics: list[str], baseline: str) -> str:
+    """Return the verdicts against a baseline."""
+    parts = []
+    runs = rows["run_id"].astype("str")
+    for word in ("better", "worse", "higher", "lower"):
+        own = rows[rows["verdict"].eq(word).to_numpy()]
+        counts = own.groupby(own["run_id"].astype("str"), sort=False).size()
+        if len(counts):
+            of = f" on {{}} of {len(metrics)}" if len(metrics) > 1 else ""
+            named = [f"{run}{of.format(n)}" for run, n in counts.items()]
+            parts.append(f"{word}: {few_names(named)}")
+    n_open = int(rows.loc[runs.ne(baseline).to_numpy(), "verdict"].eq(UNSURE).sum())
+    if not parts:
+        return f"No run can be told from {baseline}"
+    return f"Against {baseline}, {'; '.join(parts)}" + ("; others can't be told" * bool(n_open))
 
 
 def _dots(
@@ -307,6 +355,7 @@ def slices(
     """
     given = table
     table, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
+    found = told_slices(given, golden, by, metric, declared)
     sizes = table.groupby("slice", sort=False)["n"].max()
     names, cut = largest_slices(sizes, limit, order)
     styles = run_styles(table, highlight)
@@ -335,8 +384,7 @@ def slices(
     described = declared.describe(metric)
     if described.is_unit:
         ax.set_xlim(0, 1)
-    finding = hardest(table[table["slice"].isin(names).to_numpy()], described, metric, names)
-    return finish(ax, finding, "x", legend)
+    return finish(ax, hardest(found, metric, name_of_slices, len(styles)), "x", legend)
 
 
 def _paired_slices(
@@ -363,23 +411,35 @@ def _paired_slices(
     return _within(pd.concat(parts), declared)
 
 
-def hardest(table: pd.DataFrame, described: Metric, metric: str, names: list[str]) -> str:
-    """Return which slice is hardest for how many runs; one of few queries is no finding."""
-    enough = table[(table["n"] >= FEW).to_numpy()]
-    if enough["slice"].nunique() >= 2:
-        table = enough
-    means = table.pivot_table(index="slice", columns="run_id", values="mean", observed=True)
-    means = means.reindex(names).dropna(how="all")
-    if len(means) < 2:
-        return metric
-    is_lower = described.better == "lower"
-    worst = means.idxmax() if is_lower else means.idxmin()
-    counts = worst.value_counts(sort=False)
-    name, n = counts.idxmax(), int(counts.max())
-    runs = (
-        "" if len(worst) == 1 else "every run" if n == len(worst) else f"{n} of {len(worst)} runs"
-    )
-    return f"{metric} is worst on {name}" + (f" for {runs}" if runs else "")
+def told_slices(
+    table: pd.DataFrame, golden: Golden | None, by: Slicing | None, metric: str,
+    declared: Declarations,
+) -> pd.DataFrame | None:  # fmt: skip
+    """Return the slices that are worse than the rest of their run, each run's worst first.
+
+    Of a frame of scores; None: nothing was tested. One row per run and slice.
+    """
+    if "metric" in table or golden is None or by is None or is_by_mode(by, golden):
+        return None
+    rows = slice_means(table, golden, by, [metric], declared=declared)
+    rows = rows.assign(slice=slice_texts(rows, slice_names(by)).to_numpy())
+    fall = rows["delta_rest"] * (1 if declared.describe(metric).better == "lower" else -1)
+    is_told = rows["q"].lt(TOLD) & fall.gt(0)
+    if declared.describe(metric).better not in ("higher", "lower"):
+        is_told &= False
+    return rows.assign(fall=fall)[is_told.to_numpy()].sort_values("fall", ascending=False)
+
+
+def hardest(found: pd.DataFrame | None, metric: str, by: str, n_runs: int) -> str:
+    """Return which slice is worse than the rest, for how many runs; else what is drawn."""
+    if found is None:
+        return f"{metric} by {by}"
+    if not len(found):
+        return f"{metric} by {by}: no slice can be told from the rest"
+    counts = found["slice"].value_counts()
+    name, n = counts.index[0], int(counts.iloc[0])
+    every = "every run" if n == n_runs else f"{n} of {n_runs} runs"
+    return f"{metric} is worse on {name} than on the rest" + (f" for {every}" if n_runs > 1 else "")
 
 
 DETAILED, WIDE = 25, 250  # points of a row, and of axes, with labels of two lines

@@ -74,7 +74,7 @@ class Measured:
 def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
-    reported: Results | None = None, declared: Declarations,
+    reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
     found = Measured(scores, golden, results, declared)
@@ -86,6 +86,7 @@ def measure(
         lambda: leaderboard(
             scores,
             baseline=baseline,
+            primary=tuple(primary),
             golden=golden,
             results=results,
             reported=reported,
@@ -314,6 +315,7 @@ def report_runs(
         rule=rule,
         history=history,
         reported=reported,
+        primary=primary,
         declared=declared,
     )
     parts_of_page: dict[str, Any] = {

@@ -12,7 +12,6 @@ from ragscore import plot
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import (
-    shown_decision,
     shown_flips,
     shown_largest_changes,
 )
@@ -103,15 +102,10 @@ def _in_short(report: ReportFrames) -> Section:
         "Overall: by the primary metrics, aspect by aspect. Exploratory: what other metrics say, a"
         " reason to look. Regressions: queries that the candidate lost."
     )
-    corrected = (
-        " Each comparison is tested by itself; the leaderboard corrects for all candidates."
-        if report.leaderboard and report.leaderboard.baseline
-        else ""
-    )
     return Section(
         "In short",
         table=table.drop(columns=empty),
-        notes=(note + corrected,),
+        notes=(note,),
         verdicts=("overall",),
     )
 
@@ -120,7 +114,7 @@ def _compared(
     cmp: Comparison, gate: list[Section], is_newest: bool, is_explored: bool
 ) -> list[Section]:
     shown, note = cmp.shown()
-    short = [] if cmp.profile else [f"{line}." for line in shown_decision(cmp.overall, cmp.aspects)]
+    short = [line if line[-1] in ".?" else f"{line}." for line in cmp._decision()]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,

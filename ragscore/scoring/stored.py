@@ -154,6 +154,15 @@ def asked_of_stored(
     return Asked(ours or ["failed"], stored, told.of(wanted), () if ours else ("failed",))
 
 
+def with_deciding(asked: Asked, names: list[str], results: Results) -> Asked:
+    """Return what is scored with the metrics of ours that decide and weren't asked for."""
+    known = set(asked.labels or [])
+    if asked.labels is None or DEFAULT in asked.labels:
+        known |= set(default_metrics(judged_metrics(results.judgments)))
+    more = [name for name in names if not is_own(name) and name not in known]
+    return replace(asked, labels=[*(asked.labels or [DEFAULT]), *more]) if more else asked
+
+
 def _is_stored(name: str, declared: Declarations, is_alone: bool) -> bool:
     """Tell if a name asked for is that of a stored metric, and not of one that we compute."""
     return is_alone or (is_own(name) and declared.find(name) is None)

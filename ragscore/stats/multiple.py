@@ -128,10 +128,10 @@ def joint_test(
     own[few] = sign_flip_p(sums[:, few], iterations=iterations, seed=seed)
     for members, share in zip(families, shares, strict=True):
         if len(members):
-            alone = _step_down(found[members], [draws[:, members]], is_exact)
+            alone, _ = _step_down(found[members], [draws[:, members]], is_exact)
             alone = np.maximum(alone, np.minimum(own[members] * len(members), 1.0))
             p[members] = np.minimum(alone / share, 1.0)
-            level[members] = _level_alone(draws[:, members], ALPHA * share)
+            level[members] = _level_alone(draws[:, members].max(axis=1), ALPHA * share)
             if members is families[1] and len(families[0]):
                 # Once every primary metric is decided, the others are tested at the whole level.
                 decided = np.maximum(alone, p[families[0]].max())
@@ -172,30 +172,31 @@ def _normal_limit(units: Values, iterations: int, seed: int) -> Values:
     return np.asarray(draws @ np.linalg.cholesky(size * covariance).T)
 
 
-def _step_down(found: Values, blocks: Iterable[Values], is_exact: bool) -> Values:
-    """Return adjusted p: each column against the largest of those that are not ahead of it.
+def _step_down(found: Values, blocks: Iterable[Values], is_exact: bool) -> tuple[Values, Values]:
+    """Return adjusted p, each column against the largest of those that are not ahead of it.
 
-    `blocks` hold the draws, some rows at a time.
+    And the largest of each draw. `blocks` hold the draws, some rows at a time.
     """
     order = np.argsort(found, kind="stable")
-    reached, n = np.zeros(len(found)), 0
+    reached, n, tops = np.zeros(len(found)), 0, [np.zeros(0)]
     for draws in blocks:
         largest = np.maximum.accumulate(draws[:, order], axis=1)
         reached += (largest >= found[order] - SLACK).sum(axis=0)
         n += len(draws)
+        tops.append(largest[:, -1:].ravel())
     p = reached / n if is_exact else (1 + reached) / (1 + n)
     adjusted = np.empty(len(found))
     adjusted[order] = np.maximum.accumulate(p[::-1])[::-1]
-    return adjusted
+    return adjusted, np.concatenate(tops)
 
 
-def _level_alone(draws: Values, alpha: float) -> float:
-    """Return the level of one metric's own test that the largest of a family keeps to alpha."""
+def _level_alone(tops: Values, alpha: float) -> float:
+    """Return the level of one test that keeps a family to alpha; `tops`: the largest of draws."""
     from scipy.special import ndtr
 
-    if not len(draws):
+    if not len(tops):
         return alpha
-    return float(np.clip(2 * ndtr(-np.quantile(draws.max(axis=1), 1 - alpha)), 1e-6, alpha))
+    return float(np.clip(2 * ndtr(-np.quantile(tops, 1 - alpha)), 1e-6, alpha))
 
 
 def exact_below(level: float, p: float) -> float:
@@ -253,6 +254,22 @@ def max_t_p(
     the normal limit with the same correlations is drawn from, but for pairs of which few queries
     differ. The order of queries doesn't matter.
     """
+    return tested_pairs(scores, groups=groups, iterations=iterations, seed=seed)[0]
+
+
+def tested_pairs(
+    scores: npt.ArrayLike,
+    *,
+    baseline: int | None = None,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+    alpha: float = ALPHA,
+) -> tuple[Values, float]:
+    """Return what `max_t_p` does, and the level at which each test stands as if it were alone.
+
+    With the place of a `baseline` among the runs, only its pairs are tested; all others have p = 1.
+    """
     is_single = np.ndim(scores) != 3
     values = as_columns(scores)[:, :, None] if is_single else np.asarray(scores, np.float64)
     n, runs, metrics = values.shape
@@ -266,13 +283,16 @@ def max_t_p(
     units = np.round(np.ldexp(units, -np.tile(np.frexp(largest)[1], runs)), 12)
     units = units[(units != 0).any(axis=1)]
     first, second = np.triu_indices(runs, 1)
+    if baseline is not None:
+        is_asked = (first == baseline) | (second == baseline)
+        first, second = first[is_asked], second[is_asked]
     pairs = [(side[:, None] * metrics + np.arange(metrics)).ravel() for side in (first, second)]
     squares, is_few = _spread_of_pairs(units, pairs[0], pairs[1])
     known = np.flatnonzero(squares > 0)
     one, other, root = pairs[0][known], pairs[1][known], np.sqrt(squares[known])
     sums = units.sum(axis=0)
     alone = np.ones(len(squares))
-    alone[known] = _step_down(
+    alone[known], tops = _step_down(
         np.abs(sums[one] - sums[other]) / root,
         _draws_of_pairs(units, one, other, root, is_few[known], iterations, seed),
         len(units) <= EXACT_UP_TO,
@@ -280,7 +300,7 @@ def max_t_p(
     p = np.ones((runs, runs, metrics))
     p[first, second] = p[second, first] = alone.reshape(len(first), metrics)
     p = np.where(complete.any(axis=0), p, np.nan)
-    return p[:, :, 0] if is_single else p
+    return p[:, :, 0] if is_single else p, _level_alone(tops, alpha)
 
 
 def _spread_of_pairs(units: Values, one: Codes, other: Codes) -> tuple[Values, Flags]:

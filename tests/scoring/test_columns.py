@@ -95,7 +95,7 @@ def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_gold
     row = board.table.set_index("run_id").loc[candidate]
     assert row["verdict"] == word
     says(row["sentence"], word)
-    says(board.sentences["fault"], "fault", "a", "highest")
+    says(board.sentences["fault"], "fault", "a", word)
     assert not {"better", "worse", "leads"} & set(repr(board).split())
     assert compare_slices(values, golden, "lang", baseline, candidate).table[
         "verdict"

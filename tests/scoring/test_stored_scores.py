@@ -150,11 +150,10 @@ def test_the_picture_names_what_decides_on_another_scale_or_draws_it_alone():
     table = {"query": both, "score.share": [0.5] * 30, "score.cost": [3.0] * 30}
     sides = [rs.load_results(pd.DataFrame(table), run_id=run) for run in ("old", "new")]
     for one in sides:
-        told = {"share": (0.0, 1.0), "cost": (None, None)}
+        is_share = one.reported["metric"].eq("share")
         one.reported["better"] = "higher"
-        for place, column in enumerate(("lowest", "highest")):
-            ends = one.reported["metric"].map(lambda name, place=place: told[name][place])
-            one.reported[column] = ends.astype("float64")
+        one.reported["lowest"] = np.where(is_share, 0.0, np.nan)
+        one.reported["highest"] = np.where(is_share, 1.0, np.nan)
     drawn = rs.compare(*sides).plot()
     assert [text.get_text() for text in drawn.get_yticklabels()] == ["share"]
     assert drawn.get_xlabel().endswith("not drawn: cost")

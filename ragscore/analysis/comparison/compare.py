@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import (
+    as_alone,
     at_worst,
     check_margins,
     count_flips,
@@ -33,6 +34,7 @@ from ragscore.analysis.comparison.invariants import (
     profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.question import Question, closer_look
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
@@ -87,6 +89,7 @@ def compare_runs(
     allow_different: bool | str | list[str] = False,
     policies: Policies | None = None,
     declared: Declarations = NOTHING_DECLARED,
+    question: Question | None = None,
     **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
@@ -132,6 +135,9 @@ def compare_runs(
         component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
+    question
+        What is asked of these and other runs: verdicts are corrected for all of it. None: of these
+        two alone.
     policies, fields
         `rs.Policies`, and single fields of it. The match level is one for both runs and for
         aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
@@ -220,9 +226,11 @@ def compare_runs(
     declared = declared.of(metric_columns(scores))
     flips = answer_flips(scores, a, b, declared)
     deciding = _deciding(scores, primary)
-    deltas, worst, flip_counts = _deltas(
-        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared
-    )
+    deltas, worst, flip_counts, alone = _deltas(
+        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared,
+        question,
+    )  # fmt: skip
+    aspects = judge_aspects(deltas, deciding, margins or {})
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
@@ -235,7 +243,7 @@ def compare_runs(
         differing,
         flips=flips,
         flip_counts=flip_counts,
-        aspects=judge_aspects(deltas, deciding, margins or {}),
+        aspects=aspects,
         largest_changes=largest_changes(scores, a, b, declared),
         level=level,
         k=k,
@@ -251,6 +259,8 @@ def compare_runs(
         results=whole,
         rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
+        question=str(question) if question is not None and question.n_pairs > 1 else "",
+        closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
     )
 
 
@@ -465,8 +475,9 @@ def _deltas(
     margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
     declared: Declarations,
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Tables `Comparison.deltas`, `at_worst` and `flip_counts`.
+    question: Question | None,
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Tables `Comparison.deltas`, `at_worst`, `flip_counts`, and deltas judged by this pair alone.
 
     All but `at_worst` are over the queries that both runs were asked. Values of the baseline are
     lost where the candidate failed or was not asked.
@@ -491,12 +502,14 @@ def _deltas(
     sides = first[names][in_both], second[names][in_both]
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves, declared)
-    together = jointly_tested(*sides, primary, declared, groups=groups, also=points)
+    of_pair = jointly_tested(*sides, primary, declared, groups=groups, also=points)
+    together = of_pair if question is None else question.widened(of_pair, names, run_ids)
     table = paired_deltas(
         *sides, lost, declared=declared, groups=groups, margins=margins, ties=tie_margins,
         together=together,
     )  # fmt: skip
     table.insert(1, "is_primary", table["metric"].isin(primary))
+    alone = as_alone(table, of_pair.p[: len(names)], declared)
     aligned = align(scores, names, list(run_ids))
     expected = expected_in(aligned, scores, golden, results)
     of_baseline, of_candidate = expected.sum(axis=0)
@@ -507,7 +520,7 @@ def _deltas(
     )
     p_adjusted = [*table["p_adjusted"], *together.p[len(names) :]]  # points: of their flips
     p_of = dict(zip([*names, *map(str, points)], map(float, p_adjusted), strict=True))
-    return _read_first(table), worst, count_flips(moves, p_of, groups)
+    return _read_first(table), worst, count_flips(moves, p_of, groups), alone
 
 
 def _read_first(deltas: pd.DataFrame) -> pd.DataFrame:

@@ -549,6 +549,20 @@ def judge_aspects(
     return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
 
 
+def as_alone(deltas: pd.DataFrame, p: Values, declared: Declarations) -> pd.DataFrame:
+    """Return rows of `paired_deltas` with the verdicts of this pair of runs alone.
+
+    `p` is what `jointly_tested` has of the pair. Only an open verdict can become another one.
+    """
+    words, sentences = deltas["verdict"].tolist(), deltas["sentence"].tolist()
+    own = np.fmax(p, decisive_p(deltas["p"], deltas["p_exact"]))
+    for place, row in enumerate(deltas.assign(p_adjusted=own).to_dict("records")):
+        if row["is_primary"] and row["verdict"] == UNSURE:
+            found = row_verdict(row, declared.describe(row["metric"]))
+            words[place], sentences[place] = found.word, found.sentence
+    return deltas.assign(verdict=words, sentence=sentences)
+
+
 def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
     """One row per query, one column per metric that flipped: 1 to good, −1 to bad, else 0."""
     names = list(dict.fromkeys(flips["metric"].astype("str")))

@@ -120,6 +120,9 @@ class Comparison(ComparisonVerbs, Display):
         `n_left_out` that the baseline failed on.
     clusters
         How many conversations intervals and tests allow for, in words; empty without any.
+    question, closer
+        What the evaluation asks, where that is more than these two runs: verdicts are corrected for
+        all of it. And what these two alone would show, where that is more; else empty.
     golden, scores, results, rule
         What slices, some pictures and `label_first` are made of; not part of the JSON.
     """
@@ -144,6 +147,8 @@ class Comparison(ComparisonVerbs, Display):
     at_worst: pd.DataFrame = field(default_factory=pd.DataFrame)
     declared: Declarations = NOTHING_DECLARED
     clusters: str = ""
+    question: str = ""
+    closer: str = ""
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     _modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
@@ -337,8 +342,11 @@ class Comparison(ComparisonVerbs, Display):
         return shown_deltas(self.deltas, self.largest_changes)
 
     def _decision(self) -> list[str]:
-        """Return the overall word and its aspects; another harness has none."""
-        return [] if self.profile else shown_decision(self.overall, self.aspects)
+        """Return the overall word, its aspects, and what was asked; another harness has none."""
+        if self.profile:
+            return []
+        asked = [f"Asked: {self.question}"] if self.question else []
+        return [*shown_decision(self.overall, self.aspects), *filter(None, [self.closer]), *asked]
 
     def _parts(self) -> list[str | Table]:
         shown, note = self.shown()
@@ -365,6 +373,8 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "declared": cmp.declared.to_plain(),
         "overall": cmp.overall,
         "clusters": cmp.clusters,
+        "question": cmp.question,
+        "closer": cmp.closer,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
     return content | {
@@ -408,7 +418,7 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
         policies=content["policies"],
         primary=tuple(content["primary"]),
         declared=Declarations.from_plain(content["declared"]),
-        clusters=content.get("clusters", ""),
+        **{name: content.get(name, "") for name in ("clusters", "question", "closer")},
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import describe_matching, shown_decision
+from ragscore.analysis.comparison.text import describe_matching
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import (
@@ -304,7 +304,7 @@ def explore_comparison(
         "title": f"{cmp.candidate} against {cmp.baseline}",
         "verdict": [
             _headline(cmp),
-            *([] if cmp.profile else shown_decision(cmp.overall, cmp.aspects)[1:]),
+            *cmp._decision()[1:],
             describe_matching(cmp.level, cmp.k),
         ],
     }

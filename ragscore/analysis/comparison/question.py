@@ -1,0 +1,299 @@
+"""What an evaluation decides, and the one family of tests that all its verdicts go by.
+
+In: the scores of runs, the metrics that decide, and a baseline or none. Out: a `Question` with the
+corrected p of every pair of runs that it asks about.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.comparison.align import AlignedScores, align
+from ragscore.frames.data import Golden
+from ragscore.frames.errors import plural
+from ragscore.frames.typing import Values
+from ragscore.scoring.intervals import (
+    Groups,
+    are_timed,
+    kind_of,
+    query_clusters,
+    scales_of,
+    shared_only,
+)
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, is_better
+from ragscore.scoring.value_states import metric_columns
+from ragscore.stats import (
+    ALPHA,
+    DIRECTIONS,
+    PRIMARY_SHARE,
+    UNSURE,
+    Together,
+    holm,
+    mcnemar_p,
+    paired_p,
+    sign_flip_p,
+    tested_pairs,
+)
+from ragscore.stats.power import EXACT_BELOW
+
+ITERATIONS = 2_000
+COLUMNS = ("metric", "run_baseline", "run_candidate", "delta", "n", "p")
+MOST_ALONE = 200  # pairs up to which each has its own test, too; of more it decides nothing
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which runs are compared, by what, and what is known of each pair.
+
+    Attributes
+    ----------
+    run_ids, baseline
+        Two runs; several against a `baseline`; or, without one, each of several with each other.
+    primary
+        The metrics that decide.
+    n_pairs
+        How many pairs of runs are tested together.
+    level
+        The level at which a single test stands.
+    table
+        One row per primary metric and pair: `run_baseline`, `run_candidate`, `delta` = mean (of
+        times and costs: median difference) of candidate − baseline on the `n` queries that all runs
+        have, and `p`, corrected for all rows. NaN: no query that all runs have.
+    """
+
+    run_ids: tuple[str, ...]
+    baseline: str | None
+    primary: tuple[str, ...]
+    n_pairs: int = 0
+    level: float = ALPHA
+    table: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=list(COLUMNS)), repr=False
+    )
+    declared: Declarations = field(default=NOTHING_DECLARED, repr=False)
+
+    def __str__(self) -> str:
+        """Return the question in words."""
+        n = len(self.run_ids)
+        if n < 2:
+            return "One run, and none to compare it with."
+        directions = {self.declared.describe(name).better for name in self.primary}
+        has_direction = bool(directions & {"higher", "lower"})
+        if n == 2:
+            one, other = sorted(self.run_ids, key=lambda run: run != self.baseline)
+            ask = f"Is {other} better than {one}?"
+            return ask if has_direction else f"Are {one} and {other} alike?"
+        if self.baseline is None:
+            asked = f"Which of {n} runs is best?" if has_direction else f"Which of {n} runs differ?"
+        else:
+            word = "are better than" if has_direction else "differ from"
+            asked = f"Which of {n - 1} runs {word} {self.baseline}?"
+        many = plural(len(self.primary), "metric")
+        return f"{asked} All {plural(self.n_pairs, 'pair')} are tested together, by {many}, at 5 %."
+
+    def p_of(self, one: str, other: str) -> dict[str, float]:
+        """Return primary metric -> p of a pair; NaN where it isn't asked about."""
+        sides = {one, other}
+        rows = self.table
+        is_pair = rows["run_baseline"].isin(sides) & rows["run_candidate"].isin(sides)
+        rows = rows[is_pair.to_numpy(dtype=bool)]
+        found = dict(zip(rows["metric"], rows["p"], strict=True))
+        return {name: float(found.get(name, np.nan)) for name in self.primary}
+
+    def matrix(self, metric: str, run_ids: list[str]) -> Values:
+        """Return the p of all pairs of these runs as a symmetric matrix; 1 where none was asked."""
+        place = {run: at for at, run in enumerate(run_ids)}
+        p = np.ones((len(run_ids), len(run_ids)))
+        rows = self.table[self.table["metric"].eq(metric).to_numpy()]
+        for a, b, value in rows[["run_baseline", "run_candidate", "p"]].itertuples(index=False):
+            p[place[a], place[b]] = p[place[b], place[a]] = value
+        return p
+
+    def words(self, metric: str, baseline: str) -> dict[str, str]:
+        """Return run -> the word for its difference from a baseline in a primary metric."""
+        rows = self.table[self.table["metric"].eq(metric).to_numpy()]
+        described = self.declared.describe(metric)
+        found = {}
+        for row in rows.to_dict("records"):
+            if baseline not in (row["run_baseline"], row["run_candidate"]):
+                continue
+            is_candidate = row["run_baseline"] == baseline
+            delta = row["delta"] if is_candidate else -row["delta"]
+            gains, falls = DIRECTIONS[described.better]
+            up = is_better(described, float(delta))
+            up = delta > 0 if described.better not in ("higher", "lower") else bool(up)
+            run = row["run_candidate"] if is_candidate else row["run_baseline"]
+            is_sure = row["p"] < ALPHA and delta != 0
+            found[str(run)] = (gains if up else falls) if is_sure else UNSURE
+        return found
+
+    def leading(self, metric: str) -> tuple[str, list[str], list[str]]:
+        """Return the run with the best value, those not told from it, and those told from it."""
+        runs, rows = list(self.run_ids), self.table[self.table["metric"].eq(metric).to_numpy()]
+        of_first = rows[rows["run_baseline"].eq(runs[0]).to_numpy()]
+        gains = of_first.set_index("run_candidate")["delta"].reindex(runs).fillna(0.0)
+        if self.declared.describe(metric).better == "lower":
+            gains = -gains
+        ordered = gains.sort_values(ascending=False, kind="stable").index.tolist()
+        p = self.matrix(metric, ordered)[0]
+        is_tied = ~(p < ALPHA)
+        tied = [run for run, flag in zip(ordered[1:], is_tied[1:], strict=True) if flag]
+        return ordered[0], tied, [run for run in ordered[1:] if run not in tied]
+
+    def widened(self, together: Together, names: list[str], pair: tuple[str, str]) -> Together:
+        """Return the joint test of a pair's metrics, corrected for the other pairs, too.
+
+        Primary metrics have the p of the question. All others, and primary ones whose p isn't
+        known, are corrected by Bonferroni for the number of pairs.
+        """
+        if self.n_pairs < 2:
+            return together
+        p = np.minimum(together.p * self.n_pairs, 1.0)
+        level = together.level / self.n_pairs
+        known = self.p_of(*pair)
+        for place, name in enumerate(names):
+            if not np.isnan(asked := known.get(name, np.nan)):
+                p[place] = max(asked, together.p[place])
+                level[place] = min(self.level, together.level[place])
+        return Together(p, level)
+
+
+def question_of(
+    scores: pd.DataFrame,
+    primary: tuple[str, ...],
+    *,
+    baseline: str | None = None,
+    golden: Golden | None = None,
+    cluster: str | None = "group",
+    declared: Declarations = NOTHING_DECLARED,
+    share: float | None = None,
+    iterations: int = ITERATIONS,
+    seed: int = 0,
+) -> Question:
+    """Test every pair that is asked about in every primary metric, all of them together.
+
+    Means are tested by max-T over sign flips (`max_t_p`), medians of times and costs by the sign
+    test, corrected by Holm's method. Primary metrics have four fifths of the 5 % where there are
+    others, as in a comparison of two runs. If no runs differ, any word but "can't tell" is said of
+    any pair in at most 5 % of cases.
+
+    Parameters
+    ----------
+    share
+        Of the 5 %, what these metrics have; by default as said.
+    """
+    aligned = align(scores, list(primary), None, declared)
+    runs, n_runs = tuple(aligned.run_ids), len(aligned.run_ids)
+    n_pairs = n_runs - 1 if baseline is not None else n_runs * (n_runs - 1) // 2
+    if n_runs < 2 or not primary:
+        return Question(runs, baseline, primary, 0, declared=declared)
+    if share is None:
+        others = [name for name in metric_columns(scores) if name not in primary]
+        share = PRIMARY_SHARE if scores[others].notna().any(axis=None) else 1.0
+    groups = query_clusters(golden, aligned.query_ids, cluster)
+    p, level = _tested(aligned, groups, baseline, share, n_pairs, iterations, seed)
+    first, second = np.triu_indices(n_runs, 1)
+    if baseline is not None:
+        at = runs.index(baseline)
+        second = np.array([place for place in range(n_runs) if place != at])
+        first = np.full(len(second), at)
+    parts = []
+    names, is_timed = np.array(runs, dtype=object), are_timed(aligned.described())
+    for place, metric in enumerate(primary):
+        shared = aligned.of(metric)[aligned.shared(metric)]
+        apart = shared[:, second] - shared[:, first]
+        middle = np.median if is_timed[place] else np.mean
+        delta = middle(apart, axis=0) if len(apart) else np.full(len(first), np.nan)
+        parts.append(pd.DataFrame({
+            "metric": metric, "run_baseline": names[first], "run_candidate": names[second],
+            "delta": delta, "n": len(apart), "p": p[first, second, place],
+        }, columns=list(COLUMNS)))  # fmt: skip
+    kinds = dict.fromkeys(("metric", "run_baseline", "run_candidate"), "str")
+    table = pd.concat(parts, ignore_index=True).astype(kinds)
+    return Question(runs, baseline, primary, n_pairs, level, table, declared)
+
+
+def _tested(
+    aligned: AlignedScores, groups: Groups | None, baseline: str | None, share: float,
+    n_pairs: int, iterations: int, seed: int,
+) -> tuple[Values, float]:  # fmt: skip
+    """Return the adjusted p of runs × runs × metrics, and the level of a single test."""
+    metrics = aligned.described()
+    scales, is_timed = scales_of(metrics), are_timed(metrics)
+    n_runs, n_metrics = len(aligned.run_ids), len(metrics)
+    p, level = np.ones((n_runs, n_runs, n_metrics)), ALPHA * share
+    # by the names of runs: which signs a query has depends on which run comes first
+    by_name = np.argsort(np.array(aligned.run_ids, dtype=object), kind="stable")
+    back = np.argsort(by_name)
+    at = None if baseline is None else aligned.run_ids.index(baseline)
+    of_means, of_times = np.flatnonzero(~is_timed), np.flatnonzero(is_timed)
+    if len(of_means):
+        # means and medians share the level by their numbers
+        own = share * len(of_means) / n_metrics
+        values = aligned.values[:, by_name][:, :, of_means] / scales[of_means]
+        found, level = tested_pairs(
+            values, baseline=None if at is None else int(back[at]), groups=shared_only(groups),
+            iterations=iterations, seed=seed, alpha=ALPHA * own,
+        )  # fmt: skip
+        p[:, :, of_means] = np.minimum(found[back][:, back] / own, 1.0)
+    first, second = np.triu_indices(n_runs, 1)
+    if at is not None:
+        is_asked = (first == at) | (second == at)
+        first, second = first[is_asked], second[is_asked]
+    of_signs = []
+    for place in range(n_metrics):
+        shared = aligned.shared(aligned.metrics[place])
+        if not is_timed[place] and n_pairs > MOST_ALONE:
+            continue
+        values = aligned.values[shared, :, place] / scales[place]
+        apart = values[:, second] - values[:, first]
+        own_groups = shared_only(None if groups is None else groups[shared])
+        if not len(apart):
+            alone = np.full(len(first), np.nan)
+        elif is_timed[place]:
+            alone = _sign_test(apart, own_groups, seed)
+        else:
+            kind = kind_of(metrics[place])
+            alone = paired_p(apart, kind, groups=own_groups, seed=seed)
+            if kind == "binary" and own_groups is None:
+                up, down = (apart > 0).sum(axis=0), (apart < 0).sum(axis=0)
+                exact = mcnemar_p(up, down, is_exact=True)
+                alone = np.where(up + down < EXACT_BELOW, np.fmax(alone, exact), alone)
+        if is_timed[place]:
+            of_signs.append(alone)
+        else:  # never smaller than it is alone
+            larger = np.fmax(p[first, second, place], alone)
+            p[first, second, place] = p[second, first, place] = larger
+    if of_signs:
+        own = share * len(of_times) / n_metrics
+        corrected = np.minimum(holm(np.concatenate(of_signs)) / own, 1.0)
+        parts = np.split(corrected, len(of_times))
+        for place, found in zip(of_times.tolist(), parts, strict=True):
+            p[first, second, place] = p[second, first, place] = found
+    return p, level
+
+
+def _sign_test(apart: Values, groups: Groups | None, seed: int) -> Values:
+    """Return p of a median difference of 0, one per column."""
+    if groups is not None:
+        return sign_flip_p(np.sign(apart), groups=groups, seed=seed)
+    return mcnemar_p((apart > 0).sum(axis=0), (apart < 0).sum(axis=0), is_exact=True)
+
+
+def closer_look(aspects: pd.DataFrame, alone: pd.DataFrame, pair: tuple[str, str]) -> str:
+    """Say what two runs alone would show that the whole question doesn't; "" where it is the same.
+
+    Parameters
+    ----------
+    aspects, alone
+        `judge_aspects` by the whole question, and by these two runs.
+    """
+    differs = aspects["verdict"].ne(alone["verdict"]).to_numpy()
+    if not differs.any():
+        return ""
+    told = alone.loc[differs, ["aspect", "sentence"]]
+    words = "; ".join(f"{aspect} {text}" for aspect, text in told.itertuples(index=False))
+    return (
+        f"If only these two had been compared: {words}. Of several pairs, the largest difference is"
+        f" partly luck. ev.select(runs=[{pair[0]!r}, {pair[1]!r}]) asks about these two alone."
+    )
