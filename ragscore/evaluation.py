@@ -424,22 +424,22 @@ class Evaluation(Display):
         pairs are tested together, and everything that is shown goes by these tests. `select` asks
         about fewer runs. `table` has one row per pair and primary metric.
         """
-        return self._asked(self.baseline)
+        return self._asked(self.baseline)[0]
 
-    def _asked(self, baseline: str | None, cluster: str | None = "group") -> Question:
-        """Return the question about each pair with a baseline, or about all pairs."""
-        from ragscore.analysis.comparison.question import question_of
+    def _asked(self, baseline: str | None, cluster: str | None = "group") -> list[Question]:
+        """Return what is asked of each pair with a baseline, or of all pairs."""
+        from ragscore.analysis.comparison.question import questions_of
 
         key = baseline, cluster
         if key not in self._questions:
-            self._questions[key] = question_of(
+            self._questions[key] = questions_of(
                 self.scores, self.primary, baseline=baseline, golden=self.golden, cluster=cluster,
                 declared=self.declared,
             )  # fmt: skip
         return self._questions[key]
 
     @cached_property
-    def _questions(self) -> dict[tuple[str | None, str | None], Question]:
+    def _questions(self) -> dict[tuple[str | None, str | None], list[Question]]:
         return {}
 
     def _against(self, baseline: str | None) -> Evaluation:
@@ -972,7 +972,7 @@ class Evaluation(Display):
             margins=margins, tie_margins=tie_margins, primary=self.primary, vary=vary,
             allow_different=allow_different, cluster=cluster,
             strict_chunker_version=strict_chunker_version, declared=self.declared,
-            question=self._asked(asked, cluster) if len(self.run_ids) > 2 else None,
+            asked=self._asked(asked, cluster) if len(self.run_ids) > 2 else None,
         )  # fmt: skip
 
     def score_diff(

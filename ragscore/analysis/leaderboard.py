@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas
-from ragscore.analysis.comparison.question import ITERATIONS, Question, question_of
+from ragscore.analysis.comparison.question import ITERATIONS, Question, questions_of
 from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
@@ -34,7 +34,7 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of, table_kind
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
-from ragscore.stats import ALPHA, PRIMARY_SHARE, UNSURE, WORDS, Together, tied_sets
+from ragscore.stats import ALPHA, UNSURE, WORDS, Together, tied_sets
 
 COLUMNS = [
     "metric", "run_id", "is_reported", "rank", "mean", "low", "high", "p50", "p50_low", "p50_high",
@@ -417,25 +417,13 @@ def _questions(
     scores: pd.DataFrame, aligned: AlignedScores, primary: tuple[str, ...], baseline: str | None,
     golden: Golden | None, cluster: str | None, iterations: int, seed: int,
 ) -> list[Question]:  # fmt: skip
-    """Return what is asked of the metrics that decide, and apart from it of the others shown.
-
-    Of the latter the p is that of the fifth that the former leave them.
-    """
+    """Return what is asked of the metrics that are shown; see `questions_of`."""
     run = scores["run_id"].astype("str")
     rows = scores[run.isin(aligned.run_ids).to_numpy()]
-    deciding = tuple(name for name in primary if name in rows)
-    if not set(deciding) & set(aligned.metrics):
-        deciding = tuple(aligned.metrics)
-    others = tuple(name for name in aligned.metrics if name not in deciding)
-    found = []
-    for names in filter(None, (deciding, others)):
-        asked = question_of(
-            rows, names, baseline=baseline, golden=golden, cluster=cluster,
-            declared=aligned.declared, iterations=iterations, seed=seed,
-            share=1 - PRIMARY_SHARE if names is others else None if primary else 1.0,
-        )  # fmt: skip
-        found.append(asked)
-    return found
+    return questions_of(
+        rows, primary, aligned.metrics, baseline=baseline, golden=golden, cluster=cluster,
+        declared=aligned.declared, iterations=iterations, seed=seed,
+    )  # fmt: skip
 
 
 def _metric_rows(

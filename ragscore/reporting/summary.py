@@ -83,7 +83,8 @@ def _compared(cmp: Comparison, gate: str) -> Card:
     title = SENTENCES.get(cmp.overall, OTHERWISE).format(cmp.candidate, cmp.baseline, cmp.overall)
     told = ". ".join([*([gate] if gate else []), *(aspects if len(own) > 1 else [])])
     sentences = (f"{told}.",) if told else ()
-    return Card(cmp.overall, title, (*sentences, f"{counts}."), _primaries(cmp))
+    asked = filter(None, (cmp.closer, cmp.question and f"Asked: {cmp.question}"))
+    return Card(cmp.overall, title, (*sentences, f"{counts}.", *asked), _primaries(cmp))
 
 
 def _primaries(cmp: Comparison) -> pd.DataFrame:

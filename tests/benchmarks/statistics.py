@@ -37,7 +37,7 @@ from ragscore.stats import (
 )
 from ragscore.stats.power import EXACT_BELOW
 
-from .swapped import PAIRS, PROCESSES, board_claims, claims, power
+from .swapped import PAIRS, PROCESSES, claims, power, shown_claims
 from .words import drawn_again, means_within, rates_within, real_differences, trade, without_change
 
 Values = npt.NDArray[np.float64]
@@ -400,7 +400,7 @@ def _verdict_rows(draws: int) -> Iterator[tuple[Any, ...]]:
     with ProcessPoolExecutor(PROCESSES) as pool:
         yield from _exchanged_rows(draws, pool)
         yield from _power_rows(min(draws // 20, 500), pool)
-        yield from _board_rows(min(draws // 20, 500), pool)
+        yield from _shown_rows(min(draws // 100, 100), pool)
     yield from _margin_rows(draws)
     yield from _trade_rows(min(draws // 20, 500))
     yield from _judged_rows(min(draws // 5, 2_000))
@@ -434,10 +434,12 @@ def _power_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ..
                 yield name, n, alone, corrected, alone - corrected
 
 
-def _board_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
-    yield "leaderboard of four equal runs", "n", "letters", "words", "either (aim .05)"
-    for n in (40, 182):
-        yield "all primary metrics", n, *board_claims(n, draws, pool)
+def _shown_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
+    yield "anything is claimed of equal runs", "n", "draws", "rate (aim .05)", "most often"
+    for n_runs, share in ((2, 1), (4, 1), (10, 3), (20, 10)):
+        own = max(draws // share, 8)
+        rate, kinds = shown_claims(n_runs, 182, own, pool)
+        yield f"{n_runs} runs", 182, own, rate, max(kinds, key=lambda name: kinds[name], default="")
 
 
 def _margin_rows(draws: int) -> Iterator[tuple[Any, ...]]:

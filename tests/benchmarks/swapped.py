@@ -8,12 +8,14 @@ as exchanging records (tests/stats/test_stats_simulations.py compares the two).
 Where only some queries are exchanged, the rest of the difference is real: the power of a test.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import cache
-from itertools import combinations
+from functools import cache, partial
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,9 @@ from ragscore.analysis.comparison.deltas import (
     paired_deltas,
 )
 from ragscore.analysis.comparison.score_diff import answer_flips
-from ragscore.analysis.leaderboard import leaderboard
 from ragscore.frames.data import Results
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
-from ragscore.scoring.metrics import NOTHING_DECLARED, table_kind
+from ragscore.scoring.metrics import NOTHING_DECLARED, headline_of, table_kind
 from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import ALPHA, UNSURE, Together, multiple, overall_word
 from ragscore.stats.multiple import PRIMARY_SHARE
@@ -381,53 +382,113 @@ def _decided(pair: Pair) -> Compared:
     return Compared(deltas, judge_aspects(deltas, pair.primary, {}), pd.DataFrame())
 
 
-# A leaderboard of runs that don't differ
+# Everything that is shown of runs that don't differ
+
+CLAIM = re.compile(
+    r"\bleads\b|\btold apart by\b|\b(better|worse|higher|lower)(?! in \d)\b|\b(best|worst|fewest)\b"
+)
+"""Words of titles that claim a difference; "better in 12 queries" is a count."""
 
 
-def board_claims(
-    n: int, draws: int, pool: ProcessPoolExecutor | None = None
-) -> tuple[float, float, float]:
-    """Return how often a leaderboard of runs that don't differ tells any two apart.
+def equal_runs(n_runs: int, n: int, rng: np.random.Generator, of: Sequence[str] = RUNS) -> Results:
+    """Return runs whose records are drawn from those of the demo, query by query.
 
-    By the letters of any metric, by any word against the baseline, by either.
+    Of as many runs as there are, records are exchanged; of more, they are drawn with replacement.
+    Paraphrases of one query are from one run. Only `n` queries, by whole groups.
     """
-    counted = _in_parts(_board_claims, (n,), draws, pool)
-    told_apart, said, either = (sum(one[place] for one in counted) / draws for place in range(3))
-    return told_apart, said, either
-
-
-def _board_claims(task: tuple[int, int, int]) -> tuple[int, int, int]:
-    n, part, draws = task
     ev = demo()
-    index = ev.scores.index[(ev.scores["run_id"] == RUNS[0]).to_numpy()]
-    units = _units(query_clusters(ev.golden, index, "group"), len(index))
-    is_shown = _some_units(units, n, 0)
-    rng = np.random.default_rng([n, part, len(RUNS)])
-    told_apart, said, either = 0, 0, 0
+    queries = ev.golden.queries
+    units = _units(query_clusters(ev.golden, pd.Index(queries["query_id"]), "group"), len(queries))
+    is_shown = _some_units(units, n, int(rng.integers(1_000)))
+    places = np.tile(np.arange(len(of)), (units.max() + 1, 1))
+    if n_runs <= len(of):
+        drawn = rng.permuted(places, axis=1)[:, :n_runs]
+    else:
+        drawn = rng.integers(0, len(of), (units.max() + 1, n_runs))
+    chosen = pd.concat(
+        pd.DataFrame({
+            "query_id": queries["query_id"].to_numpy()[is_shown],
+            "run_id": np.array(of, dtype=object)[drawn[units[is_shown], run]],
+            "drawn": f"r{run:02d}",
+        })
+        for run in range(n_runs)
+    )  # fmt: skip
+    frames: dict[str, Any] = {}
+    for item in fields(ev.results):
+        frame = getattr(ev.results, item.name)
+        if frame is not None and {"run_id", "query_id"} <= set(frame):
+            rows = frame.assign(run_id=frame["run_id"].astype("str"))
+            rows = chosen.merge(rows, on=["run_id", "query_id"])
+            frames[item.name] = rows.assign(run_id=rows["drawn"])[frame.columns]
+    row = ev.results.runs.iloc[:1]
+    runs = pd.concat([row.assign(run_id=name, system=name) for name in chosen["drawn"].unique()])
+    return replace(ev.results, runs=runs.reset_index(drop=True), **frames)
+
+
+def everything_claimed(ev: rs.Evaluation) -> list[str]:
+    """Return what is claimed of runs: letters, words of comparisons, and titles of pictures.
+
+    Comparisons are those of a report: each run with the one before it.
+    """
+    board = ev.leaderboard([*ev.primary, *headline_of(metric_columns(ev.scores))])
+    apart = board.pairs[~board.pairs["is_tied"].fillna(True).to_numpy(dtype=bool)]
+    names = apart[["metric", "run_baseline", "run_candidate"]].itertuples(index=False)
+    found = [f"letters {' '.join(name)}" for name in names]
+    for pair in pairwise(ev.run_ids):
+        cmp = ev.compare(*pair)
+        said = Compared(cmp.deltas, cmp.aspects, cmp.flip_counts)
+        found += [f"{' '.join(pair)} {claim}" for claim in said.claimed()]
+        found += _titles({"forest": cmp.plot, "ranks": cmp.plot.ranks})
+    pictures: dict[str, Any] = {
+        "summary": ev.plot, "leaderboard": board.plot, "refusals": ev.plot.refusal_matrix,
+        "of what decides": partial(ev.plot, ev.primary[0]),
+        "risk": ev.plot.risk_coverage,
+        **{f"{metric} over k": partial(ev.plot.metric_at_k, metric) for metric in ("hit", "ndcg")},
+    }  # fmt: skip
+    for by in ("difficulty", "category"):
+        pictures[f"by {by}"] = partial(ev.plot.slices, "hit@5", by)
+        pictures[f"map by {by}"] = partial(ev.plot.heatmap, "ndcg@10", by)
+    return found + _titles(pictures)
+
+
+def _titles(pictures: Mapping[str, Any]) -> list[str]:
+    """Return the titles of pictures that claim a difference."""
+    import matplotlib.pyplot as plt
+
+    found = []
+    for name, draw in pictures.items():
+        ax = draw()
+        title = ax.get_title() or ax.get_title(loc="left")
+        if CLAIM.search(title.replace("\n", " ")):
+            found.append(f"{name}: {title}")
+        plt.close("all")
+    return found
+
+
+def shown_claims(
+    n_runs: int, n: int, draws: int, pool: ProcessPoolExecutor | None = None
+) -> tuple[float, dict[str, int]]:
+    """Return how often anything is claimed of runs that don't differ, and what, how often."""
+    counted = _in_parts(_shown_claims, (n_runs, n), draws, pool)
+    kinds: dict[str, int] = {}
+    for _, own in counted:
+        for name, times in own.items():
+            kinds[name] = kinds.get(name, 0) + times
+    return sum(one for one, _ in counted) / draws, kinds
+
+
+def _shown_claims(task: tuple[int, int, int, int]) -> tuple[int, dict[str, int]]:
+    n_runs, n, part, draws = task
+    rng = np.random.default_rng([n_runs, n, part])
+    any_claim, kinds = 0, dict[str, int]()
     for _ in range(draws):
-        board = leaderboard(
-            exchanged_board(is_shown, units, rng), baseline=RUNS[1], golden=ev.golden
-        )
-        letters = bool((~board.table["is_tied_with_best"].fillna(True)).any())
-        words = bool((board.table["verdict"].fillna(UNSURE) != UNSURE).any())
-        told_apart, said, either = told_apart + letters, said + words, either + (letters or words)
-    return told_apart, said, either
-
-
-def exchanged_board(is_shown: Flags, units: Groups, rng: np.random.Generator) -> pd.DataFrame:
-    """Return scores of the demo's runs on some queries, exchanged among all runs at random."""
-    ev = demo()
-    names = list(ev.primary)
-    sides = [ev.scores[(ev.scores["run_id"] == run).to_numpy()] for run in RUNS]
-    sides = [
-        side.reindex(sides[0].index)[is_shown][["run_id", "state", "level", *names]]
-        for side in sides
-    ]
-    values = np.stack([side[names].to_numpy("float64") for side in sides])  # run × query × metric
-    orders = rng.permuted(np.tile(np.arange(len(RUNS)), (units.max() + 1, 1)), axis=1)
-    values = values[orders[units[is_shown]].T, np.arange(values.shape[1])]
-    exchanged: Sequence[pd.DataFrame] = [
-        side.assign(**dict(zip(names, one.T, strict=True)))
-        for side, one in zip(sides, values, strict=True)
-    ]
-    return pd.concat(exchanged)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what some queries lack
+            golden = demo().golden
+            mixed = {by: rng.permutation(golden.queries[by]) for by in ("difficulty", "category")}
+            golden = replace(golden, queries=golden.queries.assign(**mixed))
+            found = everything_claimed(rs.evaluate(equal_runs(n_runs, n, rng), golden))
+        any_claim += bool(found)
+        for name in {one.partition(" ")[0] for one in found}:
+            kinds[name] = kinds.get(name, 0) + 1
+    return any_claim, kinds

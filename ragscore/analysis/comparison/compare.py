@@ -34,7 +34,7 @@ from ragscore.analysis.comparison.invariants import (
     profile_invariants,
 )
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.question import Question, closer_look
+from ragscore.analysis.comparison.question import Question, closer_look, widened
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among
@@ -89,7 +89,7 @@ def compare_runs(
     allow_different: bool | str | list[str] = False,
     policies: Policies | None = None,
     declared: Declarations = NOTHING_DECLARED,
-    question: Question | None = None,
+    asked: list[Question] | None = None,
     **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
@@ -135,9 +135,9 @@ def compare_runs(
         component judge_fingerprint, and golden.
     declared
         What is declared of columns of your own among the scores.
-    question
-        What is asked of these and other runs: verdicts are corrected for all of it. None: of these
-        two alone.
+    asked
+        What is asked of these and other runs (`questions_of`): verdicts are corrected for all of
+        it. None: of these two alone.
     policies, fields
         `rs.Policies`, and single fields of it. The match level is one for both runs and for
         aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
@@ -228,7 +228,7 @@ def compare_runs(
     deciding = _deciding(scores, primary)
     deltas, worst, flip_counts, alone = _deltas(
         scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared,
-        question,
+        asked,
     )  # fmt: skip
     aspects = judge_aspects(deltas, deciding, margins or {})
     cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
@@ -259,7 +259,7 @@ def compare_runs(
         results=whole,
         rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
-        question=str(question) if question is not None and question.n_pairs > 1 else "",
+        question=str(asked[0]) if asked else "",
         closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
     )
 
@@ -475,7 +475,7 @@ def _deltas(
     margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
     declared: Declarations,
-    question: Question | None,
+    asked: list[Question] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Tables `Comparison.deltas`, `at_worst`, `flip_counts`, and deltas judged by this pair alone.
 
@@ -503,7 +503,7 @@ def _deltas(
     moves = flip_moves(flips, sides[0].index)
     points = of_points(moves, declared)
     of_pair = jointly_tested(*sides, primary, declared, groups=groups, also=points)
-    together = of_pair if question is None else question.widened(of_pair, names, run_ids)
+    together = widened(of_pair, asked, names, run_ids) if asked else of_pair
     table = paired_deltas(
         *sides, lost, declared=declared, groups=groups, margins=margins, ties=tie_margins,
         together=together,

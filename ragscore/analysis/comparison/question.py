@@ -4,12 +4,15 @@ In: the scores of runs, the metrics that decide, and a baseline or none. Out: a 
 corrected p of every pair of runs that it asks about.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align
+from ragscore.analysis.comparison.deltas import jointly_tested
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
 from ragscore.frames.typing import Values
@@ -21,7 +24,7 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, is_better
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of, is_better
 from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import (
     ALPHA,
@@ -140,22 +143,75 @@ class Question:
         tied = [run for run, flag in zip(ordered[1:], is_tied[1:], strict=True) if flag]
         return ordered[0], tied, [run for run in ordered[1:] if run not in tied]
 
-    def widened(self, together: Together, names: list[str], pair: tuple[str, str]) -> Together:
-        """Return the joint test of a pair's metrics, corrected for the other pairs, too.
 
-        Primary metrics have the p of the question. All others, and primary ones whose p isn't
-        known, are corrected by Bonferroni for the number of pairs.
-        """
-        if self.n_pairs < 2:
-            return together
-        p = np.minimum(together.p * self.n_pairs, 1.0)
-        level = together.level / self.n_pairs
-        known = self.p_of(*pair)
+def widened(
+    together: Together, asked: list[Question], names: list[str], pair: tuple[str, str]
+) -> Together:
+    """Return the joint test of a pair's metrics, corrected for all that is asked.
+
+    Metrics that a question has go by its p. All others share a tenth of the 5 % by Bonferroni.
+    """
+    n_pairs = asked[0].n_pairs
+    p = np.minimum(together.p * n_pairs * 2, 1.0)
+    level = together.level / n_pairs / 2
+    for question in asked:
+        known = question.p_of(*pair)
         for place, name in enumerate(names):
-            if not np.isnan(asked := known.get(name, np.nan)):
-                p[place] = max(asked, together.p[place])
-                level[place] = min(self.level, together.level[place])
-        return Together(p, level)
+            if name in known:
+                is_known = not np.isnan(known[name])
+                p[place] = known[name] if is_known else min(together.p[place] * n_pairs, 1.0)
+                level[place] = question.level if is_known else together.level[place] / n_pairs
+    return Together(p, level)
+
+
+def questions_of(
+    scores: pd.DataFrame, primary: tuple[str, ...], shown: list[str] | None = None, *,
+    declared: Declarations = NOTHING_DECLARED, **how: Any,
+) -> list[Question]:  # fmt: skip
+    """Return what is asked of the metrics that decide, of headline metrics, and of others shown.
+
+    The first have four fifths of the 5 %, the others a tenth each. So whatever is shown beside what
+    decides, its p stays the same. Of very many pairs, headline metrics are left to `shown`.
+
+    Parameters
+    ----------
+    primary
+        The metrics that decide; where none of them is among `shown`, all of these do.
+    shown
+        The metrics to be asked about; by default those that decide, and headline metrics.
+    """
+    valued = [name for name in metric_columns(scores) if scores[name].notna().any()]
+    deciding = tuple(name for name in primary if name in scores)
+    if shown is not None and not set(deciding) & set(shown):
+        return [question_of(scores, tuple(shown), declared=declared, share=1.0, **how)]
+    n_runs = scores["run_id"].nunique()
+    is_many = n_runs * (n_runs - 1) // 2 > MOST_ALONE and how.get("baseline") is None
+    headline = () if is_many else tuple(n for n in headline_of(valued) if n not in deciding)
+    rest = tuple(name for name in shown or () if name not in (*deciding, *headline))
+    if n_runs == 2:
+        how["of_two"] = _of_two(scores, deciding, declared, **how)
+    found = [question_of(scores, deciding, declared=declared, **how)]
+    if shown is None or set(shown) - set(deciding):
+        share = (1 - PRIMARY_SHARE) / 2
+        found += [
+            question_of(scores, names, declared=declared, share=share, **how)
+            for names in (headline, rest)
+            if names
+        ]
+    return found
+
+
+def _of_two(
+    scores: pd.DataFrame, primary: tuple[str, ...], declared: Declarations, *,
+    golden: Golden | None = None, cluster: str | None = "group", seed: int = 0, **_: Any,
+) -> dict[str, tuple[float, float]]:  # fmt: skip
+    """Return metric -> p and level of two runs, as their comparison has them."""
+    aligned = align(scores, metric_columns(scores), None, declared)
+    first, second = (aligned.frame(run) for run in aligned.run_ids)
+    groups = query_clusters(golden, aligned.query_ids, cluster)
+    found = jointly_tested(first, second, primary, declared, groups=groups, seed=seed)
+    told = zip(found.p.tolist(), found.level.tolist(), strict=True)
+    return dict(zip(aligned.metrics, told, strict=True))
 
 
 def question_of(
@@ -167,6 +223,7 @@ def question_of(
     cluster: str | None = "group",
     declared: Declarations = NOTHING_DECLARED,
     share: float | None = None,
+    of_two: Mapping[str, tuple[float, float]] | None = None,
     iterations: int = ITERATIONS,
     seed: int = 0,
 ) -> Question:
@@ -181,6 +238,8 @@ def question_of(
     ----------
     share
         Of the 5 %, what these metrics have; by default as said.
+    of_two
+        Of two runs: metric -> p and level, as their comparison has them.
     """
     aligned = align(scores, list(primary), None, declared)
     runs, n_runs = tuple(aligned.run_ids), len(aligned.run_ids)
@@ -191,7 +250,7 @@ def question_of(
         others = [name for name in metric_columns(scores) if name not in primary]
         share = PRIMARY_SHARE if scores[others].notna().any(axis=None) else 1.0
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    p, level = _tested(aligned, groups, baseline, share, n_pairs, iterations, seed)
+    p, level = _tested(aligned, groups, baseline, share, n_pairs, iterations, seed, of_two)
     first, second = np.triu_indices(n_runs, 1)
     if baseline is not None:
         at = runs.index(baseline)
@@ -215,7 +274,7 @@ def question_of(
 
 def _tested(
     aligned: AlignedScores, groups: Groups | None, baseline: str | None, share: float,
-    n_pairs: int, iterations: int, seed: int,
+    n_pairs: int, iterations: int, seed: int, of_two: Mapping[str, tuple[float, float]] | None,
 ) -> tuple[Values, float]:  # fmt: skip
     """Return the adjusted p of runs × runs × metrics, and the level of a single test."""
     metrics = aligned.described()
@@ -227,7 +286,11 @@ def _tested(
     back = np.argsort(by_name)
     at = None if baseline is None else aligned.run_ids.index(baseline)
     of_means, of_times = np.flatnonzero(~is_timed), np.flatnonzero(is_timed)
-    if len(of_means):
+    if of_two is not None:
+        told = [of_two.get(name, (np.nan, level)) for name in aligned.metrics]
+        p[0, 1], level = [one for one, _ in told], min(own for _, own in told)
+        p[1, 0] = p[0, 1]
+    elif len(of_means):
         # means and medians share the level by their numbers
         own = share * len(of_means) / n_metrics
         values = aligned.values[:, by_name][:, :, of_means] / scales[of_means]
@@ -243,7 +306,7 @@ def _tested(
     of_signs = []
     for place in range(n_metrics):
         shared = aligned.shared(aligned.metrics[place])
-        if not is_timed[place] and n_pairs > MOST_ALONE:
+        if n_pairs > MOST_ALONE if not is_timed[place] else of_two is not None:
             continue
         values = aligned.values[shared, :, place] / scales[place]
         apart = values[:, second] - values[:, first]
