@@ -37,13 +37,11 @@ from ragscore.stats.moments import (
 )
 from ragscore.stats.multiple import (
     ALPHA,
-    PRIMARY_SHARE,
     Together,
     benjamini_hochberg,
     holm,
     joint_test,
     max_t_p,
-    tested_pairs,
     tied_sets,
 )
 from ragscore.stats.paired import (
@@ -87,8 +85,7 @@ from ragscore.stats.verdicts import (
 )
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "PRIMARY_SHARE",
-    "SAME",
+    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
     "UNSURE", "WORDS", "Agreement", "Component", "Corrected", "Together", "Verdict",
     "average_repeats",
     "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
@@ -101,7 +98,7 @@ __all__ = [
     "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
     "repeat_means",
     "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tested_pairs", "tied_sets", "two_sample_test", "variance_components", "verdict",
+    "tied_sets", "two_sample_test", "variance_components", "verdict",
     "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 

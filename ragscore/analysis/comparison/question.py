@@ -29,15 +29,15 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import (
     ALPHA,
     DIRECTIONS,
-    PRIMARY_SHARE,
     UNSURE,
     Together,
     holm,
     mcnemar_p,
     paired_p,
     sign_flip_p,
-    tested_pairs,
 )
+from ragscore.stats.moments import group_sums
+from ragscore.stats.multiple import PRIMARY_SHARE, tested_pairs
 from ragscore.stats.power import EXACT_BELOW
 
 ITERATIONS = 2_000
@@ -339,7 +339,11 @@ def _tested(
 def _sign_test(apart: Values, groups: Groups | None, seed: int) -> Values:
     """Return p of a median difference of 0, one per column."""
     if groups is not None:
-        return sign_flip_p(np.sign(apart), groups=groups, seed=seed)
+        drawn = sign_flip_p(np.sign(apart), groups=groups, seed=seed)
+        sums = group_sums(np.sign(apart), groups)
+        squares = np.maximum((sums**2).sum(axis=0), 1.0)
+        # no draw is as rare as a sum can be: Hoeffding's bound holds for any number of signs
+        return np.minimum(drawn, 2 * np.exp(-(sums.sum(axis=0) ** 2) / 2 / squares))
     return mcnemar_p((apart > 0).sum(axis=0), (apart < 0).sum(axis=0), is_exact=True)
 
 
