@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.text import reading_priority
 from ragscore.frames.data import Golden
 
 COLUMNS = ("query_id", "query", "outcome", "why")
@@ -15,33 +16,19 @@ NOWHERE = "none"
 
 
 def worst_changes(cmp: Comparison, n: int = WORTH) -> pd.DataFrame:
-    """Return the queries of a comparison to read first.
+    """Return the queries of a comparison to read first; see `reading_priority`.
 
-    Regressions by the grades of the targets that were lost and the rank they had, then losses by
-    the reciprocal rank that was lost, then queries that should be refused and are answered.
+    Only those that lost something.
 
     Returns
     -------
     One row per query, at most `n`: `query_id`, `query`, `outcome` of its retrieval, and `why` it is
     worth reading.
     """
-    rows = cmp.per_query.set_index("query_id", drop=False)
-    before = rows["rank_baseline"].astype("Float64").to_numpy(dtype="float64", na_value=np.inf)
-    after = rows["rank_candidate"].astype("Float64").to_numpy(dtype="float64", na_value=np.inf)
-    answered = rows["query_id"].isin(_newly_answered(cmp)).to_numpy()
-    is_regression = (rows["outcome"] == "regression").to_numpy()
-    is_loss = (rows["outcome"] == "loss").to_numpy()
-    order = pd.DataFrame(
-        {
-            "kind": np.select([is_regression, is_loss, answered], [0, 1, 2], 3),
-            "grades": -_lost_grades(cmp).reindex(rows.index).fillna(0).to_numpy(),
-            "lost": 1 / after - 1 / before,
-        }
-    )
-    # kinds first; grades only tell regressions apart, where nothing of the query is left
-    order.loc[~is_regression, "grades"] = 0.0
-    found = order[order["kind"] < 3].sort_values(list(order.columns), kind="stable").head(n)
-    chosen = rows.iloc[found.index]
+    answered = newly_answered(cmp)
+    is_worse = cmp.per_query["outcome"].isin(["regression", "loss"])
+    rows = cmp.per_query[(is_worse | cmp.per_query["query_id"].isin(answered)).to_numpy()]
+    chosen = rows.iloc[np.argsort(reading_priority(rows, answered), kind="stable")].head(n)
     why = [_why(row) for row in chosen.to_dict("records")]
     table = chosen[["query_id", "query", "outcome"]].reset_index(drop=True)
     return _texts(table.assign(why=why))
@@ -82,7 +69,7 @@ def _texts(table: pd.DataFrame) -> pd.DataFrame:
     return table.reindex(columns=list(COLUMNS)).astype("str")
 
 
-def _newly_answered(cmp: Comparison) -> list[str]:
+def newly_answered(cmp: Comparison) -> list[str]:
     """Return queries that should be refused, and that only the candidate answers."""
     if cmp.scores is None or ANSWERED not in cmp.scores:
         return []
@@ -92,16 +79,6 @@ def _newly_answered(cmp: Comparison) -> list[str]:
     now = rows.loc[is_answered & (run == cmp.candidate).to_numpy(), "query_id"]
     then = set(rows.loc[is_answered & (run == cmp.baseline).to_numpy(), "query_id"])
     return [query_id for query_id in now if query_id not in then]
-
-
-def _lost_grades(cmp: Comparison) -> pd.Series:
-    """Return query id -> the sum of grades of the targets that it lost."""
-    lost = cmp.targets.loc[(cmp.targets["change"] == "lost").to_numpy(), ["query_id", "target_id"]]
-    if cmp.golden is None or not len(lost):
-        return lost.groupby("query_id").size().astype("float64")
-    own = cmp.golden.targets.groupby(["query_id", "target_id"], observed=True)["grade"].max()
-    grades = lost.merge(own.reset_index(), on=["query_id", "target_id"], how="left")
-    return grades["grade"].astype("float64").fillna(1).groupby(grades["query_id"]).sum()
 
 
 def _why(row: dict[Any, Any]) -> str:

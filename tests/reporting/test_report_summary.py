@@ -50,11 +50,11 @@ def runs(write_golden, write_run):
     return rs.evaluate(rs.load_results(files), rs.load_golden(write_golden(rows)))
 
 
-def test_the_worst_regressions_come_first_by_grade_then_by_rank_then_losses(runs):
+def test_lost_first_hits_come_first_by_their_rank_then_losses_then_answers(runs):
     found = worst_changes(runs.compare("old", "new"), 9)
-    assert found["query_id"].tolist() == ["lost dear", "lost first", "lost", "down", "no"]
+    assert found["query_id"].tolist() == ["lost first", "lost", "lost dear", "down", "no"]
     facts = [
-        ["rank 4", "dear"], ["rank 1", "lost first"], ["rank 2", "lost"], ["rank 1 → 3"],
+        ["rank 1", "lost first"], ["rank 2", "lost"], ["rank 4", "dear"], ["rank 1 → 3"],
         ["answered", "refused"],
     ]  # fmt: skip
     for why, named in zip(found["why"], facts, strict=True):
@@ -65,10 +65,20 @@ def test_the_worst_regressions_come_first_by_grade_then_by_rank_then_losses(runs
     )
 
 
+def test_every_list_of_queries_begins_with_the_same_ones(runs):
+    cmp = runs.compare("old", "new")
+    first = ["lost first", "lost", "lost dear", "down"]
+    assert cmp.changed()["query_id"].tolist()[:4] == first
+    assert cmp.gate().regressions["query_id"].tolist() == first
+    assert worst_changes(cmp, 4)["query_id"].tolist() == first
+    page = cmp.explore()._repr_html_()
+    assert sorted(first, key=lambda name: page.index(f"<td>{name}</td>")) == first
+
+
 def test_a_comparison_from_json_names_them_too_and_one_of_equals_names_none(runs):
     again = rs.Comparison.from_json(runs.compare("old", "new").to_json())
     found = worst_changes(again, 4)
-    assert found["query_id"].tolist() == ["lost first", "lost", "lost dear", "down"], "no grades"
+    assert found["query_id"].tolist() == ["lost first", "lost", "lost dear", "down"]
     same = worst_changes(runs.compare("old", "new").__class__.from_json(again.to_json()), 0)
     assert not len(same) and same.columns.tolist() == ["query_id", "query", "outcome", "why"]
 
@@ -100,7 +110,7 @@ def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs
     says(gate, "passed")
     says(counts, "3 regression ▼!", "1 win ▲", "1 loss ▼", "1 draw =")
     says(summary.untold[-1])
-    assert summary.reading["query_id"].tolist() == ["lost dear", "lost first", "lost"]
+    assert summary.reading["query_id"].tolist() == ["lost first", "lost", "lost dear"]
 
 
 def test_of_many_comparisons_the_newest_are_in_the_summary_and_the_rest_is_counted(runs):

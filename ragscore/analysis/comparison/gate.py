@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import MEDIANS_NOTE
+from ragscore.analysis.comparison.text import MEDIANS_NOTE, RANKS, changed_queries
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
@@ -42,7 +42,6 @@ LEFT_OUT_NOTE = (
 SHOWN_REGRESSIONS = 10
 SHOWN_QUERY = 60  # characters of a query in the text form
 COUNTS = ("n", "n_expected_baseline", "n_expected_candidate", "n_lost", "n_left_out")
-RANKS = ("rank_baseline", "rank_candidate")
 COLUMNS = ["metric", *FIGURES, "max_drop", *COUNTS, "verdict", "reason"]
 
 
@@ -276,28 +275,14 @@ def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool)
     is_open = (table["verdict"] == "not evaluated").to_numpy()
     has_margin = rule == "verdict" and bool(table["max_drop"].notna().any())
     asks_proof = require or has_margin or bool((table["n_left_out"] > 0)[is_open].any())
-    # first lost hits, best former rank first, then largest falls
-    order = {"regression": 0, "only_baseline": 1, "loss": 2}
-    lost = cmp.per_query[cmp.per_query["outcome"].isin(list(order)).to_numpy()]
-    before, after = (lost[name].astype("float64") for name in RANKS)
-    ordered = (
-        lost.assign(
-            order=lost["outcome"].map(order),
-            fall=-(after - before).fillna(-before),
-        )
-        .sort_values(["order", "fall", "query_id"], kind="stable", ignore_index=True)
-        .head(SHOWN_REGRESSIONS)
-    )
-    ranks = {
-        name: ordered[name].astype("object").where(ordered[name].notna(), "—").map(str)
-        for name in RANKS
-    }
+    is_lost = cmp.per_query["outcome"].isin(["regression", "only_baseline", "loss"])
+    lost = changed_queries(cmp.per_query[is_lost.to_numpy()]).head(SHOWN_REGRESSIONS)
     return Gate(
         cmp.baseline,
         cmp.candidate,
         rule,
         table,
-        ordered[["query_id", "query", "outcome", *RANKS, "lost"]].assign(**ranks),
+        lost[["query_id", "query", "outcome", *RANKS, "lost"]],
         cmp.overall,
         asks_proof,
         cmp.clusters,

@@ -4,6 +4,8 @@ In: the frames of a `Comparison`. Out: frames of text and sentences, with as man
 intervals justify. Nothing is computed here.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 
@@ -17,6 +19,7 @@ from ragscore.frames.render import (
     shown_number,
     shown_p,
 )
+from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, Declarations, Metric, headline_of, table_kind
@@ -25,7 +28,6 @@ from ragscore.stats import ALPHA, NORMAL_FROM, UNSURE
 SHOWN_METRICS = 12  # on one screen, unless more are primary
 NAMED = 6  # metrics in a line of those that are not shown
 RANKS = ("rank_baseline", "rank_candidate")
-WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
 MATCHED_BY = {
     "chunk": "chunk id",
     "span": "span",
@@ -325,29 +327,52 @@ def shown_decision(overall: str, aspects: pd.DataFrame) -> list[str]:
     return lines
 
 
+def reading_priority(
+    per_query: pd.DataFrame, answered: Collection[str] = (), loss: Values | None = None
+) -> Values:
+    """Return a number per query of a comparison; the lowest is to be read first.
+
+    Lost first hits, those of queries that only the baseline was asked, hits further down, queries
+    that should be refused and are answered, lost targets, other changes, gains. Within these, by
+    the reciprocal rank that was lost, or where no first hit moved by the `loss`.
+
+    Parameters
+    ----------
+    per_query
+        `Comparison.per_query`.
+    answered
+        Ids of queries that should be refused, and that only the candidate answers.
+    loss
+        What each query lost by what decides, as a share of its range.
+    """
+    before, after = (
+        np.nan_to_num(1 / per_query[name].to_numpy("float64", na_value=np.inf)) for name in RANKS
+    )
+    outcome = per_query["outcome"].astype("str").to_numpy()
+    kinds = [outcome == name for name in ("regression", "only_baseline", "loss")]
+    is_answered = per_query["query_id"].isin(list(answered)).to_numpy()
+    lost_more = ((per_query["n_lost"] > 0) & (per_query["n_gained"] == 0)).to_numpy()
+    kind = np.select([*kinds, is_answered, outcome == "win", lost_more], [0, 1, 2, 3, 6, 4], 5)
+    lost = before - after
+    if loss is not None:
+        lost = np.where(lost == 0, np.clip(np.nan_to_num(loss), -1, 1), lost)
+    return np.asarray(kind + (1 - lost) / 2.01)
+
+
 def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
-    """One row per query whose outcome or targets changed, worst first; ranks are text, or `—`."""
+    """One row per query whose outcome or targets changed, to be read first first; ranks as text."""
     is_changed = (
         ~per_query["outcome"].isin(["draw", "both_miss", "no_target"])
         | (per_query["n_gained"] > 0)
         | (per_query["n_lost"] > 0)
     )
     rows = per_query[is_changed]
+    rows = rows.iloc[np.argsort(reading_priority(rows), kind="stable")].reset_index(drop=True)
     ranks = {
         name: rows[name].astype("object").where(rows[name].notna(), "—").map(str) for name in RANKS
     }
-    order = {outcome: place for place, outcome in enumerate(WORST_FIRST)}
     columns = ["query_id", "query", "outcome", *RANKS, "gained", "lost", "note"]
-    return (
-        rows[columns]
-        .assign(**ranks)
-        .sort_values(
-            "outcome",
-            key=lambda column: column.map(order).fillna(len(order)),
-            kind="stable",
-            ignore_index=True,
-        )
-    )
+    return rows[columns].assign(**ranks)
 
 
 def describe_matching(level: Level, k: int | None) -> str:

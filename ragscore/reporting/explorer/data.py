@@ -17,12 +17,14 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import align
 from ragscore.analysis.comparison.model import OUTCOMES
+from ragscore.analysis.comparison.text import reading_priority
 from ragscore.analysis.conversations import turn_numbers
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.plot.style import in_order, run_styles
 from ragscore.reporting.explorer.lists import Asked, Lists, Runs, column, starts
+from ragscore.reporting.reading import newly_answered
 from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.scoring.value_states import chosen_columns
@@ -105,9 +107,9 @@ class Columns:
 
     @cached_property
     def order(self) -> Codes:
-        """Queries of interest, largest change first; of one run, worst primary metric first."""
+        """Queries of interest, those to be read first first; of one run, by its primary metric."""
         if self.runs.compared:
-            size = np.fmax.reduce(self.change[1:], axis=0)
+            size = -np.fmin.reduce(self.priority, axis=0)
         else:
             primary = self.metric[0, 0] if len(self.metric) else np.zeros(self.n)
             size = (
@@ -117,6 +119,24 @@ class Columns:
             )
         order = np.argsort(-np.nan_to_num(size, nan=-np.inf), kind="stable")
         return order[self.of_interest[order]]
+
+    @cached_property
+    def priority(self) -> Values:
+        """`reading_priority`, comparisons × queries; NaN where nothing is compared."""
+        found = np.full((len(self.per_query), self.n), np.nan)
+        for place, (one, cmp) in enumerate(
+            zip(self.per_query, self.runs.compared, strict=True), start=1
+        ):
+            losses = [np.zeros(self.n)]
+            for name, values in zip(self.metrics, self.metric, strict=True):
+                described = self.runs.declared.describe(name)
+                if name in self.runs.primary and np.isfinite(described.width):
+                    fall = (values[0] - values[place]) / described.width
+                    losses.append(-fall if described.better == "lower" else fall)
+            known = one["outcome"].notna().to_numpy()
+            loss = np.fmax.reduce(losses, axis=0)[known]
+            found[place - 1, known] = reading_priority(one[known], newly_answered(cmp), loss)
+        return found
 
     @cached_property
     def change(self) -> Values:

@@ -206,7 +206,7 @@ class Explorer:
         return element(self.packed, link="message", code=self._code, state=self.state)
 
     def _plain(self) -> Table:
-        """Return the largest changes, for hosts that show neither frame nor script."""
+        """Return the queries to read first, for hosts that show neither frame nor script."""
         columns = self._columns
         order = columns.order[:LARGEST]
         rows = pd.DataFrame({"query_id": columns.ids[order]})
@@ -219,7 +219,7 @@ class Explorer:
             note = "note" if len(run_ids) == 2 else f"{run_id}: note"
             rows[note] = columns.notes(place, order)
         rows["query"] = columns.queries["query"].iloc[order].tolist()
-        heading = "largest changes" if columns.runs.compared else "worst queries"
+        heading = "read first" if columns.runs.compared else "worst queries"
         return Table(rows, f"{self.title}: {heading}", outcomes)
 
     def _repr_html_(self) -> str:
