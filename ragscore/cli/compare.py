@@ -4,12 +4,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.analysis.comparison.gate import RULES, gate
+from ragscore.analysis.comparison.gate import RULES, UNDECIDED, gate
+from ragscore.cli.builds import about_baseline, is_elsewhere, write_files
 from ragscore.cli.options import (
     ALLOWANCES,
     GOLDEN,
     JSON,
     MATCHING,
+    NO_GOLDEN,
     RUN_HELP,
     RUN_LIST,
     RUNS,
@@ -129,6 +131,18 @@ def compare_command(args: argparse.Namespace) -> None:
     "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
     *PAIR,
     *max_drop_options("go by the verdicts on the primary metrics"),
+    option(
+        "--undecided",
+        "what counts where no primary metric can be told (default: neither, exit status 2)",
+        "|".join(UNDECIDED),
+    ),
+    option(
+        "-o --out",
+        "write what a build keeps: comment.md, gate.json, junit.xml, report.html, explorer.html"
+        " (default: print alone)",
+        "DIR",
+    ),
+    option("--link", "address of explorer.html, for links of comment.md (default: none)", "URL"),
     switch("--require", "exit status 2 if a metric can't be evaluated (default: it doesn't count)"),
     switch("--markdown", "print Markdown, for a pull request (default: plain text)"),
     JSON,
@@ -136,7 +150,8 @@ def compare_command(args: argparse.Namespace) -> None:
     RUNS,
     SCORING,
     *ALLOWANCES,
-    details="Queries that the candidate failed on, or was not asked, count at the worst value.",
+    details="Queries that the candidate failed on, or was not asked, count at the worst value."
+    " Exit status 0: passed, 1: failed, 2: undecided or not evaluated, or an error.",
     of=(gate,),
 )
 def gate_command(args: argparse.Namespace) -> int:
@@ -146,7 +161,18 @@ def gate_command(args: argparse.Namespace) -> int:
     ev, baseline, candidate = evaluation_of_pair(args)
     metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
     cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
-    found = cmp.gate(allowed or None, rule=args.rule, require=args.require)
+    found = cmp.gate(
+        allowed or None, rule=args.rule, require=args.require, undecided=args.undecided
+    )
+    about = about_baseline(
+        ev.results, baseline, None if args.golden == NO_GOLDEN else ev.golden,
+        may_differ=bool({"golden", "all"} & set(args.allow_different)),
+    )  # fmt: skip
+    if args.out or is_elsewhere(args.baseline):
+        say(f"ragscore: {about}", file=sys.stderr)
+    if args.out:
+        for file in write_files(args.out, found, cmp, about, args.link):
+            say(f"ragscore: wrote {file}", file=sys.stderr)
     say(
         found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found),
         end="" if args.markdown else "\n",

@@ -9,6 +9,7 @@ from inspect import Parameter, formatannotation, signature
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
 
+from ragscore.cli.builds import WAYS, fetched, is_elsewhere
 from ragscore.evaluation import Evaluation, evaluate, evaluate_pair
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, plural
@@ -44,7 +45,10 @@ POLICY_HELP = {
     " of answers of which nothing is stated",
     "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
 }
-RUN_HELP = "per_query.jsonl, another file of results, a folder, a pattern, or a name in --store"
+RUN_HELP = (
+    "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"
+    f" lies: {WAYS}"
+)
 GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
 NO_GOLDEN = "none"
 WIDTH = 88  # of descriptions
@@ -495,7 +499,9 @@ def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Resul
     options = reading(args)
     found: list[str | Results] = []
     for name in names:
-        if Path(name).exists() or args.store is None:
+        if is_elsewhere(name):
+            found.append(fetched(name))
+        elif Path(name).exists() or args.store is None:
             found.append(load_results(name, **options) if options else name)
         elif options:
             raise DataError(

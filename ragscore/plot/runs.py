@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 FEW = 10  # queries below which a slice says little
-TOLD = 0.01  # q of a slice that a title names: the fifth of the 5 % that isn't the question's
+TOLD = 0.0025  # q of a slice that a title names: four pictures by slices share one per cent
 
 
 @lettered

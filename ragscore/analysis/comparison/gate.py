@@ -7,8 +7,9 @@ and its reason per metric, also as Markdown for a pull request.
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 import pandas as pd
 
@@ -18,6 +19,7 @@ from ragscore.analysis.comparison.text import MEDIANS_NOTE, RANKS, changed_queri
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
+from ragscore.frames.escaping import visible
 from ragscore.frames.render import (
     EXACT,
     decimals_beside,
@@ -32,6 +34,7 @@ from ragscore.scoring.metrics import ROUNDING, Metric, table_kind
 from ragscore.stats import UNSURE
 
 RULES = ("threshold", "interval")
+UNDECIDED = ("pass", "fail")
 AT_WORST_NOTE = (
     "At their worst: queries that the candidate failed on, or was not asked, whatever hits they"
     " have."
@@ -64,6 +67,11 @@ class Gate(JsonResult, Display):
         The comparison's word over its primary metrics: better, worse, mixed, no worse, can't tell.
     require
         Whether a metric that can't be evaluated stops the gate.
+    undecided
+        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so.
+    needed
+        Primary metric -> how many queries would show a difference as large as the one seen (80 %
+        power); those that can't be told so far.
     clusters
         How many conversations intervals and tests allow for, in words; empty without any.
     """
@@ -76,6 +84,8 @@ class Gate(JsonResult, Display):
     overall: str
     require: bool = False
     clusters: str = ""
+    undecided: str = ""
+    needed: dict[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -84,15 +94,24 @@ class Gate(JsonResult, Display):
 
     @property
     def exit_status(self) -> int:
-        """For a shell: 0 passed, 1 a metric fails, 2 a required metric could not be evaluated."""
+        """For a shell: 0 passed, 1 a metric fails, 2 undecided or not evaluated."""
         if (self.table["verdict"] == "fail").any():
             return 1
-        return 2 if self.require and self._n_open else 0
+        if self.require and self._n_open:
+            return 2
+        return {"pass": 0, "fail": 1}.get(self.undecided, 2) if self._is_open else 0
 
     @property
     def answer(self) -> str:
-        """The answer in words: passed, failed, or not evaluated (a required metric)."""
-        return ("passed", "failed", "not evaluated")[self.exit_status]
+        """The answer in words: passed, failed, undecided, or not evaluated (a required metric)."""
+        is_open = self._is_open and not (self.require and self._n_open)
+        return ("passed", "failed", "undecided" if is_open else "not evaluated")[self.exit_status]
+
+    @property
+    def _is_open(self) -> bool:
+        """True if verdicts decide, none is against the candidate, and none is for it."""
+        no_margin = bool(self.table["max_drop"].isna().all())
+        return self.rule == "verdict" and self.overall == UNSURE and no_margin
 
     @property
     def _n_open(self) -> int:
@@ -113,8 +132,8 @@ class Gate(JsonResult, Display):
         is_said = not self._n_open or self.exit_status == 2
         not_evaluated = "" if is_said else f", {self._n_open} not evaluated"
         # by verdicts, nothing seen to be worse is no proof
-        is_open = self.rule == "verdict" and self.overall == UNSURE and self.passed
-        no_proof = "; without margins a loss isn't ruled out" if is_open else ""
+        is_open = self._is_open and self.exit_status != 1
+        no_proof = "; a loss isn't ruled out" if is_open else ""
         return (
             f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
             f" (primary metrics: {self.overall}{no_proof})"
@@ -174,10 +193,40 @@ class Gate(JsonResult, Display):
             LEFT_OUT_NOTE: table["n_left_out"].any(),
             MEDIANS_NOTE: any(_by_median(label, self.rule) for label in table["metric"]),
         }
+        ways = (
+            "Nothing can be told, so that the gate neither passes nor fails. Say what that counts"
+            ' as (undecided="pass" or "fail", --undecided), or declare margins.'
+        )
+        queries = ", ".join(f"{n:,} for {name}" for name, n in self.needed.items())
         return [
+            *([ways] if self.answer == "undecided" else []),
+            *([f"Queries that would show a difference as large as the one seen: about {queries}."]
+              if self._is_open and queries else []),
             *(note for note, is_needed in holds.items() if is_needed),
             *filter(None, [self.clusters]),
-        ]
+        ]  # fmt: skip
+
+    def to_junit(self) -> str:
+        """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
+        root = Element("testsuite", name="ragscore gate", tests=str(len(self.table)))
+        for row in self.table.to_dict("records"):
+            case = SubElement(
+                root, "testcase", classname=f"{self.candidate} against {self.baseline}",
+                name=str(row["metric"]),
+            )  # fmt: skip
+            is_open = row["verdict"] == "not evaluated"
+            kind = {"fail": "failure"}.get(row["verdict"], "skipped" if is_open else "")
+            if kind:
+                SubElement(case, kind, message=visible(str(row["reason"])))
+        if self.exit_status == 2 or (self._is_open and self.exit_status == 1):
+            case = SubElement(root, "testcase", classname="gate", name="answer")
+            SubElement(
+                case, "failure" if self.exit_status == 1 else "skipped",
+                message=visible(self.headline()),
+            )  # fmt: skip
+        words = [case.find("failure") is not None for case in root]
+        root.set("failures", str(sum(words)))
+        return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:
         """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
@@ -193,12 +242,14 @@ def gate(
     *,
     rule: str = "threshold",
     require: bool = False,
+    undecided: str | None = None,
 ) -> Gate:
     """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
 
     Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
     "mixed" fail. Where a metric has a margin, "can't tell" stops the gate, since the margin isn't
-    shown to hold; without one it passes.
+    shown to hold. Where nothing at all can be told, the gate is undecided until `undecided` says
+    what that counts as.
 
     With `max_drop`: a loss is a fall of metrics that should be high and a rise of those that should
     be low, in the metric's own units. Times are compared by the median of the differences.
@@ -221,6 +272,8 @@ def gate(
     require
         Don't pass if a metric can't be evaluated, because the comparison lacks it or no query has a
         value in both runs.
+    undecided
+        Without `max_drop`: "pass" or "fail" where no primary metric can be told.
 
     Raises
     ------
@@ -229,9 +282,15 @@ def gate(
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
+    if undecided is not None:
+        check_choice(undecided, UNDECIDED, "undecided")
     figures = _figures(cmp)
     if max_drop is None:
-        return _made(cmp, "verdict", _by_verdicts(cmp, figures), require)
+        made = _made(cmp, "verdict", _by_verdicts(cmp, figures), require)
+        deciding = cmp.deltas[cmp.deltas["is_primary"].to_numpy(dtype=bool)]
+        is_same = not (deciding["n_better"] + deciding["n_worse"]).any()  # nothing to tell
+        said = undecided or ("pass" if is_same else "")
+        return replace(made, undecided=said, needed=_needed(cmp))
     check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
     if not max_drop:
         raise DataError(
@@ -266,6 +325,17 @@ def gate(
         for label, allowed in max_drop.items()
     ]
     return _made(cmp, rule, rows, require)
+
+
+def _needed(cmp: Comparison) -> dict[str, int]:
+    """Return primary metric -> the queries that would show the difference seen, where open."""
+    found = {}
+    for row in cmp.deltas[cmp.deltas["is_primary"].to_numpy(dtype=bool)].to_dict("records"):
+        size = abs(row["delta"])
+        if row["verdict"] == UNSURE and size > 0 and math.isfinite(row["mde"]):
+            needed = row["n"] * (row["mde"] / size) ** 2
+            found[row["metric"]] = round(needed, 1 - math.floor(math.log10(needed)))
+    return {name: int(n) for name, n in found.items()}
 
 
 def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool) -> Gate:

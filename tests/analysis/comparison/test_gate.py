@@ -179,7 +179,7 @@ def test_a_margin_of_one_metric_of_a_pair_must_hold():
     ]
     pair = ["answered_unanswerable", "false_refusal"]
     ev = rs.evaluate(records, golden, pair, primary=pair)
-    assert ev.compare("a", "b").gate().passed
+    assert ev.compare("a", "b").gate(undecided="pass").passed
     found = ev.compare("a", "b", margins={"false_refusal": 0.05}).gate()
     assert found.table.set_index("metric").loc[pair, "verdict"].tolist() == [
         "pass", "not evaluated",
@@ -421,7 +421,7 @@ def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_
     same = gate(compared(write_golden, write_run, runs(*many), runs(*many)))
     assert same.passed and same.table["max_drop"].isna().all()
     assert same.overall == "can't tell"
-    says(same.headline(), "can't tell", "margins")
+    says(same.headline(), "can't tell", "ruled out")
     assert same.shown()["allowed"].tolist() == ["not worse", "not worse"]
 
 

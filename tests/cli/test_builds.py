@@ -1,0 +1,231 @@
+"""A gate in builds: where its baseline lies, its files, the action's steps, the pytest plugin."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore.analysis.comparison.gate import Gate
+from ragscore.cli import main
+from ragscore.cli.builds import about_baseline
+from tests.messages import refused, says
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "data" / "demo"
+ACTION = ROOT / ".github" / "actions" / "gate"
+pytest_plugins = ["pytester"]
+USER = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A repository with a golden file and a baseline on `main`; the demo's runs beside it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eval").mkdir()
+    shutil.copy(DEMO / "golden.yaml", tmp_path / "eval" / "golden.yaml")
+    shutil.copytree(DEMO / "runs" / "dense", tmp_path / "eval" / "baseline")
+    for name in ("bm25", "dense", "hybrid"):
+        shutil.copytree(DEMO / "runs" / name, tmp_path / "runs" / name)
+    for command in (
+        ["init", "-q", "-b", "main"],
+        ["add", "eval"],
+        [*USER, "commit", "-q", "-m", "baseline"],
+    ):
+        subprocess.run(["git", *command], check=True)
+    shutil.rmtree(tmp_path / "eval" / "baseline")  # only the commit has it
+    return tmp_path
+
+
+GATE = "--golden eval/golden.yaml"
+
+
+def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project, capsys):
+    command = f"gate git:main:eval/baseline runs/bm25 {GATE} --out kept --link https://ci/page"
+    assert main(command.split()) == 1
+    printed = capsys.readouterr()
+    says(printed.out, "Gate failed by ndcg@10")
+    says(printed.err, "Baseline dense", "ago", "golden set 63253d3c, this one")
+    text = (project / "kept" / "comment.md").read_text()
+    assert text.startswith("<!-- ragscore gate -->")
+    assert text.count("](https://ci/page#x.q=") == 5, "the five queries that lost most"
+    answer = json.loads((project / "kept" / "gate.json").read_text())
+    assert (answer["passed"], answer["exit_status"]) == (False, 1)
+    suite = ElementTree.parse(project / "kept" / "junit.xml").getroot()
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert "ndcg@10" in failed and suite.get("failures") == str(len(failed))
+    for name in ("report.html", "explorer.html"):
+        assert (project / "kept" / name).stat().st_size > 10_000
+
+
+def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, capsys):
+    store = rs.RunStore(project / "history")
+    for name in ("dense", "bm25"):
+        store.save(rs.load_results(f"runs/{name}"))
+    main(f"gate store://history#dense runs/hybrid {GATE} --undecided pass".split())
+    says(capsys.readouterr().err, "Baseline dense")
+    for spec, told in (
+        ("store://history#other", "other"), ("store://nowhere", "no such folder"),
+        ("git:main:eval/none", "none"), ("git:main", "git:REF:PATH"),
+    ):  # fmt: skip
+        assert main(f"gate {spec} runs/hybrid {GATE}".split()) == 2
+        says(capsys.readouterr().err, told)
+
+
+def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):
+    told = json.loads((project / "runs/dense/run.json").read_text())
+    told["golden_hash"] = "0" * 16
+    (project / "runs/dense/run.json").write_text(json.dumps(told))
+    command = f"gate runs/dense runs/hybrid {GATE} --undecided pass"
+    assert main(command.split()) == 2
+    says(capsys.readouterr().err, "golden set", "0" * 16, "--allow-different golden")
+    assert main([*command.split(), "--allow-different", "golden"]) == 0
+
+
+def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
+    ev = rs.evaluate([str(DEMO / "runs/dense"), str(DEMO / "runs/hybrid")], DEMO / "golden.yaml")
+    cmp = ev.compare("dense", "hybrid")
+    found = cmp.gate()
+    assert (found.answer, found.passed, found.exit_status) == ("undecided", False, 2)
+    row = cmp.deltas.set_index("metric").loc["ndcg@10"]
+    expected = row["n"] * (row["mde"] / row["delta"]) ** 2
+    assert found.needed["ndcg@10"] == pytest.approx(expected, rel=0.05)
+    says("\n".join(found.notes()), "neither passes nor fails", "--undecided")
+    says("\n".join(found.notes()), f"{found.needed['ndcg@10']:,} for ndcg@10")
+    assert cmp.gate(undecided="pass").exit_status == 0
+    assert cmp.gate(undecided="fail").answer == "failed"
+    assert Gate.from_json(found.to_json()).answer == "undecided"
+    with refused("maybe", field="undecided"):
+        cmp.gate(undecided="maybe")
+
+
+class Comments(BaseHTTPRequestHandler):
+    """The part of GitHub's interface that the action's comment uses."""
+
+    kept: list[dict]
+
+    def _answer(self, content):
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        page = int(self.path.rpartition("=")[2])
+        self._answer(self.kept[100 * (page - 1) : 100 * page])
+
+    def _content(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def do_POST(self):
+        self.kept.append({"id": 1000 + len(self.kept)} | self._content())
+        self._answer(self.kept[-1])
+
+    def do_PATCH(self):
+        number = int(self.path.rpartition("/")[2])
+        (one,) = (one for one in self.kept if one["id"] == number)
+        one |= self._content()
+        self._answer(one)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def comments():
+    """The comments of a pull request, over a hundred of them, and the address of its interface."""
+    Comments.kept = [{"id": n, "body": "a word"} for n in range(130)]
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Comments)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield Comments.kept, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+@pytest.mark.long
+def test_the_actions_steps_fail_for_a_regression_and_keep_one_comment(project, comments):
+    kept, address = comments
+    (project / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
+    names = {"GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    given = {
+        "BASELINE": "git:main:eval/baseline", "GOLDEN": "eval/golden.yaml", "OPTIONS": "",
+        "GITHUB_API_URL": address, "GITHUB_REPOSITORY": "a/b", "GITHUB_TOKEN": "t",
+        "GITHUB_EVENT_PATH": "event.json", "PYTHONPATH": str(ROOT), "GITHUB_SERVER_URL": "https://g",
+        "GITHUB_RUN_ID": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }  # fmt: skip
+    steps = [["bash", str(ACTION / "gate.sh")],
+             [sys.executable, str(ACTION / "comment.py"), "ragscore-gate/comment.md"]]  # fmt: skip
+    statuses = {}
+    for candidate, undecided in (("bm25", ""), ("hybrid", ""), ("hybrid", "pass")):
+        more = {"CANDIDATE": f"runs/{candidate}", "UNDECIDED": undecided}
+        for step in steps:
+            done = subprocess.run(
+                step, env=os.environ | given | names | more, capture_output=True, text=True
+            )
+            assert done.returncode == 0, done.stderr
+        status = (project / "output").read_text().split()[-1]
+        statuses[candidate, undecided] = status
+    assert statuses == {
+        ("bm25", ""): "status=1", ("hybrid", ""): "status=2", ("hybrid", "pass"): "status=0",
+    }  # fmt: skip
+    ours = [one["body"] for one in kept if one["body"].startswith("<!-- ragscore gate -->")]
+    assert len(ours) == 1 and "Gate passed" in ours[0], "updated, and not repeated"
+    assert (project / "summary").read_text().count("## Gate") == 3
+
+
+TESTS = """
+import pytest
+
+RUNS = {runs!r}
+
+
+def test_better(ragscore_gate):
+    assert ragscore_gate(f"{{RUNS}}/dense", f"{{RUNS}}/bm25", {golden!r}, metrics="ndcg@10").passed
+
+
+@pytest.mark.parametrize("level", ["easy", "hard"])
+def test_slices(ragscore_gate, level):
+    where = f"difficulty == '{{level}}'"
+    ragscore_gate(f"{{RUNS}}/bm25", f"{{RUNS}}/dense", {golden!r}, queries=where, metrics="ndcg@10")
+
+
+def test_noise(ragscore_gate):
+    ragscore_gate(f"{{RUNS}}/hybrid", f"{{RUNS}}/dense", {golden!r}, metrics="ndcg@10")
+
+
+def test_noise_that_counts(ragscore_gate):
+    ragscore_gate(f"{{RUNS}}/hybrid", f"{{RUNS}}/dense", {golden!r}, metrics="ndcg@10",
+                  undecided="fail")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_the_plugin_fails_for_a_regression_and_not_for_noise(pytester, workers):
+    pytester.makepyfile(TESTS.format(runs=str(DEMO / "runs"), golden=str(DEMO / "golden.yaml")))
+    plugin = () if _is_installed() else ("-p", "ragscore.cli.pytest_plugin")
+    done = pytester.runpytest_subprocess(*plugin, "--ragscore-report", "kept", *workers)
+    done.assert_outcomes(passed=1, failed=3, skipped=1)
+    done.stdout.fnmatch_lines(["*Gate failed by ndcg@10: bm25 against dense*"])
+    pages = sorted(page.name for page in (pytester.path / "kept").iterdir())
+    assert len(pages) == 4 and all(page.endswith(".html") for page in pages)
+
+
+def _is_installed() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(one.name == "ragscore" for one in entry_points(group="pytest11"))
+
+
+def test_the_age_of_a_baseline_without_a_date_is_not_known(capsys):
+    frame = pd.DataFrame({"query": ["a", "b"], "score.tone": [0.2, 0.4]})
+    results = rs.load_results(frame, run_id="x")
+    says(about_baseline(results, "x", None), "Baseline x", "age isn't known")
