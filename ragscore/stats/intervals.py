@@ -159,7 +159,8 @@ def interval_of_differences(
 ) -> tuple[Values, Values]:
     """Return the interval of the mean paired difference of every column.
 
-    Tango's for 0/1 metrics, else t, with groups clustered. Metrics with bounds stay within their
+    Tango's for 0/1 metrics, else t, with groups clustered; of groups of unlike sizes, t has fewer
+    degrees of freedom. Metrics with bounds stay within their
     width. Equal differences are never certainty: the interval then leaves room for differing
     queries that weren't seen, z² / (n + z²) of the metric's width for n queries (or groups). Equal
     differences of a metric without bounds have no interval (NaN). Arguments as in
@@ -173,7 +174,7 @@ def interval_of_differences(
         )
     mean, std, n = moments(columns)
     error, units = _error(columns, groups)
-    half = t_quantile(units - 1, confidence) * error
+    half = t_quantile(_alike_units(columns, units, groups) - 1, confidence) * error
     if kind not in ("binary", "bounded"):
         half = np.where(is_constant(mean, std, n), np.nan, half)
         return mean - half, mean + half
@@ -211,7 +212,7 @@ def interval_for_margin(
     with np.errstate(invalid="ignore", divide="ignore"):
         # skewness / √n
         lean = (sums**3).sum(axis=0) / (sums**2).sum(axis=0) ** 1.5
-    t = t_quantile(units - 1, confidence)
+    t = t_quantile(_alike_units(columns, units, groups) - 1, confidence)
     width = np.inf
     if kind in ("binary", "bounded"):
         width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
@@ -247,6 +248,19 @@ def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Value
     """
     error, units = standard_error(columns, groups)
     return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
+
+
+def _alike_units(columns: Values, units: Values, groups: npt.ArrayLike | None) -> Values:
+    """Return how many groups of one size know the variance as well: (Σ n_g)² / Σ n_g².
+
+    Satterthwaite's degrees of freedom + 1 for groups whose sums vary as their sizes do; at least 2.
+    """
+    if groups is None:
+        return units
+    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
+    return np.where(units > 1, np.clip(alike, 2, units), units)
 
 
 def _rate_interval(

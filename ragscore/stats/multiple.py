@@ -254,10 +254,10 @@ def max_t_p(
     the normal limit with the same correlations is drawn from, but for pairs of which few queries
     differ. The order of queries doesn't matter.
     """
-    return tested_pairs(scores, groups=groups, iterations=iterations, seed=seed)[0]
+    return pairwise_p(scores, groups=groups, iterations=iterations, seed=seed)[0]
 
 
-def tested_pairs(
+def pairwise_p(
     scores: npt.ArrayLike,
     *,
     baseline: int | None = None,

@@ -46,7 +46,9 @@ def ppi_mean(
     2311.01453, section 6); λ = 1 is plain prediction-powered inference (Angelopoulos et al. 2023,
     doi:10.1126/science.adi6000), λ = 0 the mean of the labels. However wrong the predictions are,
     the mean is right if the labelled items are a random choice. Of two runs take `ppi_difference`.
-    Below 30 labels (`LEAST_LABELS`) don't rely on it.
+    Below 30 labels (`LEAST_LABELS`) don't rely on it. Few labels may meet none of the items that a
+    judge rarely gets wrong: with the best λ, σ²_{y−λf}/n has one disagreement more, of the largest
+    size seen.
 
     The interval is θ̂ ± t·√Var with Welch and Satterthwaite's degrees of freedom; with `bounds`
     that of a bounded mean (`interval_of_means`), which doesn't claim certainty where all labels are
@@ -73,8 +75,9 @@ def ppi_mean(
         Unequal numbers of labels and predictions, a weight outside 0..1, labels outside the bounds.
     """
     estimate, parts, dfs = _estimate(
-        predictions_labelled, labels, predictions_unlabelled, weight, bounds, groups
-    )
+        predictions_labelled, labels, predictions_unlabelled, weight, bounds, groups,
+        0.0 if bounds is None else bounds[1] - bounds[0],
+    )  # fmt: skip
     low, high = _bounds(estimate.value, estimate.error, parts, dfs, bounds, confidence)
     return replace(estimate, low=low, high=high)
 
@@ -119,7 +122,7 @@ def ppi_difference(
     codes = None if groups is None else own_groups(groups, len(y))[order]
     limits = None if width is None else (-width, width)
     estimate, parts, dfs = _estimate(
-        f[has_label], y[has_label], f[~has_label], weight, limits, codes
+        f[has_label], y[has_label], f[~has_label], weight, limits, codes, width or 0.0
     )
     value, error = estimate.value, estimate.error
     if width is not None and estimate.n and not error > NO_SPREAD * (1 + abs(value)):
@@ -139,10 +142,12 @@ def _estimate(
     weight: float | None,
     bounds: tuple[float, float] | None,
     groups: npt.ArrayLike | None,
+    scale: float = 0.0,
 ) -> tuple[Corrected, Values, Values]:
     """Return the estimate without an interval, the parts of its variance and their dfs.
 
-    The parts are what the predictions and what the labels add; the dfs are those of each.
+    The parts are what the predictions and what the labels add; the dfs are those of each. `scale`
+    is the size of a disagreement where labels show none.
     """
     f, y, others, codes = _known(predictions, labels, unlabelled, weight, bounds, groups)
     n, n_others = len(y), len(others)
@@ -158,6 +163,11 @@ def _estimate(
     )
     value = float(y.mean() + (tuned * (others.mean() - f.mean()) if tuned else 0.0))
     parts, total, units = _variance(y - tuned * f, tuned * others, codes)
+    if tuned and weight is None:
+        # Few labels may meet none of the rare items that the judge gets wrong: one more is assumed.
+        apart = float(np.abs(y - f).max(initial=0.0)) or scale
+        more = (tuned * apart / n) ** 2
+        parts, total = parts + np.array([0.0, more]), total + more
     error, spread = float(np.sqrt(total)), float(y.var(ddof=1)) if n > 1 else np.nan
     effective = spread / error**2 if error > 0 and spread > 0 else np.nan
     return (

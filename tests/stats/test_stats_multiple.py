@@ -11,6 +11,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from ragscore.stats import benjamini_hochberg, holm, max_t_p, sign_flip_p, tied_sets
+from ragscore.stats.multiple import pairwise_p
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 
@@ -266,3 +267,11 @@ def test_few_different_queries_of_many_are_not_left_to_the_normal_limit():
     scores[:6, 0], scores[:6, 1], scores[:30, 2], scores[:30, 3] = 1, 0, 1, 0
     p = max_t_p(scores, iterations=2_000)
     assert p[0, 1] > 2 * 2**-6 and p[2, 3] < 0.01
+
+
+def test_against_a_baseline_only_its_pairs_are_tested_and_the_level_is_higher():
+    scores = np.random.default_rng(5).random((40, 5))
+    of_all, level = pairwise_p(scores, iterations=2_000)
+    of_one, alone = pairwise_p(scores, baseline=0, iterations=2_000)
+    assert (of_one[1:, 1:] == 1).all() and (of_one[0, 1:] <= of_all[0, 1:] + 0.02).all()
+    assert level < alone < 0.05, "ten pairs have less each than four"

@@ -141,7 +141,8 @@ def paired_deltas(
             "n_lost": lost.notna().to_numpy().sum(axis=0),
         }
     )
-    held = _held(names, scaled, differences / scales, groups, margins)
+    held = _held(names, scaled, differences / scales, groups, margins, len(margins))
+    apart = _held(names, scaled, differences / scales, groups, margins, 1)
     clusters = _clusters(differences, groups)
     verdicts = [
         row_verdict(
@@ -151,9 +152,15 @@ def paired_deltas(
             table.to_dict("records"), names, metrics, scales, clusters, strict=True
         )
     ]
+    # Of margins that must all hold, each is tested at the whole level (Berger 1982).
+    holds = [
+        bool(_least_gain(apart[name] * scale, metric) > -margins[name]) if name in apart else pd.NA
+        for name, scale, metric in zip(names, scales, metrics, strict=True)
+    ]
     # An infinite difference is detectable by nobody: to a reader, and to JSON, it is unknown.
     return table.assign(
         mde=table["mde"].where(np.isfinite(table["mde"])),
+        holds_margin=pd.array(holds, dtype="boolean"),
         verdict=[found.word for found in verdicts],
         sentence=[found.sentence for found in verdicts],
     )
@@ -461,10 +468,11 @@ def _held(
     differences: Values,
     groups: Groups | None,
     margins: dict[str, float],
+    n_margins: int,
 ) -> dict[str, Values]:
-    """Return the intervals that margins are held against, each as wide as all of them need."""
+    """Return the intervals that margins are held against, each as wide as so many of them need."""
     held: dict[str, Values] = {}
-    confidence = 1 - ALPHA / max(len(margins), 1)
+    confidence = 1 - ALPHA / max(n_margins, 1)
     for place, (name, metric) in enumerate(zip(names, metrics, strict=True)):
         if name not in margins:
             continue
@@ -482,6 +490,11 @@ def _held(
         )
         held[name] = np.array([low[0], high[0]])
     return held
+
+
+def _least_gain(interval: Values, metric: Metric) -> float:
+    """Return the end of an interval that is the worse one."""
+    return float(-interval[1] if metric.better == "lower" else interval[0])
 
 
 def _medians(first: Values, second: Values, differences: Values) -> dict[str, Values]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
@@ -198,13 +199,30 @@ class Gate(JsonResult, Display):
             ' as (undecided="pass" or "fail", --undecided), or declare margins.'
         )
         queries = ", ".join(f"{n:,} for {name}" for name, n in self.needed.items())
+        rate = self._false_rate()
+        chance = (
+            f"Two runs that don't differ fail this gate in about {100 * rate:.0f} % of cases, as so"
+            " many queries vary. Margins decide by a test: margins={...}, --margin."
+        )
         return [
             *([ways] if self.answer == "undecided" else []),
+            *([chance] if rate >= 0.01 else []),
             *([f"Queries that would show a difference as large as the one seen: about {queries}."]
               if self._is_open and queries else []),
             *(note for note, is_needed in holds.items() if is_needed),
             *filter(None, [self.clusters]),
         ]  # fmt: skip
+
+    def _false_rate(self) -> float:
+        """Return how often runs alike lose more than is allowed, by the threshold rule."""
+        if self.rule != "threshold":
+            return 0.0
+        from scipy.special import ndtr
+
+        error = (self.table["high"] - self.table["low"]) / (2 * 1.96)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rates = ndtr(-(self.table["max_drop"] / error).to_numpy("float64"))
+        return float(1 - np.prod(1 - np.nan_to_num(rates)))
 
     def to_junit(self) -> str:
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
@@ -386,7 +404,8 @@ def _by_verdicts(cmp: Comparison, figures: dict[str, dict[str, Any]]) -> list[di
             ):
                 told = undone
             elif aspect["verdict"] == UNSURE and (
-                not row["n"] or (margin is not None and own["verdict"] == UNSURE)
+                not row["n"]
+                or (margin is not None and own["verdict"] == UNSURE and not own["holds_margin"])
             ):
                 told["verdict"] = "not evaluated"
             rows.append(row | told)

@@ -69,7 +69,8 @@ class Comparison(ComparisonVerbs, Display):
           costs by their median. `verdict` goes by it, and its `sentence` has the figures. `mde`,
           the minimum detectable difference: with this many queries, a true difference of that size
           is found with 80 % power (n divided by the design effect of groups; NaN: none is
-          detectable at this n). `margin`, if declared.
+          detectable at this n). `margin`, if declared, and `holds_margin`: a loss of it is ruled
+          out by this metric's own test, which is enough where all margins must hold.
         - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
           `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
           either way by chance; `skewness` of the differences; `caution` if a few queries carry the

@@ -37,7 +37,7 @@ from ragscore.stats import (
     sign_flip_p,
 )
 from ragscore.stats.moments import group_sums
-from ragscore.stats.multiple import PRIMARY_SHARE, tested_pairs
+from ragscore.stats.multiple import PRIMARY_SHARE, pairwise_p
 from ragscore.stats.power import EXACT_BELOW
 
 ITERATIONS = 2_000
@@ -294,7 +294,7 @@ def _tested(
         # means and medians share the level by their numbers
         own = share * len(of_means) / n_metrics
         values = aligned.values[:, by_name][:, :, of_means] / scales[of_means]
-        found, level = tested_pairs(
+        found, level = pairwise_p(
             values, baseline=None if at is None else int(back[at]), groups=shared_only(groups),
             iterations=iterations, seed=seed, alpha=ALPHA * own,
         )  # fmt: skip

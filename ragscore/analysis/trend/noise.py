@@ -21,6 +21,7 @@ from ragscore.stats import flip_rate, pooled_sd, repeat_means, t_quantile, varia
 from ragscore.store.store import RunStore
 
 SLACK = 1e-12  # a mean beyond a limit by rounding alone is within it
+CONSECUTIVE = 2  # runs outside, one after the other, that are out of control
 
 
 def noise_floor(
@@ -313,11 +314,12 @@ def first_outside(
 ) -> npt.NDArray[np.bool_]:
     """Flag the first place from which all that count are outside on one side (1 above, -1 below).
 
-    At most one is True.
+    At most one is True, and none for a single run outside: of so many runs, one often is.
     """
     found = np.zeros(len(side), dtype=bool)
     places = np.flatnonzero(counts)
     if len(places) and side[places[-1]] != 0:
         other = np.flatnonzero(side[places] != side[places[-1]])
-        found[places[other[-1] + 1 if len(other) else 0]] = True
+        first = other[-1] + 1 if len(other) else 0
+        found[places[first]] = len(places) - first >= CONSECUTIVE
     return found

@@ -75,7 +75,8 @@ class Trend(TableResult):
         - `is_baseline`; `band_low`, `band_high`, the limits within which a run of an unchanged
           system lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats,
           or where the baseline has no values by the segment's provenance); `in_band`;
-          `first_out_of_control`, True for the run from which on all are outside, on one side.
+          `first_out_of_control`, True for the run from which on all are outside, on one side, two
+          or more: one run in 18 of an unchanged series often is.
     declared
         Direction and range of columns of your own, as the evaluation had them declared.
     """

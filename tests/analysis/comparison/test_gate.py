@@ -14,6 +14,7 @@ import pytest
 from conftest import hit, record
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
@@ -445,3 +446,24 @@ def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
     assert found.answer == "failed" and found.table["n_lost"].tolist() == [1, 1]
     says(found.table["reason"][0], 0.333, 1)
     assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"
+
+
+def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_golden, write_run):
+    # 5 of 60 queries swap: each margin holds by its own interval, not by the wider ones of five
+    results = [runs(*[FOUND] * 30, *[MISSED] * 30), runs(*[FOUND] * 30, *[MISSED] * 30)]
+    alone = compared(write_golden, write_run, *results, margins={"ndcg@10": 0.068})
+    names = ["ndcg@10", "passed", "hit@1", "hit@3", "hit@5"]
+    many = compared(write_golden, write_run, *results, margins=dict.fromkeys(names, 0.068))
+    for cmp, words in ((alone, {"same within margin"}), (many, {"can't tell"})):
+        rows = cmp.deltas[cmp.deltas["margin"].notna()]
+        assert set(rows["verdict"]) == words and rows["holds_margin"].all()
+        assert gate(cmp).answer == "passed"
+
+
+def test_an_amount_allowed_says_how_often_runs_alike_lose_more(write_golden, write_run):
+    first = [FOUND if n % 2 else MISSED for n in range(40)]
+    second = [FOUND if n % 2 != n % 8 // 4 else MISSED for n in range(40)]
+    found = gate(compared(write_golden, write_run, runs(*first), runs(*second)), {"hit@1": 0.05})
+    row = found.table.iloc[0]
+    error = (row["high"] - row["low"]) / (2 * 1.96)
+    says("\n".join(found.notes()), f"{100 * norm.sf(0.05 / error):.0f} %", "margins")

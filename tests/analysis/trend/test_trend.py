@@ -353,7 +353,7 @@ def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside()
     [
         ([0, 1, 1], [1, 1, 1], 1),
         ([1, -1, -1], [1, 1, 1], 1),
-        ([1, 1, 1], [0, 0, 1], 2),
+        ([1, 1, 1], [0, 0, 1], None),
         ([1, 1, 0], [1, 1, 1], None),
         ([1, 0, 1], [1, 0, 1], 0),
         ([], [], None),
