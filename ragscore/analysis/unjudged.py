@@ -99,7 +99,8 @@ class Unjudged(FramesResult):
             n_safe += int((low[:, None] > high[None, :]).sum())
         if n_pairs:
             safe = f"{n_safe} of {n_pairs}" if n_safe else f"None of {n_pairs}"
-            text += f" {safe} orders of two runs by a metric hold on these queries, whatever the labels."
+            text += f" {safe} orders of two runs by a metric hold on these queries, whatever the"
+            text += " labels."
         return text
 
     def _shown(self) -> pd.DataFrame:
