@@ -16,6 +16,7 @@ from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
+    few_names,
     largest_slices,
     n_text,
     run_styles,
@@ -24,6 +25,7 @@ from ragscore.plot.style import (
 )
 from ragscore.plot.theme import sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
 
@@ -235,11 +237,16 @@ def _errors(rows: pd.DataFrame, runs: list[str], question: Question | None) -> s
         n, total = found.iloc[0].tolist()
         return f"{found.index[0]} errs in {n} of {total} decisions"
     drawn = f"Answers and refusals of {len(runs)} runs"
-    asked = () if question is None else [name for name in REFUSALS if name in question.primary]
+    judged = (*REFUSALS, *by_aspect()["answers"])  # both errors, and what is said at all
+    asked = () if question is None else [name for name in judged if name in question.primary]
     if question is None or not asked:
         return drawn
-    told = [f"{name}: {text}" for name in asked if (text := told_apart(question, name))]
-    return "; ".join(told) or f"{drawn}: none can be told by {' or '.join(asked)}"
+    told = {name: text for name in asked if (text := told_apart(question, name))}
+    if not told:
+        return f"{drawn}: none can be told from another by {few_names(asked)}"
+    rest = [name for name in asked if name not in told]
+    parts = [f"{name}: {text}" for name, text in told.items()]
+    return "; ".join(parts) + (f"; none by {few_names(rest)}" if rest else "")
 
 
 @lettered

@@ -173,7 +173,7 @@ def interval_of_differences(
             wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), confidence
         )
     mean, std, n = moments(columns)
-    error, units = _error(columns, groups)
+    error, units = _error_of_unlike(columns, groups)
     half = t_quantile(_alike_units(columns, units, groups) - 1, confidence) * error
     if kind not in ("binary", "bounded"):
         half = np.where(is_constant(mean, std, n), np.nan, half)
@@ -207,7 +207,7 @@ def interval_for_margin(
     if _is_whole(columns, kind, groups):
         return low, high
     mean = moments(columns)[0]
-    error, units = _error(columns, groups)
+    error, units = _error_of_unlike(columns, groups)
     sums = group_sums(columns - mean, groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         # skewness / √n
@@ -248,6 +248,22 @@ def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Value
     """
     error, units = standard_error(columns, groups)
     return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
+
+
+def _error_of_unlike(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
+    """Return `_error`, in which a large group counts for what the mean owes to it.
+
+    The jackknife over groups (CR3 of Bell and McCaffrey 2002): of groups of one size, the same.
+    """
+    error, units = _error(columns, groups)
+    if groups is None:
+        return error, units
+    mean, _, n = moments(columns)
+    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        parts = group_sums(columns - mean, groups) / (1 - sizes / n)
+        jackknifed = np.sqrt((units - 1) / units * (parts**2).sum(axis=0)) / n
+    return np.fmax(error, np.where(units > 1, jackknifed, np.nan)), units
 
 
 def _alike_units(columns: Values, units: Values, groups: npt.ArrayLike | None) -> Values:

@@ -29,6 +29,8 @@ from ragscore.stats import (
     minimum_detectable,
     minimum_detectable_rate,
     moments,
+    ppi_difference,
+    ppi_mean,
     quantile_interval,
     sign_flip_p,
     t_interval,
@@ -404,6 +406,7 @@ def _verdict_rows(draws: int) -> Iterator[tuple[Any, ...]]:
     yield from _margin_rows(draws)
     yield from _trade_rows(min(draws // 20, 500))
     yield from _judged_rows(min(draws // 5, 2_000))
+    yield from _mended_rows(min(draws // 5, 2_000))
 
 
 def _exchanged_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ...]]:
@@ -499,6 +502,55 @@ def _judged_rows(draws: int) -> Iterator[tuple[Any, ...]]:
             both = agreement_clusters.coverage(name, error, draws // 2)
             title = f"{name}, error {error}"
             yield title, agreement_clusters.TOPICS, both.clustered, both.pairs, ""
+
+
+def few_labels(n: int, draws: int, n_all: int = 1_000, rate: float = 0.025) -> tuple[float, float]:
+    """Return how often a mean and a difference are held that a rarely wrong judge was corrected by.
+
+    The judge misses `rate` of all items, one way; `n` of `n_all` have a label.
+    """
+    rng, held = np.random.default_rng(n), np.zeros(2)
+    for _ in range(draws):
+        y = (rng.random(n_all) < 0.6).astype(float)
+        f = np.where((y == 1) & (rng.random(n_all) < rate / 0.6), 0.0, y)
+        other = (rng.random(n_all) < 0.6).astype(float)
+        own = rng.permutation(n_all)[:n]
+        mean = ppi_mean(f[own], y[own], np.delete(f, own), bounds=(0, 1))
+        labels = np.full(n_all, np.nan)
+        labels[own] = (y - other)[own]
+        apart = ppi_difference(f - other, labels, width=1.0)
+        held += [mean.low <= 0.6 <= mean.high, apart.low <= 0 <= apart.high]
+    return float(held[0] / draws), float(held[1] / draws)
+
+
+UNLIKE = {
+    "ten clusters of 5": [5] * 10,
+    "one of 40, nine of 5 to 10": [40, 10, *[5] * 8],
+    "30, 20, 10 and twenty of 2": [30, 20, 10, *[2] * 20],
+    "one of 50, ten of 5": [50, *[5] * 10],
+}
+
+
+def unlike_clusters(sizes: list[int], correlation: float, draws: int) -> float:
+    """Return how often the interval of a difference holds 0, with clusters of these sizes."""
+    rng, held = np.random.default_rng(len(sizes)), 0
+    code = np.repeat(np.arange(len(sizes)), sizes)
+    for _ in range(draws):
+        shared = rng.normal(0, np.sqrt(correlation), len(sizes))[code]
+        values = shared + rng.normal(0, np.sqrt(1 - correlation), len(code))
+        low, high = interval_of_differences(values[:, None], "other", groups=code)
+        held += bool(low[0] <= 0 <= high[0])
+    return held / draws
+
+
+def _mended_rows(draws: int) -> Iterator[tuple[Any, ...]]:
+    yield "judge wrong in 2.5 %, one way: coverage", "labels", "mean", "difference", ""
+    for n in (30, 50, 100):
+        yield "1,000 items", n, *few_labels(n, draws), ""
+    yield "unlike clusters: coverage", "n", "correlation .05", ".3", ".8"
+    for name, sizes in UNLIKE.items():
+        found = [unlike_clusters(sizes, correlation, draws) for correlation in (0.05, 0.3, 0.8)]
+        yield name, sum(sizes), *found
 
 
 def main(draws: int, only: str = "all") -> None:
