@@ -361,7 +361,7 @@ def _asked_text(asked: list[Question], baseline: str | None) -> str:
     letters = " Runs that share a letter can't be told apart." if baseline is None else ""
     n_others = sum(len(one.primary) for one in asked[1:])
     others = f" {plural(n_others, 'other metric')} have a fifth of the 5 %." if n_others else ""
-    return f"{asked[0]}{letters}{others}"
+    return f"{asked[0].text}{letters}{others}"
 
 
 def _reported_side(

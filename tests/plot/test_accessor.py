@@ -54,7 +54,7 @@ def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
         rs.plot.forest(cmp.deltas, ["hit@5"], "dense", "hybrid")
     )
     assert content(ev.plot.heatmap("mrr@10", ["difficulty", "category"])) == content(
-        rs.plot.heatmap(ev.summary("mrr@10", by=["difficulty", "category"]))
+        rs.plot.heatmap(ev.scores, "mrr@10", ["difficulty", "category"], golden=ev.golden)
     )
 
 

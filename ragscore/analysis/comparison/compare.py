@@ -259,7 +259,7 @@ def compare_runs(
         results=whole,
         rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
-        question=str(asked[0]) if asked else "",
+        question=asked[0].text if asked else "",
         closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
     )
 

@@ -13,8 +13,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align
 from ragscore.analysis.comparison.deltas import jointly_tested
+from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
+from ragscore.frames.render import shown_p
+from ragscore.frames.tables import Table
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import (
     Groups,
@@ -45,8 +48,8 @@ COLUMNS = ("metric", "run_baseline", "run_candidate", "delta", "n", "p")
 MOST_ALONE = 200  # pairs up to which each has its own test, too; of more it decides nothing
 
 
-@dataclass(frozen=True)
-class Question:
+@dataclass(frozen=True, repr=False)
+class Question(TableResult):
     """Which runs are compared, by what, and what is known of each pair.
 
     Attributes
@@ -75,8 +78,9 @@ class Question:
     )
     declared: Declarations = field(default=NOTHING_DECLARED, repr=False)
 
-    def __str__(self) -> str:
-        """Return the question in words."""
+    @property
+    def text(self) -> str:
+        """What is asked, in words."""
         n = len(self.run_ids)
         if n < 2:
             return "One run, and none to compare it with."
@@ -93,6 +97,16 @@ class Question:
             asked = f"Which of {n - 1} runs {word} {self.baseline}?"
         many = plural(len(self.primary), "metric")
         return f"{asked} All {plural(self.n_pairs, 'pair')} are tested together, by {many}, at 5 %."
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know beside the table."""
+        return [f"p is corrected for all {len(self.table)} rows."] if len(self.table) else []
+
+    def _tables(self) -> list[Table]:
+        shown = self.table.assign(
+            delta=self.table["delta"].round(4), p=self.table["p"].map(shown_p)
+        )
+        return [Table(shown, self.text, limit=SHOWN_ROWS, way=".table")]
 
     def p_of(self, one: str, other: str) -> dict[str, float]:
         """Return primary metric -> p of a pair; NaN where it isn't asked about."""

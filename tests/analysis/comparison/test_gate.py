@@ -404,7 +404,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
         (["--vary", "depth"], ["vary", "depth", "k"]),
         (["--allow-different", "colour"], ["allow_different", "colour"]),
         (["--margin", "mrr@10"], ["--margin", "mrr@10", "mrr@10=0.02"]),
-        (["--margin", "colour=1"], ["metric", "colour"]),
+        (["--margin", "colour=1"], ["metrics", "colour"]),
     ):
         for name in ("compare", "report"):
             capsys.readouterr()

@@ -37,13 +37,13 @@ def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, ba
         words = rows.loc[own.index, "verdict"]
         assert words.eq("can't tell").tolist() == own["is_tied"].tolist()
         assert cmp.gate().overall == cmp.overall
-        assert cmp.question == str(asked.question)
+        assert cmp.question == asked.question.text
 
 
 def test_two_runs_alone_have_one_comparison_and_its_leaderboard(ev):
     for pair in combinations(ev.run_ids, 2):
         two = ev.select(list(pair))
-        assert str(two.question) == f"Is {pair[1]} better than {pair[0]}?"
+        assert two.question.text == f"Is {pair[1]} better than {pair[0]}?"
         rows = two.compare(*pair).deltas.set_index("metric")
         own = two.leaderboard().pairs.set_index("metric")
         np.testing.assert_allclose(rows.loc[own.index, "p_adjusted"], own["p"], atol=1e-12)
