@@ -75,10 +75,11 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.relabelled` and `ev.score_diff` return.",
+        "What `ev.compare`, `ev.question`, `ev.relabelled` and `ev.score_diff` return.",
         {
             "": [
                 "Comparison",
+                "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
                 "analysis.comparison.label_first.LabelFirst",
