@@ -404,7 +404,7 @@ def _sentence(row: dict[str, Any]) -> str:
         )
         return text + (
             f": the judge makes the interval {1 - narrower:.0%} narrower."
-            if narrower < 0.995
+            if narrower < 0.995 and row["weight"] > 0
             else ": the judge adds nothing."
         )
     if not row["n_judged"]:
