@@ -1049,8 +1049,10 @@ class Evaluation(Display):
         if metrics is None and self.run_ids:
             metrics = list(self.primary)
         scores, chosen = self._scored(metrics, or_told=True)
+        if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
+            baseline = self.baseline
         return leaderboard(
-            scores, metrics=chosen, baseline=baseline or self.baseline, primary=self.primary,
+            scores, metrics=chosen, baseline=baseline, primary=self.primary,
             golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
             seed=seed, declared=self.declared,

@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -63,7 +64,7 @@ def fetched(name: str) -> Results:
             )  # fmt: skip
         return store.load([str(rows["run_id"].iloc[-1])])
     ref, has_path, path = name.removeprefix(GIT).partition(":")
-    if not (ref and has_path and path):
+    if not (ref and has_path and path) or ref.startswith("-"):
         raise DataError(f"found {name!r}", field="baseline", allowed=WAYS)
     done = subprocess.run(
         ["git", "archive", "--format=tar", ref, "--", path], capture_output=True, check=False
@@ -121,23 +122,20 @@ def comment(found: Gate, about: str, link: str | None) -> str:
     table = Table(found.shown()).to_markdown()
     parts = [MARK, f"## {markdown_line(found.headline())}", about, table]
     if len(worst):
-        ids = worst["query_id"].astype("str")
-        if link is not None:
-            ids = "[" + ids + "](" + link + "#x.q=" + ids + ")"
-        rows = worst.assign(query_id=ids)
-        parts += [f"### The {plural(len(worst), 'query')} that lost most", _linked(rows, worst)]
+        parts.append(f"### The {plural(len(worst), 'query')} that lost most")
+        lines = [
+            f"- {_named(row, link)}: {row['outcome']}, rank {row['rank_baseline']} →"
+            f" {row['rank_candidate']}; {markdown_line(str(row['query']))}"
+            for row in worst.to_dict("records")
+        ]
+        parts.append("\n".join(lines))
     return "\n\n".join([*parts, *found.notes()]) + "\n"
 
 
-def _linked(rows: pd.DataFrame, plain: pd.DataFrame) -> str:
-    """Return a table whose query ids are links; all other texts are escaped."""
-    columns = ["query_id", "outcome", "rank_baseline", "rank_candidate", "query"]
-    text = Table(plain[columns]).to_markdown()
-    for escaped, link in zip(
-        plain["query_id"].astype("str").map(markdown_line), rows["query_id"], strict=True
-    ):
-        text = text.replace(f"| {escaped} |", f"| {link} |", 1)
-    return text
+def _named(row: dict[Any, Any], link: str | None) -> str:
+    """Return a query's id, with a link to it in the explorer."""
+    name = markdown_line(str(row["query_id"]))
+    return name if link is None else f"[{name}]({link}#x.q={quote(str(row['query_id']), safe='')})"
 
 
 def write_files(

@@ -363,7 +363,7 @@ def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list
     found = np.asarray(means, dtype=np.float64)
     order = np.argsort(-found, kind="stable")
     order = order[~np.isnan(found[order])]
-    tied = np.asarray(p)[np.ix_(order, order)] > alpha
+    tied = np.asarray(p)[np.ix_(order, order)] >= alpha
     # Every run has a spread of its own: of three runs the middle one may differ from both others,
     # which are tied. So a set isn't always a stretch of the ordered runs.
     is_open = tied.copy()

@@ -257,6 +257,11 @@ def test_ids_of_judgements_tell_conversation_and_turn(part):
     )  # fmt: skip
 
 
+# metric of the file -> what its column is called here, where ours has another meaning
+RATED_AS = {"faithfulness": "rated", "RougeL": "overlap", "completeness": "complete",
+            "rl_f": "rl_f"}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def rated():
     """Return answers of three models with the mean of each answer's raters, as an evaluation."""
@@ -273,13 +278,13 @@ def rated():
         {"query_id": one["task_id"], "run_id": one["model_id"], "answer": one["model_response"]}
         | {
             f"score.{name}": statistics.mean(float(rating["value"]) for rating in ratings.values())
-            for name, ratings in one["annotations"].items() if name in ("faithfulness", "RougeL")
+            for name, ratings in one["annotations"].items() if name in RATED_AS
         }
         for one in content["evaluations"]
     ]  # fmt: skip
     results = rs.load_results(answers)
     stored = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
-    stored = stored.rename(columns={"faithfulness": "rated", "RougeL": "overlap"}).reset_index()
+    stored = stored.rename(columns=RATED_AS).reset_index()
     ev = rs.evaluate(results, rs.load_golden(labels, turns=TASK))
     return ev.with_columns(stored, better="higher")
 
@@ -301,6 +306,20 @@ def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     )
     turns = found.turns[found.turns["run_id"] == "gpt-4o"]
     assert turns["n"].tolist() == [20, 20, 20, 20, 20, 18, 15, 14, 8, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("run_id", "column", "known"),
+    [
+        ("gpt-4o", "complete", (3.5021, 3.7833, 3.4616)),
+        ("gpt-4o", "rl_f", (0.7560, 0.8473, 0.7428)),
+        ("llama-3.1-405b-instruct", "overlap", (0.3234, 0.3392, 0.3211)),
+    ],
+)
+def test_other_scores_of_first_and_later_turns_are_the_known_ones(rated, run_id, column, known):
+    table = rated.conversations(column).table.set_index("run_id")
+    values = table.loc[run_id, ["mean", "first", "later"]].tolist()
+    assert values == pytest.approx(known, abs=5e-5)
 
 
 def test_a_difference_of_two_models_is_no_finding_once_conversations_are_independent(rated):

@@ -75,6 +75,7 @@ def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, ca
     for spec, told in (
         ("store://history#other", "other"), ("store://nowhere", "no such folder"),
         ("git:main:eval/none", "none"), ("git:main", "git:REF:PATH"),
+        ("git:--output=x:eval", "git:REF:PATH"),
     ):  # fmt: skip
         assert main(f"gate {spec} runs/hybrid {GATE}".split()) == 2
         says(capsys.readouterr().err, told)
@@ -178,6 +179,7 @@ def test_the_actions_steps_fail_for_a_regression_and_keep_one_comment(project, c
     }  # fmt: skip
     ours = [one["body"] for one in kept if one["body"].startswith("<!-- ragscore gate -->")]
     assert len(ours) == 1 and "Gate passed" in ours[0], "updated, and not repeated"
+    assert "[this build](https://g/a/b/actions/runs/1)" in ours[0]
     assert (project / "summary").read_text().count("## Gate") == 3
 
 

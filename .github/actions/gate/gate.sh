@@ -3,12 +3,17 @@
 set -uo pipefail
 undecided=()
 [ -n "${UNDECIDED:-}" ] && undecided=(--undecided "$UNDECIDED")
-link=${LINK:-"${GITHUB_SERVER_URL:-}/${GITHUB_REPOSITORY:-}/actions/runs/${GITHUB_RUN_ID:-}"}
+link=()
+[ -n "${LINK:-}" ] && link=(--link "$LINK")
 # options are words, as on a command line
 # shellcheck disable=SC2086
 python -m ragscore.cli gate "$BASELINE" "$CANDIDATE" --golden "$GOLDEN" --out ragscore-gate \
-  --link "$link" "${undecided[@]}" ${OPTIONS:-}
+  "${link[@]}" "${undecided[@]}" ${OPTIONS:-}
 status=$?
 echo "status=$status" >> "$GITHUB_OUTPUT"
+build="${GITHUB_SERVER_URL:-}/${GITHUB_REPOSITORY:-}/actions/runs/${GITHUB_RUN_ID:-}"
+[ -f ragscore-gate/comment.md ] &&
+  printf '\nReport and explorer: the artefact `ragscore-gate` of [this build](%s).\n' "$build" \
+    >> ragscore-gate/comment.md
 [ -f ragscore-gate/comment.md ] && cat ragscore-gate/comment.md >> "$GITHUB_STEP_SUMMARY"
 exit 0

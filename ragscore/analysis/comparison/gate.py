@@ -69,7 +69,8 @@ class Gate(JsonResult, Display):
     require
         Whether a metric that can't be evaluated stops the gate.
     undecided
-        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so.
+        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so. Where no
+        value of a primary metric changed, "pass".
     needed
         Primary metric -> how many queries would show a difference as large as the one seen (80 %
         power); those that can't be told so far.
@@ -226,7 +227,7 @@ class Gate(JsonResult, Display):
 
     def to_junit(self) -> str:
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
-        root = Element("testsuite", name="ragscore gate", tests=str(len(self.table)))
+        root = Element("testsuite", name="ragscore gate")
         for row in self.table.to_dict("records"):
             case = SubElement(
                 root, "testcase", classname=f"{self.candidate} against {self.baseline}",
@@ -242,8 +243,9 @@ class Gate(JsonResult, Display):
                 case, "failure" if self.exit_status == 1 else "skipped",
                 message=visible(self.headline()),
             )  # fmt: skip
-        words = [case.find("failure") is not None for case in root]
-        root.set("failures", str(sum(words)))
+        root.set("tests", str(len(root)))
+        root.set("failures", str(len(root.findall("*/failure"))))
+        root.set("skipped", str(len(root.findall("*/skipped"))))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align
 from ragscore.analysis.comparison.deltas import jointly_tested
 from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
 from ragscore.frames.render import shown_p
@@ -119,11 +120,10 @@ class Question(TableResult):
 
     def matrix(self, metric: str, run_ids: list[str]) -> Values:
         """Return the p of all pairs of these runs as a symmetric matrix; 1 where none was asked."""
-        place = {run: at for at, run in enumerate(run_ids)}
         p = np.ones((len(run_ids), len(run_ids)))
         rows = self.table[self.table["metric"].eq(metric).to_numpy()]
-        for a, b, value in rows[["run_baseline", "run_candidate", "p"]].itertuples(index=False):
-            p[place[a], place[b]] = p[place[b], place[a]] = value
+        a, b = (lookup(rows[name], pd.Index(run_ids)) for name in ("run_baseline", "run_candidate"))
+        p[a, b] = p[b, a] = rows["p"]
         return p
 
     def words(self, metric: str, baseline: str) -> dict[str, str]:

@@ -360,7 +360,7 @@ def reading_priority(
 
 
 def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
-    """One row per query whose outcome or targets changed, to be read first first; ranks as text."""
+    """One row per query whose outcome or targets changed, in reading order; ranks as text."""
     is_changed = (
         ~per_query["outcome"].isin(["draw", "both_miss", "no_target"])
         | (per_query["n_gained"] > 0)
