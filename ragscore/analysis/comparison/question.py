@@ -28,7 +28,7 @@ from ragscore.scoring.intervals import (
     scales_of,
     shared_only,
 )
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of, is_better
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
 from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import (
     ALPHA,
@@ -136,12 +136,11 @@ class Question(TableResult):
                 continue
             is_candidate = row["run_baseline"] == baseline
             delta = row["delta"] if is_candidate else -row["delta"]
-            gains, falls = DIRECTIONS[described.better]
-            up = is_better(described, float(delta))
-            up = delta > 0 if described.better not in ("higher", "lower") else bool(up)
+            is_gain = (-delta if described.better == "lower" else delta) > 0
+            gain, fall = DIRECTIONS[described.better]
             run = row["run_candidate"] if is_candidate else row["run_baseline"]
             is_sure = row["p"] < ALPHA and delta != 0
-            found[str(run)] = (gains if up else falls) if is_sure else UNSURE
+            found[str(run)] = (gain if is_gain else fall) if is_sure else UNSURE
         return found
 
     def leading(self, metric: str) -> tuple[str, list[str], list[str]]:
@@ -318,24 +317,14 @@ def _tested(
         is_asked = (first == at) | (second == at)
         first, second = first[is_asked], second[is_asked]
     of_signs = []
-    for place in range(n_metrics):
+    # times of two runs are among their joint test; of many pairs no test alone decides anything
+    is_known = np.where(is_timed, of_two is not None, n_pairs > MOST_ALONE)
+    for place in np.flatnonzero(~is_known).tolist():
         shared = aligned.shared(aligned.metrics[place])
-        if n_pairs > MOST_ALONE if not is_timed[place] else of_two is not None:
-            continue
         values = aligned.values[shared, :, place] / scales[place]
         apart = values[:, second] - values[:, first]
         own_groups = shared_only(None if groups is None else groups[shared])
-        if not len(apart):
-            alone = np.full(len(first), np.nan)
-        elif is_timed[place]:
-            alone = _sign_test(apart, own_groups, seed)
-        else:
-            kind = kind_of(metrics[place])
-            alone = paired_p(apart, kind, groups=own_groups, seed=seed)
-            if kind == "binary" and own_groups is None:
-                up, down = (apart > 0).sum(axis=0), (apart < 0).sum(axis=0)
-                exact = mcnemar_p(up, down, is_exact=True)
-                alone = np.where(up + down < EXACT_BELOW, np.fmax(alone, exact), alone)
+        alone = _alone(apart, metrics[place], own_groups, seed)
         if is_timed[place]:
             of_signs.append(alone)
         else:  # never smaller than it is alone
@@ -348,6 +337,21 @@ def _tested(
         for place, found in zip(of_times.tolist(), parts, strict=True):
             p[first, second, place] = p[second, first, place] = found
     return p, level
+
+
+def _alone(apart: Values, metric: Metric, groups: Groups | None, seed: int) -> Values:
+    """Return p of each pair's own test, one per column; NaN without a query."""
+    if not len(apart):
+        return np.full(apart.shape[1], np.nan)
+    if are_timed([metric])[0]:
+        return _sign_test(apart, groups, seed)
+    kind = kind_of(metric)
+    p = paired_p(apart, kind, groups=groups, seed=seed)
+    if kind != "binary" or groups is not None:
+        return p
+    up, down = (apart > 0).sum(axis=0), (apart < 0).sum(axis=0)
+    exact = mcnemar_p(up, down, is_exact=True)
+    return np.where(up + down < EXACT_BELOW, np.fmax(p, exact), p)
 
 
 def _sign_test(apart: Values, groups: Groups | None, seed: int) -> Values:
