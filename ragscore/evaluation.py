@@ -353,6 +353,7 @@ def evaluate_stored(
     return Evaluation(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
+        _among=() if runs is None else tuple(store.runs()["run_id"].astype("str")),
     )._against(baseline)  # fmt: skip
 
 
@@ -413,6 +414,7 @@ class Evaluation(Display):
     reported: Results | None = None
     declared: Declarations = NOTHING_DECLARED
     baseline: str | None = None
+    _among: tuple[str, ...] = ()  # the runs that these were selected from
 
     plot = Accessor("ragscore.plot.accessor:EVALUATION")
 
@@ -441,6 +443,11 @@ class Evaluation(Display):
     @cached_property
     def _questions(self) -> dict[tuple[str | None, str | None], list[Question]]:
         return {}
+
+    @property
+    def _in_order(self) -> tuple[list[str], str | None]:
+        """All runs in the order that gives each its look, and the declared baseline."""
+        return list(self._among or self.run_ids), self.baseline
 
     def _against(self, baseline: str | None) -> Evaluation:
         """Return the evaluation with a baseline; None: as it is."""
@@ -550,6 +557,7 @@ class Evaluation(Display):
             scores=scores,
             settings=settings,
             baseline=self.baseline if self.baseline in names else None,
+            _among=tuple(self._in_order[0]),
             _source=None if self._source is None else partial(_selected, self, names, kept),
             # what they report is over all queries
             reported=None if queries is not None else reported,

@@ -36,8 +36,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
 CASES = 6  # of a test that run unless it says otherwise; --large runs every case
-LONG_CASES = 3  # of a long test, with --all
-MORE_CASES = 2  # of a test that says otherwise, with --all
+LONG_CASES = 1  # of a long test, with --all
 NOT_PASSED: set[str] = set()
 COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
 DIFFERING = pytest.StashKey[list[str]]()
@@ -84,11 +83,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = same[0].get_closest_marker("sampled")
         n = marker.args[0] if marker else CASES
         is_long = same[0].get_closest_marker("long") is not None
-        most = LONG_CASES if is_long else max(n, min(CASES, n + MORE_CASES))
+        most = LONG_CASES if is_long else n
         order = Random(name).sample(range(len(same)), len(same))
         for place, at in enumerate(order):
-            if place >= min(n, most):
-                same[at].add_marker("large" if place >= most else "long")
+            if place >= most:
+                same[at].add_marker("large")
     large = {item for item in items if item.get_closest_marker("large")}
     long = {item for item in items if item.get_closest_marker("long")} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]

@@ -14,6 +14,7 @@ from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, tu
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import scores_by_rank, slices, summary
+from ragscore.plot.style import all_runs
 from ragscore.plot.trends import trend
 
 if TYPE_CHECKING:
@@ -41,9 +42,10 @@ class Picture:
 
         def drawn(*args: Any, **options: Any) -> "Axes":
             arguments = asked.bind(*args, **options).arguments
-            return self.draw(
-                **{name: value(holder) for name, value in self.given.items()}, **arguments
-            )
+            with all_runs(*getattr(holder, "_in_order", ((), None))):
+                return self.draw(
+                    **{name: value(holder) for name, value in self.given.items()}, **arguments
+                )
 
         drawn.__name__ = drawn.__qualname__ = self.draw.__name__
         drawn.__doc__ = self.draw.__doc__

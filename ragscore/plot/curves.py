@@ -11,14 +11,14 @@ from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import check_choice, check_known, nearest
 from ragscore.plot.layout import finish, new_axes, unclipped
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import chosen_or_leading, draw_lines, finish_lines, told_apart
+from ragscore.plot.runs import draw_lines, finish_lines, told_apart
 from ragscore.plot.style import (
-    MUTED,
     check_columns,
     check_scores,
     check_summary,
     error_lengths,
     few_names,
+    label_of,
     n_text,
     percent,
     plain_style,
@@ -26,9 +26,8 @@ from ragscore.plot.style import (
     run_styles,
     scale_of,
     unit_scale,
-    wrapped,
 )
-from ragscore.plot.theme import INK, NOTE_INK, scaled, sizes
+from ragscore.plot.theme import inks, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
 
@@ -84,9 +83,9 @@ def metric_at_k(
         )
     rows = rows.assign(k=rows["metric"].map(labels), name=rows["run_id"].astype("str"))
     last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
-    styles = run_styles(rows, chosen_or_leading(highlight, rows, last_k["name"].tolist()))
+    styles = run_styles(rows, highlight, last_k["name"].tolist())
     first = next(run for run, style in styles.items() if not style.is_muted)
-    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
+    ax = new_axes(ax)
     ends = draw_lines(ax, rows, styles, ["k", "mean", "low", "high"], [first], 0.12)
     suffix = f":{level}" if level else ""
     ax.set(
@@ -186,9 +185,9 @@ def _by_number(
 ) -> "Axes":
     """Draw a line per run over whole numbers; `columns` are the number, the mean and its ends."""
     rows = rows.assign(name=rows["run_id"].astype("str"))
-    styles = run_styles(rows, highlight)
+    styles = run_styles(rows, highlight, [])
     first = next(run for run, style in styles.items() if not style.is_muted)
-    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
+    ax = new_axes(ax)
     ends = draw_lines(ax, rows, styles, columns, [first], 0.12)
     ax.set(
         xticks=sorted(rows[columns[0]].unique()),
@@ -265,7 +264,7 @@ def risk_coverage(
             allowed="ev.risk_coverage().curve",
         )
     ax = new_axes(ax)
-    styles = run_styles(rows, highlight)
+    styles = run_styles(rows, highlight, [])
     (first,) = run_names(pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))])
     is_one_kind = rows["score_kind"].nunique() == 1
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
@@ -274,7 +273,7 @@ def risk_coverage(
         is_stable = (own["coverage"] * own["n"]).to_numpy() >= MIN_ANSWERS - 1e-9
         start = int(is_stable.argmax()) if is_stable.any() else len(own)
         ax.plot(
-            own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=MUTED,
+            own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=inks().muted,
             linewidth=scaled(0.8), zorder=1,
         )  # fmt: skip
         stable = _thinned(own.iloc[start:])
@@ -283,7 +282,10 @@ def risk_coverage(
         (line,) = ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
             marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
-            markersize=style.size, label=wrapped(str(run) if is_one_kind else f"{run}, {kind}"),
+            markersize=style.size,
+            label=label_of(
+                style.label if is_one_kind or style.is_muted else f"{run}, {kind}"
+            ),
         )  # fmt: skip
         unclipped(line)
         if run == first:
@@ -398,33 +400,35 @@ def tradeoff(
             allowed="runs with n > 0 for both in ev.summary()",
         )
     y, x = (_central(rows[name][both], name) for name in (metric, against))
-    styles = run_styles(y["run_id"], highlight)
-    values = None if by is None else _config_values(results, by, list(styles))
-    if values is not None:  # a style per value
-        of_value = {value: plain_style(n) for n, value in enumerate(dict.fromkeys(values.values()))}
-        styles = {run: of_value[values[run]] for run in styles}
-    ax = new_axes(ax, width=6.4, height=max(4.0, 0.2 * len(styles) + 0.8))
     better = declared.describe(against).better
     front = _front(x["mean"], y["mean"], better, declared.describe(metric).better)
+    styles = run_styles(y["run_id"], highlight, front)
+    values = None if by is None else _config_values(results, by, list(styles))
+    if values is not None:  # a style per value
+        of_value = {
+            value: plain_style(n, f"{by} = {value}")
+            for n, value in enumerate(dict.fromkeys(values.values()))
+        }
+        styles = {run: of_value[values[run]] for run in styles}
+    ax = new_axes(ax, width=6.4)
     ax.plot(
-        x["mean"][front], y["mean"][front], linestyle=":", color=NOTE_INK, linewidth=scaled(1),
+        x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=scaled(1),
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
     )  # fmt: skip
     named: set[str] = set()
     for run, style in styles.items():
-        label = run if values is None else f"{by} = {values[run]}"
         drawn = ax.errorbar(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
-            label="_" if label in named else wrapped(label), capsize=0, markersize=style.size,
-            elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
+            label="_" if style.label in named else label_of(style.label), capsize=0,
+            markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
         )  # fmt: skip
         unclipped(drawn)
-        named.add(label)
+        named.add(style.label)
         if values is not None:
             ax.annotate(
-                wrapped(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
-                textcoords="offset points", fontsize=sizes()["note"], color=INK,
+                label_of(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
+                textcoords="offset points", fontsize=sizes()["note"], color=inks().ink,
             )  # fmt: skip
     told = n_text(pd.concat([x["n"], y["n"]]))
     word = "counted as: higher" if better not in ("higher", "lower") else better

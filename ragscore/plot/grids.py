@@ -8,22 +8,34 @@ import pandas as pd
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
 from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.escaping import visible
 from ragscore.frames.render import shown_number
 from ragscore.frames.tables import SIGNS
-from ragscore.plot.layout import new_axes, quiet, title
+from ragscore.plot.layout import (
+    BESIDE,
+    SMALLEST,
+    is_new,
+    new_axes,
+    quiet,
+    room_of,
+    rows_that_fit,
+    title,
+    widths,
+)
 from ragscore.plot.lettering import LONGEST, lettered
-from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
+from ragscore.plot.names import name_runs, shown
+from ragscore.plot.runs import FEW, ROW, TALLEST, hardest, told_apart, told_slices
 from ragscore.plot.style import (
     MAX_SLICES,
     check_columns,
     few_names,
+    label_of,
     largest_slices,
     n_text,
     run_styles,
     sliced_rows,
-    wrapped,
 )
-from ragscore.plot.theme import sizes
+from ragscore.plot.theme import READABLE, inks, legible, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.primary import REFUSALS
@@ -33,7 +45,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
-FADED = 0.35  # opacity of cells of few queries
 # decision -> column of its cells, and of which queries it is a share
 _COLUMNS = {
     "answered": (0.0, "answerable"),
@@ -62,8 +73,9 @@ def heatmap(
 ) -> "Axes":
     """Draw one metric by slice and run: a cell per mean, and the number of queries by the slice.
 
-    Cells of fewer than ten queries are faded, and their slices marked with a star. Of runs and
-    slices, the more numerous stand below each other.
+    Cells of fewer than ten queries are framed, and their slices marked with a star; cells without a
+    value are hatched. Of runs and slices, the more numerous stand below each other. Numbers are
+    left out where cells are too small for them.
 
     Parameters
     ----------
@@ -84,7 +96,7 @@ def heatmap(
     runs = list(run_styles(rows))
     rows = rows.assign(run=rows["run_id"].astype("str"))
     n_of = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
-    names, cut = largest_slices(n_of["max"], limit, order)
+    names, cut = largest_slices(n_of["max"], rows_that_fit(ax, limit), order)
     means, n = (
         rows.pivot(index="slice", columns="run", values=column).reindex(index=names, columns=runs)
         for column in ("mean", "n")
@@ -92,40 +104,36 @@ def heatmap(
     is_few = (n.fillna(0) < FEW) & means.notna()
     few, many = n_of["min"].to_dict(), n_of["max"].to_dict()
     labels = [
-        wrapped(
-            f"{name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + '…'}"
-            f"{'*' if few[name] < FEW else ''} ({n_text(pd.Series([few[name], many[name]]))})",
-            26,
-        )
+        f"{label_of(name, LONGEST - 40)}{'*' if few[name] < FEW else ''}"
+        f" ({n_text(pd.Series([few[name], many[name]]))})"
         for name in names
     ]
-    run_labels = [wrapped(run, 20) for run in runs]
     told = f"{name_of_slices} (queries){cut}"
     is_turned = len(runs) > len(names)  # more runs than slices: a row per run
     if is_turned:
         means, is_few = means.T, is_few.T
-    below, beside = (labels, run_labels) if is_turned else (run_labels, labels)
-    lines = max(label.count("\n") + 1 for label in beside)
-    ax = new_axes(
-        ax, width=max(5.2, 0.75 * len(below) + 2.6),
-        height=max(0.34, 0.16 * lines + 0.08) * len(means) + 1.6,
-    )  # fmt: skip
+    below, beside = (labels, runs) if is_turned else (runs, labels)
+    high = min(0.36 * len(means), max(TALLEST, ROW * len(means)))
+    ax = new_axes(ax, width=max(5.2, min(0.75 * len(below) + 2.6, 9.0)), height=high + 1.6)
     values = means.to_numpy("float64")
-    described = declared.describe(metric)
-    is_unit = described.is_unit
+    is_unit = declared.describe(metric).is_unit
     low, high = (0.0, 1.0) if is_unit else (float(np.nanmin(values)), float(np.nanmax(values)))
-    opacity = np.where(is_few.to_numpy("bool"), FADED, 1.0)
     image = ax.imshow(
         np.ma.masked_invalid(values), cmap=MEANS_MAP, vmin=low,
-        vmax=high if high > low else low + 1, aspect="auto", alpha=opacity,
+        vmax=high if high > low else low + 1, aspect="auto",
     )  # fmt: skip
-    colours = np.asarray(image.cmap(np.asarray(image.norm(np.nan_to_num(values)))))[..., :3]
-    colours = colours * opacity[..., None] + 1 - opacity[..., None]
-    colours[np.isnan(values)] = 1
-    texts = [[shown_number(float(value), 2) for value in line] for line in values]
-    _in_cells(ax, texts, colours)
     _name_cells(ax, below, beside)
-    notes = f"{metric}, mean" + f"; faded, *: fewer than {FEW} queries" * bool(is_few.any().any())
+    colours = np.asarray(image.cmap(np.asarray(image.norm(np.nan_to_num(values)))))[..., :3]
+    _framed(ax, np.isnan(values), hatch="////", edgecolor=inks().grid, linewidth=0)
+    _framed(ax, is_few.to_numpy("bool"), edgecolor=inks().ground, linestyle=":", linewidth=1.4)
+    texts = [["" if np.isnan(value) else shown_number(float(value), 2) for value in line]
+             for line in values]  # fmt: skip
+    is_told = _in_cells(ax, texts, colours, beside)
+    ends = f"; dark {shown_number(low, 2)}, light {shown_number(high, 2)}" * (not is_told)
+    notes = f"{metric}, mean{ends}" + f"; framed, *: fewer than {FEW} queries" * bool(
+        is_few.to_numpy().any()
+    )
+    notes += "; hatched: no value" * bool(np.isnan(values).any())
     ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
     found = told_slices(table, golden, by, metric, declared)
     finding = hardest(found, metric, name_of_slices, len(runs))
@@ -164,23 +172,23 @@ def refusal_matrix(
     rows = table.assign(run=table["run_id"].astype("str"))
     rows = rows[rows["decision"].astype("str").isin(list(_COLUMNS)).to_numpy()]
     rows = rows.assign(decision=rows["decision"].astype("str"))
-    is_new = ax is None
     ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
-    width, height = _inches(ax)
     # Count, share and interval stand in one line where cells are wide, else in three where they are
-    # high; where they are neither, the interval is left out.
-    is_wide = is_new or width / 5 > 1.15
-    is_low = not is_wide and 72 * height / max(len(runs), 1) < 5 * sizes()["note"]
+    # high; where they are neither, the interval is left out, and then the count.
+    wide, high = _cell_points(ax, 4.3, runs)
+    size = max(min(sizes()["note"], high / 1.3), SMALLEST)
     totals = rows.groupby("decision")["n_total"].agg(["min", "max"])
+    room = wide / (0.56 * size)  # letters
+    longest = max(len(_cell_text(row, totals, 0)) for row in rows.to_dict("records"))
+    form = 0 if room >= longest else 1 if high >= 4 * size else 2 if room >= longest - 9 else 3
     for row in rows.to_dict("records"):
-        total = totals.loc[row["decision"]]
-        _cell(ax, runs.index(row["run"]), row, total["min"] == total["max"], is_wide, is_low)
+        _cell(ax, runs.index(row["run"]), row, _cell_text(row, totals, form), size)
     ax.set(xlim=(-0.02, 4.17), ylim=(len(runs) - 0.5, -0.5))
-    ax.set_yticks(np.arange(len(runs)), [wrapped(run, 20) for run in runs])
+    ax.set_yticks(np.arange(len(runs)), [label_of(run) for run in runs])
     ax.set_xticks(
         [left + 0.5 for left, _ in _COLUMNS.values()],
         [name.replace(" ", "\n").replace("-", "-\n") for name in _COLUMNS],
-        fontsize=sizes()["tick"] if width > 3 else sizes()["note"] * 0.8,
+        fontsize=max(min(sizes()["tick"], wide / (0.6 * len("unsupported"))), SMALLEST),
     )
     heads = []
     for kind in ("answerable", "to refuse"):
@@ -189,16 +197,27 @@ def refusal_matrix(
         heads.append(f"{'none' if not names else low if low == high else f'{low}–{high}'} {kind}")
     ax.set_xlabel(
         f"left: of {heads[0]} queries, right: of {heads[1]}; share"
-        f"{'' if is_low else ' with 95 % interval'}; hatched: errors"
+        f"{' with 95 % interval' if form < 2 else ''}; hatched: errors"
     )
     title(ax, _errors(rows, runs, question))
     _bare(ax)
     return ax
 
 
-def _cell(
-    ax: "Axes", place: int, row: dict[Any, Any], is_said: bool, is_wide: bool, is_low: bool
-) -> None:
+def _cell_text(row: dict[Any, Any], totals: pd.DataFrame, form: int) -> str:
+    """Return what a cell says: all in a line (0) or three (1), no interval (2), its share (3)."""
+    total = totals.loc[row["decision"]]
+    if np.isnan(row["share"]):
+        return "no query" if form < 3 else "–"
+    count = f"{row['n']}" + f" of {row['n_total']}" * bool(total["min"] != total["max"])
+    share = f"{100 * row['share']:.0f} %"
+    interval = f"({100 * row['low']:.0f}–{100 * row['high']:.0f})"
+    return (
+        f"{count}: {share} {interval}", f"{count}\n{share}\n{interval}", f"{count}: {share}", share,
+    )[form]  # fmt: skip
+
+
+def _cell(ax: "Axes", place: int, row: dict[Any, Any], text: str, size: float) -> None:
     """Draw one cell with a bar of its share; errors are hatched."""
     left, _ = _COLUMNS[row["decision"]]
     is_wrong = row["decision"] in _ERRORS
@@ -206,23 +225,11 @@ def _cell(
     share = 0.0 if np.isnan(row["share"]) else float(row["share"])
     ax.barh(
         place, 0.97 * share, left=left, height=0.9, color=_BAD if is_wrong else _GOOD,
-        hatch="//" if is_wrong else "", edgecolor="white", linewidth=0, gid=row["decision"],
+        hatch="//" if is_wrong else "", edgecolor="#F4F4F4", linewidth=0, gid=row["decision"],
     )  # fmt: skip
-    count = f"{row['n']}" if is_said else f"{row['n']} of {row['n_total']}"
-    share_text = f"{100 * row['share']:.0f} %"
-    interval = f"({100 * row['low']:.0f}–{100 * row['high']:.0f})"
-    if np.isnan(row["share"]):
-        text = "no query"
-    elif is_low:
-        text = f"{count}: {share_text}"
-    else:
-        text = (
-            f"{count}: {share_text} {interval}" if is_wide else f"{count}\n{share_text}\n{interval}"
-        )
     ax.text(
-        left + 0.485, place, text,
-        ha="center", va="center", fontsize=sizes()["note"],
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.6},
+        left + 0.485, place, text, ha="center", va="center", fontsize=size, color="#222222",
+        bbox={"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 0.6},
     )  # fmt: skip
 
 
@@ -287,6 +294,7 @@ def failure_transitions(
         raise DataError("no query in it", field="table", allowed=source)
     size = len(table)
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
+    name_runs([baseline or "", candidate or ""])
     names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
     words = [[_change(one, other) for other in to] for one in names]
     tints = {"better": _GOOD, "worse": _BAD, "": _PLAIN}
@@ -295,7 +303,9 @@ def failure_transitions(
     # colours by the root: one large cell doesn't hide the others
     depth = np.sqrt(counts / counts.max())[..., None]
     depth = np.where(counts[..., None] > 0, 0.3 + 0.7 * depth, 0)
-    colours = 1 - depth * (1 - np.array([[to_rgb(tints[word]) for word in line] for line in words]))
+    ground = np.array(to_rgb(inks().ground))
+    tinted = np.array([[to_rgb(tints[word]) for word in line] for line in words])
+    colours = ground + depth * (tinted - ground)
     ax.imshow(colours, aspect="auto")
     texts = [
         [
@@ -304,13 +314,13 @@ def failure_transitions(
         ]
         for line, own in zip(counts, words, strict=True)
     ]
-    _in_cells(ax, texts, colours)
     for place in range(size):
         ax.bar(
-            place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor="black",
+            place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor=inks().ink,
             linewidth=1.2,
         )  # fmt: skip
-    _name_cells(ax, [wrapped(name, 24) for name in to], [wrapped(name, 24) for name in names])
+    _name_cells(ax, to, names)
+    _in_cells(ax, texts, colours, names)
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
     n_of = {
         word: int(sum(n for line, own in zip(counts, words, strict=True)
@@ -332,41 +342,47 @@ def _change(before: str, after: str) -> str:
     return "worse" if before in _RIGHT and after in _WRONG else ""
 
 
-def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any) -> None:
-    """Write numbers into the cells, dark on light and light on dark, as large as rows allow."""
-    is_light = colours @ np.array([0.299, 0.587, 0.114]) > 0.5
-    width, height = _inches(ax)
+def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:
+    """Write numbers into the cells, as large as these allow; False: they are too small for any."""
+    from matplotlib.colors import to_hex
+
+    wide, high = _cell_points(ax, len(texts[0]), beside)
     longest = max((len(text) for line in texts for text in line), default=1)
-    # Letters are 0.6 of their size wide; names take up to a third of the place.
-    by_width = 72 * 0.66 * width / len(texts[0]) / (0.62 * max(longest, 1))
-    points = min(sizes()["tick"], 72 * 0.6 * height / len(texts), by_width)
+    size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
+    if size < SMALLEST:
+        return False
     for row, line in enumerate(texts):
         for column, text in enumerate(line):
             if text:
-                ax.text(
-                    column, row, text, ha="center", va="center", fontsize=max(points, 6.0),
-                    color="black" if is_light[row, column] else "white",
-                )  # fmt: skip
+                ground = to_hex(colours[row, column])
+                ax.text(column, row, text, ha="center", va="center", fontsize=size,
+                        color=legible(ground, READABLE, ground))  # fmt: skip
+    return True
+
+
+def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, float]:
+    """Return width and height in points that a cell will have beside these names."""
+    points = 72 / ax.figure.get_figure(root=True).dpi
+    left, _, right, _ = room_of(ax)
+    longest = max(widths(ax, [visible(shown(name)) for name in beside], sizes()["tick"]))
+    wide = (right - left) - min(longest, BESIDE * (right - left)) - 24 / points
+    high = ax.get_window_extent().height * (0.95 if is_new(ax) else 0.62)
+    return wide * points / columns, high * points / max(len(beside), 1)
+
+
+def _framed(ax: "Axes", is_marked: Any, **how: Any) -> None:
+    """Draw a frame or a hatch in each of the marked cells."""
+    from matplotlib.patches import Rectangle
+
+    for row, column in np.argwhere(is_marked):
+        ax.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, **how))
 
 
 def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
-    """Name columns and rows; names wider than their column are turned."""
-    points = sizes()["tick"]
-    room = 72 * 0.62 * _inches(ax)[0] / len(below)
-    longest = max(len(line) for name in below for line in name.split("\n"))
-    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    if room < 4.5 * points:
-        turned = {"rotation": 90, "fontsize": max(min(points, 0.55 * room), 6.0)}
-    is_wide = 0.62 * points * longest > room
-    ax.set_xticks(np.arange(len(below)), below, **(turned if is_wide else {}))
-    ax.set_yticks(np.arange(len(beside)), beside)
+    """Name columns and rows."""
+    ax.set_xticks(np.arange(len(below)), [label_of(name) for name in below])
+    ax.set_yticks(np.arange(len(beside)), [label_of(name) for name in beside])
     _bare(ax)
-
-
-def _inches(ax: "Axes") -> tuple[float, float]:
-    """Return width and height of axes before names have taken their room."""
-    box, dpi = ax.get_window_extent(), ax.figure.get_figure(root=True).dpi
-    return float(box.width / dpi), float(box.height / dpi)
 
 
 def _bare(ax: "Axes") -> None:

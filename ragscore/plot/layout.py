@@ -1,33 +1,40 @@
-"""Where texts stand: titles, legends, names at the ends of lines, axes within their place.
+"""Where texts stand: titles, legends, names beside axes and at the ends of lines.
 
-A caller's `plt.subplots(1, 2)` gives each picture a place and no layout engine. A picture keeps
-all that it writes within that place: titles are wrapped, and axes shrink as far as their labels
-need. Everything here is measured, since names are of any length.
+Matplotlib's constrained layout gives axes the room that their labels leave; here it is seen to that
+labels leave enough. Titles, labels and names are measured and wrapped, legends go to the right or
+below, and a figure of our own grows as far as its texts need.
 """
 
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
 from ragscore.frames.errors import DataError
-from ragscore.plot.theme import GRID, figure_size, sizes
+from ragscore.frames.escaping import visible
+from ragscore.plot import names
+from ragscore.plot.theme import READABLE, figure_size, inks, legible, sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
     from matplotlib.text import Text
 
 PLACES = ("right", "below", "inside")
-BELOW, END = "ragscore:below", "ragscore:end"  # marks what is moved once its size is known
+END = "ragscore:end"  # marks names at the ends of lines
 PAD = 4.0  # points between a picture and the edge of its place
-# text -> as it is wrapped, and as it was written
-_wrapped: "WeakKeyDictionary[Text, tuple[str, str]]" = WeakKeyDictionary()
-SMALLEST = 0.2  # share of its place that axes keep, whatever their labels need
+BESIDE = 0.3  # share of a picture's width that names or a legend beside its axes may take
+AROUND = 1.1  # inches at 10 points that title and labels take of a figure's height
+SMALLEST = 6.0  # points of the smallest text that is read in print
+_own: "WeakKeyDictionary[Figure, float]" = WeakKeyDictionary()  # inches that its axes are high
+_drawn: "WeakSet[Axes]" = WeakSet()
+_said: "WeakKeyDictionary[Text, tuple[str, str]]" = WeakKeyDictionary()  # as wrapped, as written
 
 
 def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
@@ -36,7 +43,23 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=figure_size(width, height), layout="constrained")[1]
+    figure, ax = plt.subplots(figsize=figure_size(width, height), layout="constrained")
+    _own[figure] = figure_size(width, max(height - AROUND, 0.8))[1]
+    return ax
+
+
+def rows_that_fit(ax: "Axes | None", limit: int) -> int:
+    """Return how many rows with names given axes have room for, at most `limit`."""
+    if ax is None:
+        return limit
+    _, bottom, _, top = room_of(ax)
+    points = 72 / ax.figure.get_figure(root=True).dpi
+    return max(min(limit, int(0.5 * (top - bottom) * points / (1.25 * SMALLEST))), 1)
+
+
+def is_new(ax: "Axes") -> bool:
+    """Return True if the figure is ours and may grow."""
+    return ax.figure.get_figure(root=True) in _own
 
 
 @contextmanager
@@ -57,15 +80,16 @@ def quiet(ax: "Axes", grid: str | None = "y") -> None:
     """Draw a pale grid along an axis, below the data, and no frame at the top and right."""
     ax.grid(visible=False)
     if grid is not None:
-        ax.grid(axis=grid, color=GRID, linewidth=0.8)  # type: ignore[arg-type]
+        ax.grid(axis=grid, color=inks().grid, linewidth=0.8)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
 
 
 def title(ax: "Axes", finding: str) -> None:
-    """Write what the picture shows above its left edge; it is wrapped to the picture's place."""
-    ax.set_title(finding, x=0.0, ha="left", fontsize=sizes()["title"])
+    """Write what the picture shows above its left edge, and what its runs' names share."""
+    text = "\n".join(filter(None, [finding, names.note()]))
+    ax.set_title(text, x=0.0, ha="left", fontsize=sizes()["title"])
 
 
 def legend(ax: "Axes", place: str | bool | None = None) -> None:
@@ -75,7 +99,7 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
     ----------
     place
         "right" of the axes, "below" them, "inside" where there is most room; False: none. By
-        default right in a figure of its own, below in one with other axes or without layout.
+        default right where it is narrow in a figure of its own, else below.
 
     Raises
     ------
@@ -90,17 +114,16 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
         ax.spines[side].set_visible(False)
     if place is False or not ax.get_legend_handles_labels()[0]:
         return
-    if place is None or place is True:
-        figure = ax.figure.get_figure(root=True)
-        is_alone = len(figure.axes) == 1 and figure.get_layout_engine() is not None
-        place = "right" if is_alone else "below"
-    options: dict[str, Any] = {"frameon": False, "fontsize": sizes()["note"]}
-    if place == "right":
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), borderaxespad=0.2, **options)
-    elif place == "inside":
-        ax.legend(loc="best", **options | {"frameon": True, "framealpha": 0.85, "edgecolor": GRID})
-    else:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), **options).set_gid(BELOW)
+    if place == "inside":
+        ax.legend(loc="best", frameon=True, framealpha=0.85, edgecolor=inks().grid,
+                  facecolor=inks().ground, fontsize=sizes()["note"])  # fmt: skip
+        return
+    figure = ax.figure.get_figure(root=True)
+    is_alone = place in (None, True) and figure in _own and len(figure.axes) == 1
+    # "wide" is to the right however little room that leaves
+    ax.legend(frameon=False, fontsize=sizes()["note"]).set_gid(
+        "wide" if place == "right" else "auto" if is_alone else "below"
+    )
 
 
 def finish(ax: "Axes", finding: str, grid: str | None, place: str | bool | None = None) -> "Axes":
@@ -111,21 +134,45 @@ def finish(ax: "Axes", finding: str, grid: str | None, place: str | bool | None 
     return ax
 
 
-def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> None:
+def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> bool:
     """Write names beside the ends of lines instead of a legend; they never overlap.
 
     Parameters
     ----------
     ends
         x and y of an end, its text and its colour.
+
+    Returns
+    -------
+    False where they would take too much of the width or the height, and none is written.
     """
-    for x, y, text, colour in ends:
+    points, figure = sizes()["note"], ax.figure.get_figure(root=True)
+    left, _, right, _ = _slot(ax)
+    texts = [visible(names.shown(text)) for _, _, text, _ in ends]
+    room = BESIDE * (right - left) * figure.bbox.width
+    height = 1.35 * points * len(ends) * figure.dpi / 72
+    if max(widths(ax, texts, points), default=0) > room or height > ax.bbox.height * 0.9:
+        return False
+    for (x, y, _, colour), text in zip(ends, texts, strict=True):
         ax.annotate(
             text, (x, y), (8, 0), textcoords="offset points", va="center", ha="left",
-            color=colour, fontsize=sizes()["note"], annotation_clip=False, gid=END,
+            color=legible(colour, READABLE, inks().outer), fontsize=points,
+            annotation_clip=False, gid=END,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0,
                         "shrinkB": 3},
         )  # fmt: skip
+    return True
+
+
+def widths(ax: "Axes", texts: Sequence[str], points: float) -> list[float]:
+    """Return the width of each text in pixels, at this size of type."""
+    from matplotlib.font_manager import FontProperties
+
+    renderer: Any = ax.figure.get_figure(root=True)._get_renderer()  # type: ignore[attr-defined]
+    font = FontProperties(size=points)
+    with warnings.catch_warnings():  # of characters that are shown in another font
+        warnings.simplefilter("ignore", UserWarning)
+        return [renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]
 
 
 def unclipped(drawn: Any) -> None:
@@ -137,41 +184,67 @@ def unclipped(drawn: Any) -> None:
 
 
 def settle(axes: Sequence["Axes"]) -> None:
-    """Wrap titles, place legends and names at ends, and keep each axes within its place."""
+    """Fit names, legends and titles to their room, and the axes between them.
+
+    What was drawn beside these axes before is fitted again: its room is another one now.
+    """
     if not axes:
         return
     figure: Figure = axes[0].figure.get_figure(root=True)
-    has_engine = figure.get_layout_engine() is not None
-    for ax in axes:  # a long line would leave a layout engine no room
+    _drawn.update(axes)
+    axes = [ax for ax in figure.axes if ax in _drawn]
+    if figure.get_layout_engine() is None:
+        with suppress(RuntimeError):  # a colour bar that was made without it
+            figure.set_layout_engine("constrained")
+    for ax in axes:
+        _fit_names(ax)
         _wrap_texts(ax)
     lay_out(figure)
-    for _ in range(1 if has_engine else 5):
+    for _ in range(3):  # what is wrapped for the room that is left takes room itself
+        before = [_written(ax) for ax in axes]
         for ax in axes:
+            _fit_names(ax, ax.get_window_extent().height)
+            _turn_names(ax)
             _wrap_texts(ax)
-            _place_below(ax)
-            _spread_ends(ax)
-        moved = [False if has_engine else _fit(ax) for ax in axes]
-        if not any(moved):
-            return
+            _place_legend(ax)
+        missing = _own.get(figure, 0.0) - axes[0].get_window_extent().height / figure.dpi
+        if missing > 0.02 and len(axes) == 1:
+            figure.set_figheight(figure.get_figheight() + missing)
+        elif before == [_written(ax) for ax in axes]:
+            break
+        lay_out(figure)
+    lay_out(figure)  # a second pass moves axes once more, as drawing would
     for ax in axes:
-        _place_below(ax)
+        _wrap_texts(ax)
         _spread_ends(ax)
+
+
+def _written(ax: "Axes") -> list[Any]:
+    """Return what takes room around the axes."""
+    legend = ax.get_legend()
+    return [
+        *(text.get_text() for text in (ax.title, ax.xaxis.label, ax.yaxis.label)),
+        *(text.get_text() for axis in (ax.xaxis, ax.yaxis) for text in named(axis)),
+        legend and (legend.get_gid(), [one.get_text() for one in legend.get_texts()]),
+    ]
 
 
 def lay_out(figure: "Figure") -> None:
     """Place the axes of a figure as its layout engine does when it is drawn, without drawing."""
     if (engine := figure.get_layout_engine()) is not None:
-        with suppress(ValueError):  # as where a figure is drawn
+        with suppress(ValueError), warnings.catch_warnings():  # as where a figure is drawn
+            # said when it is drawn, if there is still no room
+            warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
             engine.execute(figure)
 
 
-def _slot(ax: "Axes") -> tuple[float, float, float, float] | None:
+def _slot(ax: "Axes") -> tuple[float, float, float, float]:
     """Return left, bottom, right and top of the place of axes, as shares of the figure.
 
-    Neighbours share the gap between them. Axes that are in no grid have no place.
+    Neighbours share the gap between them. Axes that are in no grid have the whole figure.
     """
     spec = ax.get_subplotspec()
-    return None if spec is None else _place_of(spec, ax.figure)
+    return (0.0, 0.0, 1.0, 1.0) if spec is None else _place_of(spec, ax.figure)
 
 
 def _place_of(spec: Any, figure: Any) -> tuple[float, float, float, float]:
@@ -193,90 +266,211 @@ def _place_of(spec: Any, figure: Any) -> tuple[float, float, float, float]:
     return left, bottom, right, top
 
 
+def room_of(ax: "Axes") -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top of the place of axes in pixels, less its margin."""
+    figure = ax.figure.get_figure(root=True)
+    left, bottom, right, top = _slot(ax)
+    pad = PAD * figure.dpi / 72
+    width, height = figure.bbox.width, figure.bbox.height
+    return left * width + pad, bottom * height + pad, right * width - pad, top * height - pad
+
+
+def named(axis: "Axis") -> list["Text"]:
+    """Return the labels of an axis if they are names."""
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    is_named = isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter))
+    labels = axis.get_majorticklabels() if is_named else []
+    return labels if any(one.get_text() for one in labels) else []
+
+
+def _keep(axis: "Axis", labels: list["Text"]) -> None:
+    """Keep the labels as they are now: an axis writes them anew whenever it is drawn."""
+    axis.set_ticklabels([label.get_text() for label in labels])
+
+
+def _fit_names(ax: "Axes", height: float = 0.0) -> None:
+    """Wrap the names beside the axes; where rows are low they are small, and cut in the middle.
+
+    `height` is that of the axes, in pixels, where it is known.
+    """
+    labels = named(ax.yaxis)
+    if not labels:
+        return
+    figure = ax.figure.get_figure(root=True)
+    left, bottom, right, top = room_of(ax)
+    points, size = figure.dpi / 72, float(labels[0].get_fontsize())
+    room = BESIDE * (right - left)
+    if ax.yaxis.label.get_text():
+        room -= 1.6 * float(ax.yaxis.label.get_fontsize()) * points
+    if figure in _own:
+        lines = max(wrap_text(label, room, cut=3) for label in labels)
+        _keep(ax.yaxis, labels)
+        _own[figure] = max(_own[figure], 1.25 * size * lines * len(labels) / 72)
+        return
+    row = (height or 0.62 * (top - bottom)) / points / len(labels)  # points
+    size = max(min(size, row / 1.25), SMALLEST)
+    for label in labels:
+        label.set_fontsize(size)
+        wrap_text(label, room, cut=max(int(row / (1.2 * size)), 1))
+    _keep(ax.yaxis, labels)
+
+
+def _turn_names(ax: "Axes") -> None:
+    """Wrap the names below the axes to their columns, or turn them where they are too long."""
+    labels = named(ax.xaxis)
+    if len(labels) < 2 or any(label.get_rotation() for label in labels):
+        return
+    points = ax.figure.get_figure(root=True).dpi / 72
+    box, size = ax.get_window_extent(), float(labels[0].get_fontsize())
+    room = 0.94 * box.width * _pitch(ax, len(labels)) / points
+    if max(label.get_window_extent().width for label in labels) / points <= room:
+        return
+    parts = {part for label in labels for part in _PARTS.split(label.get_text())}
+    fits = max(widths(ax, list(parts), size)) / points <= room
+    for label in labels if fits else []:
+        wrap_text(label, room * points)
+    _keep(ax.xaxis, labels)
+    if fits and max(label.get_window_extent().width for label in labels) / points <= room:
+        return
+    _, bottom, _, top = room_of(ax)
+    is_steep = room < 4.5 * size
+    for label in labels:
+        if is_steep:
+            label.set(fontsize=max(min(size, 0.75 * room), SMALLEST), rotation=90)
+        else:
+            label.set(rotation=40, ha="right", rotation_mode="anchor")
+        wrap_text(label, BESIDE * (top - bottom), cut=1)
+    _keep(ax.xaxis, labels)
+
+
+def _pitch(ax: "Axes", n: int) -> float:
+    """Return the share of the axes between two ticks."""
+    low, high = ax.get_xlim()
+    places = np.sort(ax.get_xticks())
+    return float(np.diff(places).min() / abs(high - low)) if n > 1 else 1.0
+
+
 def _wrap_texts(ax: "Axes") -> None:
     """Wrap title and axis labels to the room that they have."""
-    figure = ax.figure.get_figure(root=True)
-    box, slot = ax.get_window_extent(), _slot(ax)
-    width, height = figure.bbox.width, figure.bbox.height
-    pad = PAD * figure.dpi / 72
-    left, bottom, right, top = (
-        (slot[0] * width, slot[1] * height, slot[2] * width, slot[3] * height)
-        if slot
-        else (0.0, 0.0, width, height)
-    )
-    middle, half = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+    box = ax.get_window_extent()
+    left, bottom, right, top = room_of(ax)
+    begin = box.x0 if right - box.x0 > 0.75 * (right - left) else left
     if ax.title.get_horizontalalignment() == "left":
-        # Beside long names the axes are narrow: the title then begins above the names.
-        begin = box.x0 if right - box.x0 > 0.6 * (right - left) or not slot else left + pad
         ax.title.set_x((begin - box.x0) / box.width)
-        _wrap_text(ax.title, right - begin - pad)
+        if wrap_text(ax.title, right - begin) > 3 and ax.figure not in _own:
+            ax.title.set_fontsize(sizes()["note"])
+            wrap_text(ax.title, right - begin)
     else:
-        _wrap_text(ax.title, 2 * min(middle - left, right - middle) - 2 * pad)
-    if slot and box.width < 0.6 * (right - left):  # beside long names: in the middle of the place
-        middle = (left + right) / 2
+        middle = (box.x0 + box.x1) / 2
+        wrap_text(ax.title, 2 * min(middle - left, right - middle))
+    # A label may be as wide as the place: it then stands in the middle of that.
+    is_wide = box.width < 0.75 * (right - left)
+    middle = (left + right) / 2 if is_wide else (box.x0 + box.x1) / 2
+    if ax.xaxis.label.get_horizontalalignment() == "left":
+        ax.xaxis.label.set_x((left - box.x0) / box.width)
+        wrap_text(ax.xaxis.label, right - left)
+    else:
         ax.xaxis.label.set_x((middle - box.x0) / box.width)
-    _wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle) - 2 * pad)
-    _wrap_text(ax.yaxis.label, 2 * min(half - bottom, top - half) - 2 * pad, is_upright=True)
+        wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle))
+    most = 2 if right - left < 4.5 * ax.figure.get_figure(root=True).dpi else 3
+    wrap_text(ax.yaxis.label, min(box.height * 1.15, top - bottom), cut=most, is_upright=True)
 
 
-def _wrap_text(text: "Text", room: float, *, is_upright: bool = False) -> None:
-    """Wrap a text that takes more pixels than there is room, line by line."""
-    shown, said = _wrapped.get(text, ("", ""))
+def wrap_text(text: "Text", room: float, *, cut: int = 0, is_upright: bool = False) -> int:
+    """Wrap a text that takes more pixels than there is room; return its lines.
+
+    It may break at spaces and after marks such as underscores. With `cut`, it has at most so many
+    lines: of more, the middle is left out.
+    """
+    shown, said = _said.get(text, ("", ""))
     if text.get_text() != shown:
         said = text.get_text()
     text.set_text(said)  # else lines that were wrapped for less room would stay apart
     for _ in range(4):
         box = text.get_window_extent()
-        taken = box.height if is_upright else box.width
+        taken = box.height if is_upright or text.get_rotation() == 90 else box.width
+        if text.get_rotation() not in (0, 90):
+            taken = float(np.hypot(box.width, box.height))
         longest = max((len(line) for line in text.get_text().split("\n")), default=0)
-        if taken <= room or longest < 12:
+        if taken <= room or longest < 6:
             break
-        letters = max(int(longest * room / taken), 10)
-        lines = [wrap(line.replace("_", "_ "), letters) or [""] for line in said.split("\n")]
-        text.set_text("\n".join("\n".join(one) for one in lines).replace("_ ", "_"))
-    _wrapped[text] = text.get_text(), said
+        letters = max(int(longest * room / taken), 5)
+        lines = [one for line in said.split("\n") for one in _lines(line, letters)]
+        if cut and len(lines) > cut:
+            lines = _lines(_shortened(said, letters * cut - cut + 1), letters)[:cut]
+        text.set_text("\n".join(lines))
+    _said[text] = text.get_text(), said
+    return text.get_text().count("\n") + 1
 
 
-def _place_below(ax: "Axes") -> None:
-    """Put a legend below all that stands under the axes, in as many columns as fit."""
+def written(text: "Text") -> str:
+    """Return a text as it was before it was wrapped, in one line."""
+    shown, said = _said.get(text, ("", ""))
+    return " ".join((said if text.get_text() == shown else text.get_text()).split())
+
+
+_MARKS = re.compile(r"([_\-/.:,+@])")
+_PARTS = re.compile(r"\s|(?<=[_\-/.:,+@])")
+
+
+def _lines(line: str, letters: int) -> list[str]:
+    """Return the lines of a text: words that are too long break after marks, else anywhere."""
+    words = [
+        word if len(word) <= letters else _MARKS.sub("\\1\u200b ", word)
+        for word in line.replace(" = ", "\u00a0=\u00a0").split(" ")
+    ]
+    found = wrap(" ".join(words), letters, break_on_hyphens=False) or [""]
+    return [one.replace("\u200b ", "").strip("\u200b").replace("\u00a0", " ") for one in found]
+
+
+def _shortened(text: str, letters: int) -> str:
+    """Return a text without its middle."""
+    if len(text) <= letters:
+        return text
+    kept = max(letters - 1, 2)
+    return f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+def _place_legend(ax: "Axes") -> None:
+    """Put a legend to the right if it is narrow, else below all that stands under the axes."""
     found = ax.get_legend()
-    if found is None or found.get_gid() != BELOW:
+    place = None if found is None else found.get_gid()
+    if found is None or place not in ("auto", "wide", "below"):
         return
     from matplotlib.transforms import ScaledTranslation
 
     figure = ax.figure.get_figure(root=True)
-    box, under = ax.get_window_extent(), ax.xaxis.get_tightbbox()
-    drop = (box.y0 - under.y0 if under is not None else 0.0) + PAD * figure.dpi / 72
-    slot = _slot(ax)
-    room = (slot[2] - slot[0]) * figure.bbox.width if slot else float(figure.bbox.width)
-    found = _in_columns(ax, found, room - 2 * PAD * figure.dpi / 72)
-    shift = ScaledTranslation(0, -drop / figure.dpi, figure.dpi_scale_trans)
-    # The legend is as wide as the place, and may stand out on both sides of narrow axes.
-    middle = 0.5
-    if slot is not None:
-        centre = (slot[0] + slot[2]) / 2 * figure.bbox.width
-        middle = (centre - box.x0) / box.width
-    found.set_bbox_to_anchor((middle, 0), ax.transAxes + shift)
-
-
-def _in_columns(ax: "Axes", found: "Legend", room: float) -> "Legend":
-    """Return the legend with the most columns that fit, at most four."""
-    texts = [text.get_text() for text in found.get_texts()]
+    left, _, right, _ = room_of(ax)
+    box, points = ax.get_window_extent(), figure.dpi / 72
+    taken = found.get_window_extent().width + 6 * points
+    if place == "wide" or (place == "auto" and box.width - taken >= 0.57 * (right - left)):
+        found.set_gid("right")
+        found.set_loc("upper left")
+        found.set_bbox_to_anchor((1.01, 1), ax.transAxes)
+        return
+    # as they were before they were wrapped for less room
+    texts = [_said.get(text, ("", text.get_text()))[1] for text in found.get_texts()]
     handles: Any = ax.get_legend_handles_labels()[0]
     if len(handles) != len(texts):
         handles = found.legend_handles  # of an error bar these lack the mark
     options: dict[str, Any] = {
-        "loc": "upper center", "frameon": False, "fontsize": sizes()["note"],
-        "columnspacing": 1.2, "borderaxespad": 0.0, "handlelength": 1.8,
+        "loc": "upper left", "frameon": False, "fontsize": sizes()["note"],
+        "columnspacing": 1.2, "borderaxespad": 0.0, "borderpad": 0.0, "handlelength": 1.8,
     }  # fmt: skip
     for columns in range(min(4, len(texts)), 0, -1):
         again = ax.legend(handles, texts, ncols=columns, **options)
-        again.set_gid(BELOW)
         for text in again.get_texts():
             text.set_parse_math(False)
-        if again.get_window_extent().width <= room:
+            if columns == 1:
+                wrap_text(text, box.width - 36 * points, cut=2)
+        if again.get_window_extent().width <= 0.95 * box.width:
             break
-    return again
+    again.set_gid("below")
+    under = ax.xaxis.get_tightbbox()
+    drop = (box.y0 - under.y0 if under is not None else 0.0) / points + PAD
+    shift = ScaledTranslation(0, -drop / 72, figure.dpi_scale_trans)
+    again.set_bbox_to_anchor((0, 0), ax.transAxes + shift)
 
 
 def _spread_ends(ax: "Axes") -> None:
@@ -325,48 +519,3 @@ def spread(places: Any, heights: Any, low: float, high: float) -> Any:
     bottom, top = low + size[0] / 2, high - size[-1] / 2 - below[-1]
     found[order] = np.clip(flat, bottom, max(top, bottom)) + below
     return found
-
-
-def _fit(ax: "Axes") -> bool:
-    """Shrink axes until all that belongs to them is within their place; return if they moved."""
-    from matplotlib.transforms import Bbox
-
-    slot = _slot(ax)
-    if slot is None:
-        return False
-    figure = ax.figure.get_figure(root=True)
-    whole = ax.get_tightbbox()
-    below = ax.get_legend()
-    if below is None or below.get_gid() != BELOW:
-        narrow = ax.get_tightbbox(for_layout_only=True)
-    else:  # Titles and labels are wrapped to the room there is, and so is a legend below.
-        below.set_in_layout(False)
-        narrow = ax.get_tightbbox(for_layout_only=True)
-        below.set_in_layout(True)
-    if whole is None or narrow is None:
-        return False
-    whole = Bbox([[narrow.x0, whole.y0], [narrow.x1, whole.y1]])
-    width, height = figure.bbox.width, figure.bbox.height
-    pad = PAD * figure.dpi / 72
-    box = ax.get_window_extent()
-    left = max(box.x0, slot[0] * width + pad + box.x0 - min(whole.x0, box.x0))
-    right = min(box.x1, slot[2] * width - pad - max(whole.x1 - box.x1, 0))
-    bottom = max(box.y0, slot[1] * height + pad + box.y0 - min(whole.y0, box.y0))
-    top = min(box.y1, slot[3] * height - pad - max(whole.y1 - box.y1, 0))
-    # Labels take what they need, up to where axes would be too small: then towards the far edge.
-    least = SMALLEST * (slot[2] - slot[0]) * width
-    if right - left < least:
-        right = max(right, min(left + least, slot[2] * width - pad - max(whole.x1 - box.x1, 0)))
-        left = min(left, right - least)
-    least = SMALLEST * (slot[3] - slot[1]) * height
-    if top - bottom < least:
-        top = max(top, min(bottom + least, slot[3] * height - pad - max(whole.y1 - box.y1, 0)))
-        bottom = min(bottom, top - least)
-    found = np.array([left, bottom, right, top])
-    if np.abs(found - [box.x0, box.y0, box.x1, box.y1]).max() < 0.5:
-        return False
-    part = ax.figure.transSubfigure.inverted() if hasattr(ax.figure, "transSubfigure") else None
-    corners = np.array([[left, bottom], [right, top]])
-    (x0, y0), (x1, y1) = (part or figure.transFigure.inverted()).transform(corners)
-    ax.set_position((x0, y0, x1 - x0, y1 - y0))
-    return True

@@ -7,12 +7,15 @@ were.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
+from weakref import WeakKeyDictionary
 
 from ragscore.frames.escaping import visible
+from ragscore.plot import names
 from ragscore.plot.layout import closing_figures, settle
 from ragscore.plot.theme import dress, themed
+from ragscore.plot.twin import text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 P = ParamSpec("P")
+# axes -> how they were drawn, so that they can be drawn for another width
+_drawn_by: "WeakKeyDictionary[Axes, tuple[Callable[..., Axes], tuple[Any, ...], dict[str, Any]]]"
+_drawn_by = WeakKeyDictionary()
 LONGEST = 160  # characters of a line: a longer one makes a figure that no memory holds
 # Begins labels that begin with `_`, which a legend would leave out. It is not seen, and is taken
 # away once the legend stands.
@@ -40,29 +46,40 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
         before = {} if place is None else {text: text.get_text() for text in _texts(place)}
         formatters = {} if place is None else _formatters(place)
         earlier = set() if place is None else set(_axes(place)) - {given}
-        with themed():
+        with themed(place), names.naming():
             if given is not None:
                 dress(given)
             ax = draw(*args, **options)
-        place = place or ax.figure
-        for text in _texts(place):
-            if text.get_text() and before.get(text) != text.get_text():
-                if (shown := literal(text.get_text())) != text.get_text():
-                    text.set_text(shown)
-                _show_as_written(text)
-        for axis, formatter in _formatters(place).items():
-            if formatter is not formatters.get(axis):
-                _make_labels_literal(axis)
-        with themed():
+            place = place or ax.figure
+            for text in _texts(place):
+                if text.get_text() and before.get(text) != text.get_text():
+                    if (shown := literal(text.get_text())) != text.get_text():
+                        text.set_text(shown)
+                    _show_as_written(text)
+            for axis, formatter in _formatters(place).items():
+                if formatter is not formatters.get(axis):
+                    _make_labels_literal(axis)
             settle([one for one in _axes(place) if one not in earlier])
+            whole: Any = ax.figure.get_figure(root=True)
+            _drawn_by[ax] = draw, args, options
+            texts = [text_of(one) for one in whole.axes if one in _drawn_by or one in _axes(place)]
+            whole.ragscore_text = "\n\n".join(texts)
         return ax
 
     return drawn
 
 
+def drawn_by(ax: "Axes") -> Callable[[], "Axes"] | None:
+    """Return what draws the same picture anew; None for axes that were given."""
+    draw, args, options = _drawn_by.get(ax, (None, (), {}))
+    if draw is None or options.get("ax") is not None or options.get("figure") is not None:
+        return None
+    return partial(lettered(draw), *args, **options)
+
+
 def literal(text: str) -> str:
-    """Return a text as a figure shows it, line by line."""
-    lines = visible(text.removeprefix(HELD)).replace("\t", " ").split("\n")
+    """Return a text as a figure shows it, line by line, with names as short as they may be."""
+    lines = visible(names.shown(text.removeprefix(HELD))).replace("\t", " ").split("\n")
     return "\n".join(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…" for line in lines)
 
 

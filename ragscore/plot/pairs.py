@@ -11,10 +11,20 @@ from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.tables import SIGNS
-from ragscore.plot.layout import finish, new_axes, quiet, title, unclipped
+from ragscore.plot.layout import (
+    finish,
+    is_new,
+    new_axes,
+    quiet,
+    rows_that_fit,
+    spread,
+    title,
+    unclipped,
+)
 from ragscore.plot.lettering import lettered
-from ragscore.plot.style import check_columns, check_scores, in_order, wrapped
-from ragscore.plot.theme import GRID, INK, scaled, sizes
+from ragscore.plot.names import name_runs
+from ragscore.plot.style import MAX_SLICES, check_columns, check_scores, label_of, largest_slices
+from ragscore.plot.theme import inks, legible, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
 
@@ -64,6 +74,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
         "right", "below", "inside" or False.
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
+    name_runs([cmp.baseline, cmp.candidate])
     rows = cmp.per_query[cmp.per_query["outcome"].isin(list(_BANDS))]
     ends = pd.DataFrame({side: _bin_of(rows[f"rank_{side}"]) for side in ("baseline", "candidate")})
     bands = (
@@ -76,6 +87,8 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     ax = new_axes(ax, width=6.6, height=4.6)
     total = max(len(rows), 1)
     gap = 0.06 * total
+    shares = 0.85 if is_new(ax) else 0.5  # of the figure's height, the axes'
+    line = 1.35 * sizes()["note"] / (72 * shares * ax.bbox.height / ax.figure.dpi) * 1.4 * total
     starts = {}
     for side, other in (("baseline", "candidate"), ("candidate", "baseline")):
         ordered = bands.sort_values([side, other, "kind"])
@@ -87,19 +100,24 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
         top = starts["baseline"][place] * (1 - bend) + starts["candidate"][place] * bend
         ax.fill_between(
             x, top, top + band["n"], facecolor=_BANDS[kind], hatch=_OUTCOME_HATCHES[kind],
-            edgecolor="white", linewidth=0.4, alpha=0.85, gid=f"{kind} {band['n']}",
+            edgecolor=inks().ground, linewidth=0.4, gid=f"{kind} {band['n']}",
         )  # fmt: skip
-        if band["n"] >= 0.045 * total:
+        if band["n"] >= line:
             ax.text(
                 0.03, starts["baseline"][place] + band["n"] / 2, str(band["n"]), va="center",
-                fontsize=sizes()["note"], bbox={"facecolor": "white", "edgecolor": "none",
-                "pad": 0.6, "alpha": 0.75},
+                fontsize=sizes()["note"], bbox={"facecolor": inks().ground, "edgecolor": "none",
+                "pad": 0.6},
             )  # fmt: skip
     for side, edge, align in (("baseline", -0.02, "right"), ("candidate", 1.02, "left")):
-        for place, own in bands.groupby(side):
-            middle = starts[side][own.index].min() + own["n"].sum() / 2
+        places = [
+            (int(str(place)), starts[side][own.index].min() + own["n"].sum() / 2, own["n"].sum())
+            for place, own in bands.groupby(side)
+        ]
+        heights = np.full(len(places), line)
+        middles = spread([middle for _, middle, _ in places], heights, 0, np.inf)
+        for (place, _, n), middle in zip(places, middles, strict=True):
             ax.text(
-                edge, middle, f"{BINS[int(str(place))]}: {own['n'].sum()}", ha=align, va="center",
+                edge, middle, f"{BINS[place]}: {n}", ha=align, va="center",
                 fontsize=sizes()["note"],
             )  # fmt: skip
     told = rows["outcome"].astype("str").value_counts()
@@ -107,7 +125,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
         if kind in told:
             label = f"{SIGNS[kind]} {kind.replace('_', ' ')} ({told[kind]})"
             ax.fill_between(
-                [], [], facecolor=colour, hatch=_OUTCOME_HATCHES[kind], edgecolor="white",
+                [], [], facecolor=colour, hatch=_OUTCOME_HATCHES[kind], edgecolor=inks().ground,
                 label=label,
             )  # fmt: skip
     level = cmp.level.name.replace("_", " ")
@@ -118,7 +136,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
         xlabel=f"rank of the first hit: number of queries (n = {len(rows)}, matched by {level});"
         " a band's width is its number",
     )
-    ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
+    ax.set_xticks([0, 1], [label_of(name) for name in (cmp.baseline, cmp.candidate)])
     better, worse = int(told.get("win", 0)), int(told.reindex(["loss", "regression"]).sum())
     for spine in ax.spines.values():
         spine.set_visible(False)
@@ -173,17 +191,19 @@ def forest(
     check_columns(
         deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
     )
+    name_runs([baseline, candidate])
     rows, others = _drawn_deltas(deltas, metrics, declared)
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
-    ax.axvline(0, color="black", linewidth=0.8)
+    ax.axvline(0, color=inks().ink, linewidth=0.8)
     for verdict, part in rows.groupby("verdict", sort=False):
         colour, marker, is_filled = _VERDICTS.get(str(verdict), _OPEN)
+        colour = legible(colour)
         errors = np.nan_to_num(
             np.vstack([part["delta"] - part["low"], part["high"] - part["delta"]]).clip(0)
         )
         ax.errorbar(
             part["delta"], part["place"], xerr=errors, fmt=marker, color=colour,
-            markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
+            markerfacecolor=colour if is_filled else inks().ground, markersize=7, capsize=3,
             linewidth=1.4, label=f"{verdict} ({len(part)})",
             clip_on=False,
         )  # fmt: skip
@@ -202,7 +222,7 @@ def forest(
             linestyle="none",
             marker="|",
             markersize=11,
-            color="#999999",
+            color=inks().muted,
             label="detectable from",
             clip_on=False,
         )
@@ -211,7 +231,7 @@ def forest(
     ax.set_yticks(
         rows["place"],
         [
-            wrapped(f"{name}{' ↓' * (name in lower)}{f' ({n})' if n != usual else ''}", 40)
+            label_of(f"{name}{' ↓' * (name in lower)}{f' ({n})' if n != usual else ''}")
             for name, n in zip(rows["metric"], rows["n"], strict=True)
         ],
     )
@@ -233,6 +253,7 @@ def slice_deltas(
     found: SliceComparison,
     metric: str | None = None,
     *,
+    limit: int = MAX_SLICES,
     order: list[str] | None = None,
     legend: str | bool | None = None,
     ax: "Axes | None" = None,
@@ -240,7 +261,7 @@ def slice_deltas(
     """Draw the differences of two runs, slice by slice, below the difference over all queries.
 
     Each is a point with its paired 95 % interval; the marks are those of `forest`. Slices with too
-    few queries for a verdict are pale and starred.
+    few queries for a verdict are starred.
 
     Parameters
     ----------
@@ -248,6 +269,9 @@ def slice_deltas(
         What `cmp.slices` returns.
     metric
         Which; by default the first.
+    limit
+        At most so many slices are drawn, those with the most queries; the label says how many there
+        are.
     order
         Slices that come first. By default words of a scale stand in its order (easy, medium, hard).
     legend
@@ -259,6 +283,7 @@ def slice_deltas(
         Not that object, a metric that it doesn't have or that no query has a value of.
     """
     check_type(found, SliceComparison, "found", "what cmp.slices returns")
+    name_runs([found.baseline, found.candidate])
     known = found.table["metric"].unique().tolist()
     chosen = metric or (known[0] if known else "")
     rows = found.table[(found.table["metric"].eq(chosen) & found.table["n"].gt(0)).to_numpy()]
@@ -269,29 +294,31 @@ def slice_deltas(
             allowed=nearest(chosen, known) if chosen not in known else "a metric with n > 0",
         )
     rows = rows.assign(slice=slice_texts(rows, found.by)).set_index("slice")
-    rows = rows.loc[in_order(rows.index.tolist(), order)]
+    names, cut = largest_slices(rows["n"], rows_that_fit(ax, limit), order)
+    rows = rows.loc[names]
     overall = found.overall[found.overall["metric"].eq(chosen).to_numpy()]
     rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
     ax = new_axes(ax, width=7.2, height=0.32 * len(rows) + 1.5)
-    ax.axvline(0, color=INK, linewidth=0.8)
-    ax.axhline(0.5, color=GRID, linewidth=0.8)
+    ax.axvline(0, color=inks().ink, linewidth=0.8)
+    ax.axhline(0.5, color=inks().grid, linewidth=0.8)
     verdicts = rows["verdict"].astype("str")
     told: set[str] = set()
     for place, (verdict, row) in enumerate(zip(verdicts, rows.to_dict("records"), strict=True)):
         colour, marker, is_filled = _VERDICTS.get(verdict, _OPEN)
+        colour = legible(colour)
         word = verdict if verdict in _VERDICTS else "can't tell"
         errors = np.nan_to_num([[row["delta"] - row["low"]], [row["high"] - row["delta"]]])
         drawn = ax.errorbar(
             [row["delta"]], [place], xerr=errors.clip(0), fmt=marker, color=colour,
-            markerfacecolor=colour if is_filled else "white", markersize=scaled(7),
-            elinewidth=scaled(1.4), alpha=0.45 if row["is_small"] else 1,
+            markerfacecolor=colour if is_filled else inks().ground, markersize=scaled(7),
+            elinewidth=scaled(1.4),
             label="_" if word in told else word,
         )  # fmt: skip
         unclipped(drawn)
         told.add(word)
     small = rows["is_small"].astype("bool")
     labels = [
-        wrapped(f"{name}{'*' if few else ''} ({n})", 34)
+        label_of(f"{name}{'*' if few else ''} ({n})")
         for name, few, n in zip(rows.index, small, rows["n"], strict=True)
     ]
     ax.set_yticks(np.arange(len(rows)), labels)
@@ -302,7 +329,7 @@ def slice_deltas(
     ax.set(
         ylim=(len(rows) - 0.5, -0.5),
         xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
-        ylabel=f"{' × '.join(found.by)} (queries)",
+        ylabel=f"{' × '.join(found.by)} (queries){cut}",
     )
     finding = f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}"
     return finish(ax, finding, "x", legend)
@@ -395,6 +422,7 @@ def outcomes(
         What the runs are called, for the title.
     """
     check_type(counts, Mapping, "counts", "cmp.counts")
+    name_runs([baseline or "", candidate or ""])
     names = [name for name in OUTCOMES if name in counts] + [
         name for name in counts if name not in OUTCOMES
     ]
@@ -402,7 +430,8 @@ def outcomes(
     drawn = ax.barh(
         np.arange(len(names)), [counts[name] for name in names],
         color=[OUTCOME_COLOURS.get(name, "#DDDDDD") for name in names],
-        hatch=[_OUTCOME_HATCHES.get(name, "") for name in names], edgecolor="white", height=0.75,
+        hatch=[_OUTCOME_HATCHES.get(name, "") for name in names], edgecolor=inks().ground,
+        height=0.75,
     )  # fmt: skip
     ax.bar_label(drawn, padding=3, fontsize=9)
     sides = {"only_baseline": baseline, "only_candidate": candidate}
@@ -410,7 +439,7 @@ def outcomes(
     signs = [f" {SIGNS[name]}" if name in OUTCOMES else "" for name in names]
     ax.set_yticks(
         np.arange(len(names)),
-        [wrapped(word) + sign for word, sign in zip(words, signs, strict=True)],
+        [label_of(word) + sign for word, sign in zip(words, signs, strict=True)],
     )
     ax.invert_yaxis()
     ax.margins(x=0.1)
@@ -478,6 +507,7 @@ def scatter(
     places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
     from matplotlib.collections import PathCollection
 
+    name_runs(names)
     ax = new_axes(ax, width=5.8, height=4.6)
     side = np.sign(places["candidate"] - places["baseline"])
     described = declared.describe(metric)
@@ -494,16 +524,15 @@ def scatter(
             part["baseline"],
             part["candidate"],
             s=14 + 14 * part["n"],
-            color=colour,
+            color=legible(colour),
             marker=marker,
-            alpha=0.75,
-            edgecolor="white",
+            edgecolor=inks().ground,
             linewidth=0.6,
             label=f"{word} ({n_of[word]})",
         )
         unclipped(drawn)
     ends = [0.0, 1.0] if described.is_unit else [points.min().min(), points.max().max()]
-    ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
+    ax.plot(ends, ends, color=inks().ink, linewidth=0.8, zorder=0)
     ax.set(
         xlabel=f"{names[0]}: {metric} (n = {len(points)}; larger marks: more queries)",
         ylabel=f"{names[1]}: {metric}",

@@ -15,9 +15,18 @@ from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest, plural
-from ragscore.plot.layout import finish, label_ends, new_axes, quiet, title, unclipped
+from ragscore.plot.layout import (
+    finish,
+    label_ends,
+    new_axes,
+    quiet,
+    rows_that_fit,
+    title,
+    unclipped,
+)
 from ragscore.plot.layout import legend as put_legend
 from ragscore.plot.lettering import lettered
+from ragscore.plot.names import LONG, shown
 from ragscore.plot.style import (
     MAX_RUNS,
     MAX_SLICES,
@@ -27,6 +36,7 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     few_names,
+    label_of,
     largest_slices,
     n_text,
     new_figure,
@@ -35,9 +45,8 @@ from ragscore.plot.style import (
     run_styles,
     scale_of,
     sliced_rows,
-    wrapped,
 )
-from ragscore.plot.theme import scaled
+from ragscore.plot.theme import inks, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.modes import is_by_mode
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
@@ -47,6 +56,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
+ROW, TALLEST = 0.2, 7.0  # inches of the lowest row with a name, and of all rows
 FEW = 10  # queries below which a slice says little
 TOLD = 0.0025  # q of a slice that a title names: four pictures by slices share one per cent
 
@@ -110,11 +120,11 @@ def summary(
     table = rows_of(table, chosen)
     check_scales(table, chosen, declared)
     scale = scale_of(table, chosen[0], declared)
-    styles = run_styles(table, highlight)
+    styles = run_styles(table, highlight, _leaders(table, chosen[0], declared))
     rows, first = _paired(table, chosen, scores, golden, baseline, list(styles), declared)
-    ax = new_axes(ax, width=6.4, height=max(2.2, (0.17 * len(styles) + 0.3) * len(chosen) + 1.1))
+    ax = new_axes(ax, width=6.4, height=_rows_high(len(styles), len(chosen)))
     _dots(ax, rows.set_index("metric"), chosen, styles, first, 0.76)
-    ax.set_yticks(np.arange(len(chosen)), [wrapped(name, 24) for name in chosen])
+    ax.set_yticks(np.arange(len(chosen)), [label_of(name) for name in chosen])
     ax.set_ylim(len(chosen) - 0.5, -0.5)
     if scale == "0 to 1":
         ax.set_xlim(0, 1)
@@ -122,6 +132,19 @@ def summary(
     told = rows if first is None else rows[rows["run_id"].astype("str") != first]
     ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
     return finish(ax, _lead(rows, chosen, first, question), "x", legend)
+
+
+def _rows_high(n_runs: int, n_rows: int) -> float:
+    """Return the inches of a figure of so many rows, each with a mark a run; marks may touch."""
+    row = 0.17 * min(n_runs, MAX_RUNS) + 0.15
+    return max(2.4, min(row * n_rows, max(TALLEST, ROW * n_rows)) + 1.2)
+
+
+def _leaders(table: pd.DataFrame, metric: str, declared: Declarations) -> list[str]:
+    """Return the runs by their means of a metric, best first."""
+    is_lower = declared.describe(metric).better == "lower"
+    own = table[table["metric"].eq(metric).to_numpy()]
+    return own.sort_values("mean", ascending=is_lower)["run_id"].astype("str").tolist()
 
 
 def _paired(
@@ -297,9 +320,10 @@ def _dots(
         place = middle + (side - (len(styles) - 1) / 2) * room / len(styles)
         drawn = ax.errorbar(
             own["mean"], place, xerr=error_lengths(own), fmt=style.marker, color=style.colour,
-            markerfacecolor="white" if is_hollow else style.colour,
-            label=wrapped(f"{run} (reported)" if is_hollow else run), markersize=style.size,
-            elinewidth=style.width, capsize=0, zorder=2 if style.is_muted else 3,
+            markerfacecolor=inks().ground if is_hollow else style.colour,
+            label=label_of(f"{style.label} (reported)" if is_hollow else style.label),
+            markersize=style.size, elinewidth=style.width, capsize=0,
+            zorder=2 if style.is_muted else 3,
         )  # fmt: skip
         unclipped(drawn)
 
@@ -357,24 +381,19 @@ def slices(
     table, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
     found = told_slices(given, golden, by, metric, declared)
     sizes = table.groupby("slice", sort=False)["n"].max()
-    names, cut = largest_slices(sizes, limit, order)
-    styles = run_styles(table, highlight)
+    names, cut = largest_slices(sizes, rows_that_fit(ax, limit), order)
+    styles = run_styles(table, highlight, [])
     first = None
     if "metric" not in given and golden is not None and by is not None and len(styles) > 1:
         (first,) = run_names(
             pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))]
         )
         table = _paired_slices(table, given, golden, metric, by, first, list(styles), declared)
-    ax = new_axes(
-        ax, width=6.5, height=max(2.5, max(0.28, 0.17 * len(styles) + 0.1) * len(names) + 1.2)
-    )
+    ax = new_axes(ax, width=6.5, height=_rows_high(len(styles), len(names)))
     _dots(ax, table.set_index("slice"), names, styles, first, 0.7)
     ax.set_yticks(
         np.arange(len(names)),
-        [
-            wrapped(f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})", 34)
-            for name in names
-        ],
+        [label_of(f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})") for name in names],
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(
@@ -442,7 +461,7 @@ def hardest(found: pd.DataFrame | None, metric: str, by: str, n_runs: int) -> st
     return f"{metric} is worse on {name} than on the rest" + (f" for {every}" if n_runs > 1 else "")
 
 
-DETAILED, WIDE = 25, 250  # points of a row, and of axes, with labels of two lines
+DETAILED, HIGH, WIDE = 12, 20, 250  # rows, points of one and of axes, with labels of two lines
 # relevant is plain
 HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True))
 
@@ -488,8 +507,8 @@ def scores_by_rank(
     )
     rows, kind = _of_kind(rows, score_kind)
     names = rows["run_id"].astype("str").unique().tolist()
-    styles = run_styles(rows, chosen_or_leading(highlight, rows, names))
-    ax = new_axes(ax, height=max(4.0, 0.2 * len(styles) + 0.8))
+    styles = run_styles(rows, highlight, names)
+    ax = new_axes(ax)
     bright = [run for run, style in styles.items() if not style.is_muted]
     banded = bright if len(styles) <= MAX_BANDS else []
     ends = draw_lines(ax, rows, styles, ["rank", "p50", "p25", "p75"], banded, 0.13)
@@ -516,36 +535,27 @@ def draw_lines(
         x, y, low, high = (own[name] for name in columns)
         (line,) = ax.plot(
             x, y, marker=style.marker, color=style.colour, linestyle=style.line,
-            linewidth=style.width, markersize=style.size, label=wrapped(run),
+            linewidth=style.width, markersize=style.size, label=label_of(style.label),
         )  # fmt: skip
         unclipped(line)
         if run in banded:
             ax.fill_between(x, low, high, color=style.colour, alpha=alpha, linewidth=0)
-        ends.append((float(x.iloc[-1]), float(y.iloc[-1]), wrapped(run), style.colour))
+        if not style.is_muted:
+            ends.append((float(x.iloc[-1]), float(y.iloc[-1]), label_of(run), style.colour))
     return ends
 
 
 def finish_lines(
     ax: "Axes", finding: str, ends: list[End], legend: str | bool | None
 ) -> "Axes":  # fmt: skip
-    """Name lines at their ends; in a legend if one is asked for, or where they are many."""
-    if legend is None and len(ends) <= MAX_RUNS:
-        label_ends(ax, ends)
+    """Name lines at their ends; in a legend if one is asked for, or where names are too long."""
+    n_lines = len(ax.get_legend_handles_labels()[1])
+    if legend is None and len(ends) == n_lines and label_ends(ax, ends):
         legend = False
     return finish(ax, finding, "y", legend)
 
 
 MAX_BANDS = 4  # lines whose bands can be told apart
-
-
-def chosen_or_leading(
-    highlight: list[str] | str | None, rows: pd.DataFrame, leading: list[str]
-) -> list[str] | str | None:
-    """Return the runs in colour: those chosen; beyond eight the first run and three that lead."""
-    first = next(iter(run_styles(rows)))
-    if highlight is not None or rows["run_id"].nunique() <= MAX_RUNS:
-        return highlight
-    return [first, *[name for name in leading if name != first][:3]]
 
 
 def _fall(rows: pd.DataFrame, kind: str) -> str:
@@ -608,15 +618,20 @@ def score_distribution(
     rows = table[(table["n_hits"] > 0).to_numpy()]
     if score_kind is not None or ax is not None:
         rows, kind = _of_kind(rows, score_kind)
-        ax = new_axes(ax, width=7.6, height=0.42 * len(rows) + 1.2)
+        ax = new_axes(ax, width=7.6, height=_boxes_high(rows) + 1.2)
         _draw_boxes(ax, rows, kind, highlight)
         return ax
     sizes = {str(kind): len(own) for kind, own in rows.groupby("score_kind", sort=False)}
-    figure = new_figure(figure, 7.6, 0.42 * len(rows) + len(sizes))
+    figure = new_figure(figure, 7.6, _boxes_high(rows) + len(sizes))
     grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
     for kind, panel in zip(sizes, grid.flat, strict=True):
         _draw_boxes(panel, *_of_kind(rows, kind), highlight)
     return grid[0, 0]
+
+
+def _boxes_high(rows: pd.DataFrame) -> float:
+    """Return the inches of so many boxes."""
+    return 0.42 * len(rows) if len(rows) <= DETAILED else min(0.2 * len(rows), TALLEST)
 
 
 def _draw_boxes(
@@ -643,7 +658,7 @@ def _draw_boxes(
         orientation="horizontal",
         patch_artist=True,
         showfliers=False,
-        medianprops={"color": "black", "linewidth": 2},
+        medianprops={"color": inks().ink, "linewidth": 2},
     )
     styles = run_styles(rows, highlight)
     for box, run, relevance in zip(
@@ -652,13 +667,15 @@ def _draw_boxes(
         box.set(
             facecolor=styles[run].colour,
             hatch=HATCHED.get(relevance, ""),
-            edgecolor="white" if relevance != RELEVANCE[0] else "black",
+            edgecolor=inks().ground if relevance != RELEVANCE[0] else inks().ink,
         )
-    box, points = ax.get_window_extent(), 72 / ax.figure.get_figure(root=True).dpi
-    if box.height * points / len(rows) >= DETAILED and box.width * points >= WIDE:
+    points, box = 72 / ax.figure.get_figure(root=True).dpi, ax.get_window_extent()
+    longest = max(len(shown(run)) for run in rows["run_id"].astype("str"))
+    has_room = box.height * points / len(rows) >= HIGH and box.width * points >= WIDE
+    if has_room and len(rows) <= DETAILED and longest <= LONG:
         columns = rows[["run_id", "relevance", "n_hits", "above"]]
         labels = [
-            f"{wrapped(str(run), 40)}: {relevance}\n{plural(n_hits, 'hit')}"
+            f"{label_of(str(run))}: {relevance}\n{plural(n_hits, 'hit')}"
             + ("" if np.isnan(above) else f", {percent(above)} below a relevant one")
             for run, relevance, n_hits, above in columns.itertuples(index=False)
         ]
@@ -666,10 +683,10 @@ def _draw_boxes(
     else:  # one name per run; hatches are told in the legend
         places = pd.Series(np.arange(len(rows))).groupby(rows["run_id"].astype("str").to_numpy())
         middles = places.mean().sort_values()
-        ax.set_yticks(middles.to_numpy(), [wrapped(str(run), 24) for run in middles.index])
+        ax.set_yticks(middles.to_numpy(), [label_of(str(run)) for run in middles.index])
         for relevance in rows["relevance"].unique():
             ax.barh(
-                0, 0, color="white", edgecolor="black", hatch=HATCHED.get(relevance, ""),
+                0, 0, color=inks().ground, edgecolor=inks().ink, hatch=HATCHED.get(relevance, ""),
                 label=str(relevance),
             )  # fmt: skip
         put_legend(ax)

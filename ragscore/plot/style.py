@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from textwrap import wrap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,8 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
 from ragscore.plot.lettering import HELD, LONGEST
-from ragscore.plot.theme import figure_size, scaled
+from ragscore.plot.names import name_runs
+from ragscore.plot.theme import figure_size, inks, legible, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
@@ -27,10 +27,8 @@ PALETTE = ("#1359B2", "#D97D00", "#6A405C", "#0AA867", "#BF4816", "#BC7C9A", "#0
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
-MUTED = "#A6A6A6"  # runs that are not highlighted
 MAX_SLICES = 30
 MAX_RUNS = 8  # runs that colours alone tell apart
-JOINED = "\u00a0=\u00a0"  # "n = 12" stays on one line
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,17 @@ class RunStyle:
 
     Attributes
     ----------
+    label
+        What a legend calls it; all runs that don't stand out share one label.
     is_muted
-        Other runs are highlighted: this one is grey and thin.
+        Other runs stand out: this one is grey and thin.
     """
 
     colour: str
     marker: str
     hatch: str
     line: str
+    label: str
     is_muted: bool = False
 
     @property
@@ -60,17 +61,20 @@ class RunStyle:
         return scaled(4 if self.is_muted else 6)
 
 
-_session: dict[str, RunStyle] = {}
-_own: ContextVar[dict[str, RunStyle] | None] = ContextVar("own_styles", default=None)
+# All runs of what is being drawn, in its order, and its declared baseline
+_known: ContextVar[tuple[list[str], str | None]] = ContextVar("known_runs", default=([], None))
 
 
 def run_styles(
-    runs: pd.DataFrame | pd.Series | Iterable[str], highlight: Iterable[str] | str | None = None
+    runs: pd.DataFrame | pd.Series | Iterable[str],
+    highlight: Iterable[str] | str | None = None,
+    leading: Sequence[str] | None = None,
 ) -> dict[str, RunStyle]:
-    """Return run id -> style: one per run for the whole session, and no two runs alike.
+    """Return run id -> style: by its place among all runs of the evaluation, in any session.
 
-    Styles are given out in the order in which runs are first seen; all categories of `run_id` are
-    seen at once, so that a selection of runs keeps the colours of the whole.
+    The order is that of the categories of `run_id`, so that a selection of runs keeps the looks of
+    the whole; of other columns it is the order of appearance. A declared baseline is drawn in the
+    colour of the axes.
 
     Parameters
     ----------
@@ -78,6 +82,9 @@ def run_styles(
         A table with `run_id`, that column, or ids.
     highlight
         Ids of the runs that keep their style, the others turn grey and thin.
+    leading
+        Without `highlight`: of more than eight runs the first and the first three of these stand
+        out; where it is empty, the first four.
 
     Raises
     ------
@@ -92,48 +99,69 @@ def run_styles(
         once = column.unique() if isinstance(column, pd.Series) else column
         seen = list(dict.fromkeys(str(run) for run in once))
         present = set(seen)
-    own = _own.get()
-    known = _session if own is None else own
-    for run in seen:
-        if run not in known:
-            known[run] = plain_style(len(known))
-    found = {run: known[run] for run in seen if run in present}
-    if highlight is None:
-        return found
-    chosen = names_of(highlight, "highlight", "run ids")
-    check_known(chosen, found, "highlight", "run")
-    return {
-        run: one if run in chosen else replace(one, colour=MUTED, is_muted=True)
-        for run, one in found.items()
-    }
+    known, baseline = _known.get()
+    places = {run: place for place, run in enumerate(dict.fromkeys([*known, *seen]))}
+    shown = [run for run in seen if run in present]
+    if highlight is None and leading is not None and len(shown) > MAX_RUNS:
+        bright = [shown[0], *[run for run in leading or shown if run != shown[0]][:3]]
+    else:
+        bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
+        check_known(bright, shown, "highlight", "run")
+    name_runs(shown)
+    others = [run for run in shown if run not in bright]
+    found = {}
+    for run in shown:
+        style = plain_style(places[run], run)
+        if run == baseline:
+            style = RunStyle(inks().ink, style.marker, style.hatch, style.line, run)
+        if run in others:
+            label = (
+                "_" if run != others[0] else run if len(others) == 1 else f"{len(others)} others"
+            )
+            style = RunStyle(inks().muted, style.marker, style.hatch, style.line, label, True)
+        found[run] = style
+    return found
 
 
-def plain_style(number: int) -> RunStyle:
-    """Return the n-th style; digits of n in eights choose colour, marker and hatch.
+def plain_style(number: int, label: str) -> RunStyle:
+    """Return the n-th style; digits of n choose colour, marker, hatch and line.
 
-    The first 512 differ in these, the next 1,536 in the line as well.
+    With eight colours the first 512 differ in colour, marker and hatch, the next 1,536 in the line
+    as well.
     """
-    ones, eights, more = number % 8, number // 8 % 8, number // 64 % 8
+    colours = palette()
+    ones, more = number % len(colours), number // len(colours)
     return RunStyle(
-        PALETTE[ones],
-        MARKERS[(ones + eights) % 8],
-        HATCHES[(ones + eights + more) % 8],
-        LINES[(ones + number // 512) % 4],
+        colours[ones],
+        MARKERS[(ones + more % 8) % 8],
+        HATCHES[(ones + more % 8 + more // 8) % 8],
+        LINES[(ones + more // 64) % 4],
+        label,
     )
 
 
-@contextmanager
-def own_styles(run_ids: Iterable[str]) -> Iterator[None]:
-    """Give these runs the first styles, in this order, whatever the session has drawn before.
+def palette() -> list[str]:
+    """Return the colours of runs: the session's own cycle if it was changed, else ours."""
+    import matplotlib
+    from matplotlib.colors import to_hex
 
-    So a report has the same bytes wherever it is made.
-    """
-    before = _own.set({})
+    cycle, usual = (
+        params["axes.prop_cycle"].by_key().get("color", [])
+        for params in (matplotlib.rcParams, matplotlib.rcParamsDefault)
+    )
+    if cycle and cycle != usual:
+        return list(dict.fromkeys(map(to_hex, cycle)))
+    return [legible(colour) for colour in PALETTE]
+
+
+@contextmanager
+def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> Iterator[None]:
+    """Draw within the order of these runs: of an evaluation, or of a whole report."""
+    before = _known.set((list(run_ids), baseline))
     try:
-        run_styles(run_ids)
         yield
     finally:
-        _own.reset(before)
+        _known.reset(before)
 
 
 def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[str]:
@@ -198,21 +226,13 @@ def error_lengths(rows: pd.DataFrame) -> Any:
     return np.nan_to_num(np.maximum(lengths, 0))
 
 
-def wrapped(text: str, width: int = 28) -> str:
-    """Wrap a label at `width` characters, also after underscores.
+def label_of(text: str, most: int = LONGEST) -> str:
+    """Return a name as a label: one too long for any figure is cut.
 
-    Labels too long for any figure are cut. A label that begins with an underscore is held, so that
-    legends show it.
+    A label that begins with an underscore is held, so that legends show it.
     """
-    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    lines = (
-        "\n".join(wrap(text.replace("_", "_ ").replace(" = ", JOINED), width))
-        .replace("_ ", "_")
-        .replace(JOINED, " = ")
-        if len(text) > width
-        else text
-    )
-    return HELD + lines if lines.startswith("_") else lines
+    text = text if len(text) <= most else text[: most - 1] + "…"
+    return HELD + text if text.startswith("_") and text != "_" else text
 
 
 def scale_of(summary: pd.DataFrame, metric: str, declared: Declarations = NOTHING_DECLARED) -> str:

@@ -15,7 +15,6 @@ from ragscore.frames.errors import DataError, check_choice
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, NOTE_INK, GRID = "#222222", "#555555", "#E4E4E4"
 PAPER_WIDTHS = (3.35, 6.9)  # inches of one and of both columns of a paper in two columns
 SERIFS = ("Times New Roman", "Times", "Nimbus Roman", "STIXGeneral", "DejaVu Serif")
 SLIDE_WIDTH = 10.0
@@ -45,6 +44,74 @@ class Theme:
 NAMES = ("notebook", "paper", "slides")
 # Not a context variable: a notebook may run each cell in a context of its own.
 _chosen = [Theme()]
+
+
+@dataclass(frozen=True)
+class Inks:
+    """The colours of all that is no data, for the ground that a picture stands on."""
+
+    ground: str = "#ffffff"  # of marks
+    outer: str = "#ffffff"  # of texts
+    ink: str = "#212121"
+    note: str = "#545454"
+    grid: str = "#dedede"
+    muted: str = "#8c8c8c"  # runs that do not stand out
+
+    @classmethod
+    def on(cls, ground: str, outer: str, text: str) -> "Inks":
+        """Return the inks for marks on `ground` and texts on `outer`, by the session's colour."""
+        if contrast(text, outer) < READABLE:
+            text = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, outer))
+        ink, note = (mixed(text, outer, share) for share in (0.13, 0.33))
+        strong = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, ground))
+        return cls(
+            ground, outer, ink, note, *(mixed(strong, ground, share) for share in (0.87, 0.55))
+        )
+
+
+READABLE, SEEN = 4.5, 3.0  # contrast of texts and of marks (WCAG 2.2, 1.4.3 and 1.4.11)
+_inks = [Inks()]
+
+
+def inks() -> Inks:
+    """Return the colours of axes, texts and grid under which a picture is being drawn."""
+    return _inks[0]
+
+
+def mixed(colour: str, other: str, share: float) -> str:
+    """Return a colour with a share of another one."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    red, green, blue = (
+        (1 - share) * one + share * two
+        for one, two in zip(to_rgb(colour), to_rgb(other), strict=True)
+    )
+    return to_hex((red, green, blue))
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
+    from matplotlib.colors import to_rgb
+
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
+              for one in to_rgb(colour)]  # fmt: skip
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(colour: str, other: str) -> float:
+    """Return the contrast of two colours, 1 to 21 (WCAG 2.2)."""
+    low, high = sorted((luminance(colour), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def legible(colour: str, least: float = SEEN, ground: str | None = None) -> str:
+    """Return the colour, mixed with black or white until it stands out from the ground."""
+    ground = ground or inks().ground
+    if contrast(colour, ground) >= least:
+        return colour
+    end = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, ground))
+    steps = (mixed(colour, end, share / 20) for share in range(21))
+    return next((one for one in steps if contrast(one, ground) >= least), end)
 
 
 class Chosen:
@@ -140,15 +207,17 @@ def figure_size(width: float, height: float) -> tuple[float, float]:
 
 
 @contextmanager
-def themed() -> Iterator[None]:
-    """Draw under the theme; rcParams are as before at the end."""
+def themed(place: Any = None) -> Iterator[None]:
+    """Draw under the theme, on the ground of these axes or this figure; rcParams stay as before."""
     import matplotlib
     import matplotlib.pyplot as plt
 
     # A notebook's backend sets parameters when it is first used: in here they would be undone, and
     # no later figure would be shown.
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
-    points = sizes()
+    points, before = sizes(), _inks[0]
+    _inks[0] = Inks.on(*_grounds(place), matplotlib.rcParams["text.color"])
+    now = inks()
     changes: dict[str, Any] = {
         "font.size": points["label"],
         "axes.titlesize": points["title"],
@@ -160,19 +229,43 @@ def themed() -> Iterator[None]:
         "lines.linewidth": scaled(1.6),
         "lines.markersize": scaled(6),
         "axes.linewidth": 0.8,
-        "axes.edgecolor": NOTE_INK,
-        "xtick.color": NOTE_INK,
-        "ytick.color": NOTE_INK,
-        "xtick.labelcolor": INK,
-        "ytick.labelcolor": INK,
+        "axes.edgecolor": now.note,
+        "axes.labelcolor": now.ink,
+        "axes.titlecolor": now.ink,
+        "text.color": now.ink,
+        "xtick.color": now.note,
+        "ytick.color": now.note,
+        "xtick.labelcolor": now.ink,
+        "ytick.labelcolor": now.ink,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "hatch.linewidth": scaled(0.8),
+        # type that can be searched and edited; a journal refuses Type 3
+        "pdf.fonttype": 42,
+        "ps.fonttype": 42,
     }
     if _chosen[0].serif:
         changes["font.family"] = serif_faces()
-    with matplotlib.rc_context(cast("Any", changes)):
-        yield
+    try:
+        with matplotlib.rc_context(cast("Any", changes)):
+            yield
+    finally:
+        _inks[0] = before
+
+
+def _grounds(place: Any) -> tuple[str, str]:
+    """Return the colours below marks and below texts: of given axes, else of the session."""
+    import matplotlib
+    from matplotlib.colors import to_hex, to_rgba
+
+    params: Any = matplotlib.rcParams
+    below: list[Any] = [params[f"{name}.facecolor"] for name in ("axes", "figure")]
+    if place is not None:
+        below[1] = place.figure.get_figure(root=True).get_facecolor()
+        if hasattr(place, "get_subplotspec"):
+            below[0] = place.get_facecolor()
+    outer = to_hex(below[1]) if to_rgba(below[1])[3] > 0.5 else "#FFFFFF"
+    return (to_hex(below[0]) if to_rgba(below[0])[3] > 0.5 else outer), outer
 
 
 def serif_faces() -> list[str]:
@@ -185,13 +278,13 @@ def serif_faces() -> list[str]:
 
 def dress(ax: "Axes") -> None:
     """Give axes that were made elsewhere the type and the frame of our own."""
-    points, family = sizes(), serif_faces() if _chosen[0].serif else None
+    points, family, now = sizes(), serif_faces() if _chosen[0].serif else None, inks()
     for text, name in ((ax.title, "title"), (ax.xaxis.label, "label"), (ax.yaxis.label, "label")):
-        text.set_fontsize(points[name])
+        text.set(fontsize=points[name], color=now.ink)
         if family:
             text.set_fontfamily(family)
-    ticks: dict[str, Any] = {"labelsize": points["tick"], "color": NOTE_INK, "labelcolor": INK}
+    ticks: dict[str, Any] = {"labelsize": points["tick"], "color": now.note, "labelcolor": now.ink}
     ax.tick_params(**ticks | ({"labelfontfamily": family} if family else {}))
     for name, spine in ax.spines.items():
         spine.set_visible(spine.get_visible() and name not in ("top", "right"))
-        spine.set(edgecolor=NOTE_INK, linewidth=0.8)
+        spine.set(edgecolor=now.note, linewidth=0.8)

@@ -1,30 +1,30 @@
 """A metric over runs in order of time, with what changed between them and the noise band."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
-from ragscore.frames.data import DataError
-from ragscore.plot.layout import label_ends, legend, new_axes, quiet
+from ragscore.frames.data import DataError, check_type
+from ragscore.plot import names
+from ragscore.plot.layout import label_ends, legend, new_axes, quiet, title, widths, wrap_text
 from ragscore.plot.lettering import lettered
+from ragscore.plot.marks import CONFIG, Mark, changes, days, noted, room_for
 from ragscore.plot.runs import MAX_BANDS
 from ragscore.plot.style import (
     RunStyle,
     check_columns,
-    error_lengths,
-    in_order,
+    label_of,
+    largest_slices,
     n_text,
     new_figure,
     run_styles,
     scale_of,
     unit_scale,
-    wrapped,
 )
-from ragscore.plot.theme import sizes
+from ragscore.plot.theme import figure_size, inks, scaled, sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
@@ -32,46 +32,57 @@ from ragscore.scoring.summary import slice_texts
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
+    from matplotlib.lines import Line2D
 
-DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
-MAX_CHANGES = 12  # lines below the axes
-LONGEST = 26  # characters of a name in the reason of a break
-WIDEST = 90  # characters of a line below the axes
-_LINE = 12  # points of a row of numbers above the axes
 
 
 @lettered
 def trend(
     table: pd.DataFrame | Trend,
     *,
+    notes: "Mapping[Any, str] | pd.Series | None" = None,
     highlight: Sequence[str] | str | None = None,
     order: Sequence[str] | None = None,
-    columns: int = 3,
+    columns: int | None = None,
     limit: int = MAX_PANELS,
     ax: "Axes | None" = None,
     figure: "FigureBase | None" = None,
 ) -> "Axes":
     """Draw one metric over time: a line per system, its 95 % intervals as a band.
 
-    Where runs lack times or share them, they stand in their order instead. A line ends where the
-    provenance of the scores changed. Numbers above the axes mark such breaks, and changes of a
-    system's config; the list below says what changed. A dashed line is a bridge: it starts, hollow,
-    at the value of an earlier run under the newer provenance. The grey band holds 95 % of the runs
-    of an unchanged system. A ring marks the baseline. Hollow markers are values that a run only
-    reports. Bands are drawn of at most four systems; a lone point has a bar instead. Times and
-    costs are medians, without noise band and bridges, which are of means.
+    Where runs lack times, or a system has two at one time, they stand in their order instead. A
+    thin vertical line says in a few words what changed: whole where values are measured in another
+    way from there on, dotted where a system's config changed, dashed for a note of yours. The
+    trend's table has each change in full.
+
+    A system's line ends where the measuring changed. It goes on where the last run before was
+    measured in the newer way, too: it then steps, on the vertical line, to that run's newer value.
+    Such a step comes from labels or settings, every other one from the system.
+
+    The grey band holds 95 % of the runs of an unchanged system. It is drawn in the segments that
+    have the run which left it, and in that of the newest run, of which the title then says on which
+    side it lies. Panels of slices have it only where a run left it, and leave settings out.
+
+    A ring marks the baseline. Hollow markers are values that a run only reports. Intervals are
+    drawn of at most four systems; a lone point has a bar instead. Of more than eight systems the
+    first and the three that ran last stand out. Times and costs are medians, without noise band and
+    steps, which are of means.
 
     Parameters
     ----------
     table
         A `Trend`, or its table.
+    notes
+        Words for dates or run ids: `{"2026-11-02": "new chunker"}`. A column of the runs that is
+        indexed by `run_id` is one, too: its words stand where they change. Those before the first
+        run or after the last are left out.
     highlight
         Systems that keep their colour and their band; the others are grey and thin.
     order
         Slices that come first; by default words of a scale (easy, medium, hard) in its order.
     columns
-        Panels side by side.
+        Panels side by side; by default up to three, as many as can be read.
     limit
         At most so many slices are drawn, those with the most queries; the figure's title says how
         many there are.
@@ -88,56 +99,38 @@ def trend(
     ------
     DataError
         Not the table of a trend, or no run has a value; an `ax` for several panels; an unknown
-        system or slice.
+        system or slice; a note for what is neither a run nor a date.
+
+    Examples
+    --------
+    >>> store.trend("mrr@10").plot(notes={"2026-11-02": "new chunker"})
+    >>> store.trend("mrr@10").plot(notes=store.runs().set_index("run_id")["x_deploy"])
     """
     shown, declared = (
         (table.table, table.declared) if isinstance(table, Trend) else (table, NOTHING_DECLARED)
     )
     needed = set(COLUMNS) - {"config_change"}  # reports of before have none
     check_columns(shown, needed, "table", "store.trend(metric), or its table")
+    check_type(notes, (Mapping, pd.Series, type(None)), "notes", "words by date or run id")
     shown = _leading(shown)
     if shown["mean"].isna().all():
         raise DataError("no run has a value", field="table", allowed="a trend with n > 0")
-    shown = shown.assign(system=shown["system"].fillna("run").astype("str"))
+    by = [str(name) for name in shown.columns if name not in COLUMNS]
+    shown = _decided(shown.assign(system=shown["system"].fillna("run").astype("str")), by)
     shown, is_dated = _placed(shown)
-    styles = run_styles(shown["system"], highlight)
-    by = [str(name) for name in shown.columns if name not in (*COLUMNS, "x", "left", "right")]
+    newest = shown.loc[shown["mean"].notna(), "system"].iloc[::-1].drop_duplicates().tolist()
+    styles = run_styles(shown["system"], highlight, newest)
+    marks = sorted([*changes(shown), *noted(notes, shown, is_dated)])
     if not by:
-        return _one_panel(shown, styles, is_dated, ax, declared)
+        return _one_panel(shown, styles, is_dated, marks, ax, declared)
     if ax is not None:
         raise DataError(
             f"one axes for a trend by {' × '.join(by)}",
             field="ax",
             allowed="figure=, a figure or part of one",
         )
-    return _panels(shown, styles, is_dated, by, order, columns, limit, figure, declared)
-
-
-def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """Add `x` of each run, with the `left` and `right` ends of its share of the axis.
-
-    x is the run's time if every run has one of its own and time is their order, else its position.
-    """
-    runs = table.drop_duplicates("position").sort_values("position")
-    x = runs["position"].to_numpy("float64")
-    times = pd.to_datetime(runs["created_at"], utc=True)
-    is_dated = bool(
-        len(x) > 1 and times.notna().all() and times.is_monotonic_increasing and times.is_unique
-    )
-    if is_dated:
-        from matplotlib.dates import date2num
-
-        x = np.asarray(
-            date2num(times.dt.tz_localize(None).to_numpy()),  # type: ignore[no-untyped-call]
-            dtype="float64",
-        )
-    middle = (x[1:] + x[:-1]) / 2
-    ends = (
-        [2 * x[0] - middle[0], 2 * x[-1] - middle[-1]] if len(x) > 1 else [x[0] - 0.5, x[0] + 0.5]
-    )
-    edges = np.concatenate([ends[:1], middle, ends[1:]])
-    place = np.searchsorted(runs["position"].to_numpy(), table["position"].to_numpy())
-    return table.assign(x=x[place], left=edges[place], right=edges[place + 1]), is_dated
+    marks = [mark for mark in marks if mark.line != CONFIG]
+    return _panels(shown, styles, is_dated, marks, by, order, columns, limit, figure, declared)
 
 
 def _leading(table: pd.DataFrame) -> pd.DataFrame:
@@ -149,6 +142,44 @@ def _leading(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(
         **medians, **dict.fromkeys(of_means, np.nan), in_band=None, first_out_of_control=False
     )
+
+
+def _decided(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Keep the noise band of segments in which it says something."""
+    keys = [table[name] for name in ("segment", *by)]
+    left = table["first_out_of_control"].astype("bool")
+    decides = left.groupby(keys, dropna=False).transform("any")
+    if not by:
+        last = table[table["mean"].notna()].iloc[-1]
+        decides |= table["segment"].eq(last["segment"]) & pd.notna(last["in_band"])
+    return table.assign(**{name: table[name].where(decides) for name in ("band_low", "band_high")})
+
+
+def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """Add `x` of each run, with the `left` and `right` ends of its share of the axis.
+
+    x is the run's time if every run has one, time is their order, and no system has two at one
+    time; else its position.
+    """
+    runs = table.drop_duplicates("position").sort_values("position")
+    x = runs["position"].to_numpy("float64")
+    times = pd.to_datetime(runs["created_at"], utc=True)
+    is_dated = bool(
+        times.nunique() > 1
+        and times.notna().all()
+        and times.is_monotonic_increasing
+        and not pd.concat([runs["system"], times], axis=1).duplicated().any()
+    )
+    if is_dated:
+        x = days(times)
+    places = np.unique(x)
+    beside = 0.04 * (places[-1] - places[0]) if is_dated else 0.5
+    edges = np.concatenate(
+        [places[:1] - beside, (places[1:] + places[:-1]) / 2, places[-1:] + beside]
+    )
+    at = x[np.searchsorted(runs["position"].to_numpy(), table["position"].to_numpy())]
+    place = np.searchsorted(places, at)
+    return table.assign(x=at, left=edges[place], right=edges[place + 1]), is_dated
 
 
 def _drawn(table: pd.DataFrame, styles: dict[str, RunStyle]) -> str:
@@ -175,9 +206,11 @@ def _finding(table: pd.DataFrame) -> str:
         else "runs that only report aggregates: n isn't told"
     )
     last = known.iloc[-1]
+    noise = {True: ", within the noise", False: ", outside the noise"}
+    within = "" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
     own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
     if len(own) < 2:
-        return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run ({n})"
+        return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run{within} ({n})"
     first, moved = own.iloc[0], float(last["mean"] - own["mean"].iloc[0])
     digits = 3 if abs(last["mean"]) < 10 else 0
     word = "rose by" if moved > 0 else "fell by"
@@ -185,8 +218,6 @@ def _finding(table: pd.DataFrame) -> str:
     since = f"since {first['run_id']}"
     if pd.notna(first["created_at"]) and first["created_at"].date() != last["created_at"].date():
         since = f"since {first['created_at']:%Y-%m-%d}"
-    noise = {True: ", within the noise", False: ", outside the noise"}
-    within = "" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
     return f"{metric}: {last['system']} {change} {since}, scored alike{within} ({n})"
 
 
@@ -194,31 +225,22 @@ def _one_panel(
     shown: pd.DataFrame,
     styles: dict[str, RunStyle],
     is_dated: bool,
+    marks: list[Mark],
     ax: "Axes | None",
     declared: Declarations,
 ) -> "Axes":
-    is_given = ax is not None
-    found = _changes(shown)
-    changes = found[: 3 if is_given else MAX_CHANGES]
-    ends = _ends(shown, styles)
-    longest = max((len(str(run)) for run in shown["run_id"]), default=0)
-    below = len(changes) * 0.16 + (0.0 if is_dated else 0.07 * min(longest, 60))
-    ax = new_axes(ax, width=7.6, height=max(3.4, 0.16 * len(ends) + 0.9) + below)
-    _draw(ax, shown, styles, declared, is_named=not ends)
+    ax = new_axes(ax, width=7.6, height=4.2)
+    lines = _draw(ax, shown, styles, declared)
     ax.set_xlim(shown["left"].min(), shown["right"].max())  # a run at an end may have no value
     _time_axis(ax, shown, is_dated)
-    rows = _write_changes(ax, shown, changes, 0.1 if is_given else 0.035)
-    size = sizes()
-    lines = [f"{number}  {text}" for number, (text, _, _) in enumerate(changes, 1)]
-    if len(found) > len(changes):
-        lines += [f"{len(found) - len(changes)} more changes: the trend's table"]
-    ax.set_xlabel("\n".join(lines), x=0.0 if not is_given else 0.5,
-                  ha="left" if not is_given else "center", fontsize=size["note"])  # fmt: skip
     ax.set_ylabel(_drawn(shown, styles))
-    ax.set_title(_finding(shown), x=0.0, ha="left", fontsize=size["title"], pad=6 + _LINE * rows)
-    if ends:
-        label_ends(ax, ends)
+    ends = _ends(shown, styles)
+    if not (ends and label_ends(ax, ends)):
+        for system, line in lines.items():
+            line.set_label(label_of(names.shown(styles[system].label)))
     legend(ax)
+    with room_for(ax, marks):
+        title(ax, _finding(shown))
     return ax
 
 
@@ -227,11 +249,13 @@ def _ends(table: pd.DataFrame, styles: dict[str, RunStyle]) -> list[tuple[float,
     known = table[table["mean"].notna()]
     last = known.drop_duplicates("system", keep="last")
     start, end = table["left"].min(), table["right"].max()
-    if not len(last) or (last["x"] < start + 0.6 * (end - start)).any():
+    if (last["x"] < start + 0.6 * (end - start)).any():
         return []
+    ends = zip(last["mean"], last["system"].map(styles), strict=True)
     return [
-        (end, mean, wrapped(system, 24), styles[system].colour)
-        for system, mean in zip(last["system"], last["mean"], strict=True)
+        (end, mean, label_of(style.label), style.colour)
+        for mean, style in ends
+        if style.label != "_"
     ]
 
 
@@ -241,97 +265,112 @@ def _time_axis(ax: "Axes", table: pd.DataFrame, is_dated: bool, is_small: bool =
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
         locate: Any = AutoDateLocator
-        places = locate(minticks=2, maxticks=4 if is_small else 6)
+        places = locate(minticks=2 if is_small else 4, maxticks=3 if is_small else 7)
         ax.xaxis.set_major_locator(places)
         shorten: Any = ConciseDateFormatter
         ax.xaxis.set_major_formatter(shorten(places, show_offset=True))
     elif not is_small:
-        step = -(-len(table) // 24)
-        kept = table.iloc[::step]
-        names = [wrapped(str(run), 24).replace("\n", "") for run in kept["run_id"]]
-        ax.set_xticks(kept["x"].to_numpy(), names, rotation=90, fontsize=sizes()["note"])
+        kept = table.iloc[:: -(-len(table) // 24)]
+        ax.set_xticks(kept["x"].to_numpy(), [label_of(str(run)) for run in kept["run_id"]])
 
 
 def _panels(
     table: pd.DataFrame,
     styles: dict[str, RunStyle],
     is_dated: bool,
+    marks: list[Mark],
     by: list[str],
     order: Sequence[str] | None,
-    columns: int,
+    columns: int | None,
     limit: int,
-    figure: "FigureBase | None",
+    figure: Any,
     declared: Declarations,
 ) -> "Axes":
     slices = slice_texts(table, by)
-    largest = table.groupby(slices, sort=False)["n"].max()
-    kept = largest.sort_values(ascending=False, kind="stable").index[:limit]
-    names = [name for name in in_order(largest.index, order) if name in set(kept)]
-    rows = -(-len(names) // columns)
-    is_own = figure is None
-    height = max(2.5 * rows + 0.6, 0.2 * len(styles) + 0.8)
-    figure = new_figure(figure, 3.0 * columns + 2.0, height)
+    kept, more = largest_slices(table.groupby(slices, sort=False)["n"].max(), limit, order)
+    if columns is None:
+        columns = min(3, len(kept))
+        width = figure_size(3.0 * columns + 2.0, 1)[0]
+        if figure is not None:
+            width = figure.bbox.width / figure.get_figure(root=True).dpi
+        columns = max(1, min(columns, int(width / (0.16 * sizes()["label"]))))
+    rows = -(-len(kept) // columns)
+    bright = sum(style.label != "_" for style in styles.values())
+    figure = new_figure(figure, 3.0 * columns + 2.0, 2.4 * rows + 1.0 + 0.1 * bright)
     panels: list[Axes] = list(
         figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
     )
-    for ax, name in zip(panels, names, strict=False):
+    panels[0].set_xlim(table["left"].min(), table["right"].max())
+    for number, (ax, name) in enumerate(zip(panels, kept, strict=False)):
         own = table[slices == name]
-        _draw(ax, own, styles, declared)
-        for place in own.loc[own["break_reason"].notna(), "left"]:
-            ax.axvline(place, color=DARK, linewidth=0.8, linestyle=":")
-        ax.set_title(
-            wrapped(f"{name} (n\u00a0=\u00a0{n_text(own['n'])})", 34), fontsize=sizes()["label"]
-        )
+        for system, line in _draw(ax, own, styles, declared).items():
+            line.set_label(label_of(styles[system].label))
+        with room_for(ax, marks, is_said=number < columns):
+            ax.set_title(label_of(f"{name} (n\u00a0=\u00a0{n_text(own['n'])})"),
+                         fontsize=sizes()["label"])  # fmt: skip
     if panels[0].get_ylim()[1] <= 1:
         # the axes are shared: the last panel's end would cut others
         panels[0].set_ylim(top=_top(table))
-    panels[0].set_xlim(table["left"].min(), table["right"].max())
-    for ax in panels[len(names) :]:
+    for ax in panels[len(kept) :]:
         ax.remove()
-    more = f", the {len(names)} largest of {len(largest)} slices"
-    drawn = _drawn(table, styles).split(", ", 1)[1]
-    figure.suptitle(
-        f"{table['metric'].iloc[0]} by {' × '.join(by)}, {drawn}"
-        + (more if len(names) < len(largest) else ""),
-        fontsize=sizes()["title"],
-    )
-    for ax in panels[max(len(names) - columns, 0) : len(names)]:
+    for ax in panels[max(len(kept) - columns, 0) : len(kept)]:
         _time_axis(ax, table, is_dated, is_small=True)
         ax.set_xlabel("" if is_dated else "run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
-    if is_own:
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper",
-                      frameon=False, fontsize=sizes()["note"])  # fmt: skip
-    else:
-        legend(panels[min(columns, len(names)) - 1])
+    drawn = _drawn(table, styles).split(", ", 1)[1]
+    said = f"{table['metric'].iloc[0]} by {' × '.join(by)}, {drawn}{more}"
+    above = figure.suptitle(
+        "\n".join(filter(None, [said, names.note()])), fontsize=sizes()["title"], parse_math=False
+    )
+    wrap_text(above, 0.96 * figure.bbox.width)
+    _common_legend(figure, panels[: len(kept)])
     return panels[0]
 
 
+def _common_legend(figure: Any, panels: "list[Axes]") -> None:
+    """Put one legend of all panels below them."""
+    named = {
+        names.shown(label): handle
+        for ax in panels
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    size, width = sizes()["note"], figure.bbox.width
+    em = size * figure.get_figure(root=True).dpi / 72
+    columns = int(width / (max(widths(panels[0], list(named), size)) + 5 * em))
+    drawn = figure.legend(named.values(), list(named), loc="outside lower left", frameon=False,
+                          fontsize=size, ncols=max(1, min(len(named), columns)))  # fmt: skip
+    for text in drawn.get_texts():
+        text.set_parse_math(False)
+        wrap_text(text, width - 5 * em)
+
+
 def _draw(
-    ax: "Axes",
-    table: pd.DataFrame,
-    styles: dict[str, RunStyle],
-    declared: Declarations,
-    is_named: bool = True,
-) -> None:
-    """Draw lines, noise band, baseline and bridges of one panel; a legend names the systems."""
+    ax: "Axes", table: pd.DataFrame, styles: dict[str, RunStyle], declared: Declarations
+) -> "dict[str, Line2D]":
+    """Draw lines, noise band and baseline of one panel; return the line of each system."""
     banded = _banded(styles)
-    for system, style in styles.items():
+    joined = table[table["bridge_mean"].notna()].drop_duplicates("segment")
+    ways = joined[["bridge", "left", "bridge_mean"]].itertuples(index=False, name=None)
+    joins = dict(zip(joined["segment"], ways, strict=True))
+    lines: dict[str, Line2D] = {}
+    for system, style in sorted(styles.items(), key=lambda pair: pair[1].is_muted):
         own = table[(table["system"] == system) & table["mean"].notna()]
-        for place, (_, rows) in enumerate(own.groupby("segment", sort=False)):
-            ax.plot(
-                rows["x"], rows["mean"], marker=style.marker, markersize=style.size,
-                linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
-                label=wrapped(system) if place == 0 and is_named else None,
-                color=style.colour, clip_on=False,
-            )  # fmt: skip
-            if system not in banded:
-                continue
+        x, y, runs = _path(own, joins)
+        (lines[system],) = ax.plot(
+            x, y, marker=style.marker, markersize=style.size, markevery=runs,
+            linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
+            color=style.colour, clip_on=False,
+        )  # fmt: skip
+        steps = np.flatnonzero(np.diff(x) == 0)  # whole lines, that a vertical one doesn't hide
+        ax.vlines(np.take(x, steps), np.take(y, steps), np.take(y, steps + 1),
+                  color=style.colour, linewidth=1.3 * style.width, zorder=3)  # fmt: skip
+        if system not in banded:
+            continue
+        for _, rows in own.groupby("segment", sort=False):
+            low, high = (rows[name].astype("float64") for name in ("low", "high"))
             if len(rows) == 1:
-                ax.errorbar(rows["x"], rows["mean"], yerr=error_lengths(rows), fmt="none",
-                            ecolor=style.colour, elinewidth=1)  # fmt: skip
+                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=scaled(1))
             else:
-                low, high = (rows[name].astype("float64") for name in ("low", "high"))
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     # values that a run only reports have hollow markers
     told = table[table["is_reported"].astype("bool") & table["mean"].notna()]
@@ -339,162 +378,61 @@ def _draw(
         style = styles[str(name)]
         ax.plot(
             rows["x"], rows["mean"], linestyle="none", marker=style.marker,
-            markersize=style.size, markerfacecolor="white", markeredgecolor=style.colour,
+            markersize=style.size, markerfacecolor=inks().ground, markeredgecolor=style.colour,
             markeredgewidth=1.3, zorder=4, clip_on=False,
             label="reported, without rows" if number == 0 else None,
         )  # fmt: skip
-    _draw_noise(ax, table)
-    marked = table[table["is_baseline"]]
-    if len(marked):
-        ax.plot(
-            marked["x"],
-            marked["mean"],
-            linestyle="none",
-            marker="o",
-            markersize=12,
-            markerfacecolor="none",
-            markeredgecolor=DARK,
-            markeredgewidth=1.4,
-            clip_on=False,
-            label="baseline",
-        )
-    _draw_bridges(ax, table)
+    for label, marker, name in (
+        ("baseline", "o", "is_baseline"),
+        ("left the noise band", "s", "first_out_of_control"),
+    ):
+        rows = table[table[name].astype("bool")]
+        if len(rows):
+            ax.plot(
+                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=scaled(12),
+                markerfacecolor="none", markeredgecolor=inks().note, markeredgewidth=1.4,
+                clip_on=False, label=label,
+            )  # fmt: skip
+    for place, (_, rows) in enumerate(table[table["band_low"].notna()].groupby("segment")):
+        label = f"noise of {rows['band_from'].iloc[0]}: 95 % of runs"
+        ax.fill_between(
+            [rows["left"].min(), rows["right"].max()], rows["band_low"].iloc[0],
+            rows["band_high"].iloc[0], facecolor=inks().muted, alpha=0.3,
+            edgecolor=inks().note, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0,
+            label=label_of(label) if place == 0 else None,
+        )  # fmt: skip
     ends = table.assign(min=table["low"], max=table["high"])
     unit_scale(ax, scale_of(ends, str(table["metric"].iloc[0]), declared))
     quiet(ax)
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
+    return lines
+
+
+def _path(
+    own: pd.DataFrame, joins: dict[Any, tuple[Any, ...]]
+) -> tuple[list[float], list[float], list[int]]:
+    """Return x and y of a system's line, and which of its points are runs.
+
+    Where a segment begins, the line ends, or steps to the value by which a bridge joins the two.
+    """
+    x: list[float] = []
+    y: list[float] = []
+    runs: list[int] = []
+    last = None
+    for segment, rows in own.groupby("segment", sort=False):
+        bridge, place, value = joins.get(segment, ("", 0.0, 0.0))
+        if bridge == last:
+            x, y = [*x, place, place], [*y, y[-1], value]
+        elif last is not None:
+            x, y = [*x, rows["left"].iloc[0]], [*y, np.nan]
+        runs += range(len(x), len(x) + len(rows))
+        x, y = [*x, *rows["x"]], [*y, *rows["mean"]]
+        last = rows["run_id"].iloc[-1]
+    return x, y, runs
 
 
 def _top(table: pd.DataFrame) -> float:
     """Return the end of an axis of 0 to 1: the next tenth above all intervals."""
-    return float(
-        min(
-            1.0,
-            np.ceil(np.nanmax(table[["mean", "high", "band_high"]].to_numpy("float64")) * 10 + 0.2)
-            / 10,
-        )
-    )
-
-
-def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
-    known = table[table["band_low"].notna()]
-    for place, (_, rows) in enumerate(known.groupby("segment", sort=False)):
-        x = rows[["left", "right"]].to_numpy("float64").ravel()
-        low, high = (
-            np.repeat(rows[name].to_numpy("float64"), 2) for name in ("band_low", "band_high")
-        )
-        label = f"noise of {rows['band_from'].iloc[0]}: 95 % of runs"
-        ax.fill_between(
-            x,
-            low,
-            high,
-            facecolor=NOISE,
-            alpha=0.3,
-            edgecolor=DARK,
-            linewidth=0.6,
-            linestyle=(0, (1, 2)),
-            zorder=0,
-            label=wrapped(label, 30) if place == 0 else None,
-        )
-    left = table[table["first_out_of_control"]]
-    for x, y in zip(left["x"], left["mean"], strict=True):
-        ax.annotate(
-            "left the band",
-            (x, y),
-            (0, 22),
-            textcoords="offset points",
-            ha="center",
-            fontsize=8,
-            arrowprops={"arrowstyle": "->", "color": DARK},
-        )
-
-
-def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
-    """Draw a dashed line from an earlier run's value under the newer provenance.
-
-    It ends at the first run that was scored that way.
-    """
-    runs = table.set_index("run_id")[["x", "mean"]].astype("float64")
-    first = table[table["bridge_mean"].notna() & table["bridge"].isin(runs.index)]
-    earlier = runs.loc[first["bridge"]]
-    ends = np.column_stack(
-        [earlier, first[["x", "mean", "bridge_mean", "provenance_effect"]].astype("float64")]
-    ).tolist()
-    for number, (x, y, position, mean, bridged, moved) in enumerate(ends):
-        label = "bridge: an earlier run,\nunder the newer provenance" if number == 0 else None
-        ax.plot(
-            [x, position],
-            [bridged, mean],
-            color=DARK,
-            linewidth=1,
-            linestyle="--",
-            zorder=3,
-            label=label,
-        )
-        ax.plot(
-            [x],
-            [bridged],
-            marker="D",
-            markersize=6,
-            markerfacecolor="white",
-            markeredgecolor=DARK,
-            linestyle="none",
-            zorder=4,
-        )
-        if abs(moved) > 1e-9:
-            ax.plot([x, x], [y, bridged], color=DARK, linewidth=1, linestyle=":", zorder=3)
-            ax.annotate(
-                f"{moved:+.3f}",
-                (x, bridged),
-                (-5, 3),
-                textcoords="offset points",
-                ha="right",
-                fontsize=8,
-            )
-
-
-def _changes(table: pd.DataFrame) -> list[tuple[str, float, bool]]:
-    """Return what changed, in order: its text, its first place, True for a break.
-
-    A change of config that several runs share is one.
-    """
-    found: dict[str, tuple[float, bool]] = {}
-    configs = table["config_change"] if "config_change" in table else [None] * len(table)
-    rows = zip(table["break_reason"], configs, table["left"], table["x"], strict=True)
-    for reason, config, left, x in rows:
-        if isinstance(reason, str) and reason:
-            found.setdefault(reason, (left, True))
-        if isinstance(config, str) and config:
-            found.setdefault(f"config: {config}", (x, False))
-    changes = []
-    for text, (x, is_break) in found.items():  # the notes have long names whole
-        text = re.sub(rf"[^\s()]{{{LONGEST + 1},}}", lambda n: f"{n[0][: LONGEST - 1]}…", text)
-        changes.append((text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…", x, is_break))
-    return changes
-
-
-def _write_changes(
-    ax: "Axes", table: pd.DataFrame, changes: list[tuple[str, float, bool]], room: float
-) -> int:
-    """Number the changes above the axes, and return the rows that the numbers take.
-
-    A break has a dotted line, a change of config a small mark. `room` is the share of the axes that
-    a number needs.
-    """
-    for left in table.loc[table["break_reason"].notna(), "left"].unique():
-        ax.axvline(left, color=DARK, linewidth=0.9, linestyle=":")
-    low, high = ax.get_xlim()
-    rows: list[float] = []  # the place of the last number of each row
-    for number, (_, x, is_break) in enumerate(changes, 1):
-        place = (x - low) / (high - low)
-        row = next((n for n, last in enumerate(rows) if place - last >= room), len(rows))
-        rows[row : row + 1] = [place]
-        if not is_break:
-            ax.plot([x], [1], marker=7, markersize=4, color=DARK, linestyle="none",
-                    transform=ax.get_xaxis_transform(), clip_on=False)  # fmt: skip
-        ax.annotate(
-            str(number), (x, 1), (0, 5 + _LINE * row), xycoords=("data", "axes fraction"),
-            textcoords="offset points", ha="center", va="bottom", fontsize=sizes()["note"],
-            fontweight="bold", color=DARK, annotation_clip=False,
-        )  # fmt: skip
-    return len(rows)
+    columns = ["mean", "high", "band_high", "bridge_mean"]
+    highest = np.nanmax(table[columns].to_numpy("float64"))
+    return float(min(1.0, np.ceil(highest * 10 + 0.2) / 10))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from ragscore.frames.escaping import html_text
 from ragscore.plot.layout import closing_figures, lay_out
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ _LONG_NUMBER = re.compile(r"\d+\.\d{2,}")
 
 
 def image(alt: str, draw: Callable[[], Axes]) -> str:
-    """Return an `<img>` element with the figure in it; `alt` is escaped already."""
-    svg = compact_svg(_svg(draw))
+    """Return an `<img>` element with the figure in it, and its text twin below `alt`."""
+    drawn, text = _svg(draw)
+    svg = compact_svg(drawn)
     size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     # its size beforehand, so that nothing moves when it is shown
     sized = (
@@ -47,7 +49,8 @@ def image(alt: str, draw: Callable[[], Axes]) -> str:
     )
     # A fifth smaller than base64. Quotes, signs of tags and line ends are among what is quoted.
     data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")
-    return f'<img alt="{alt}"{sized} src="data:image/svg+xml,{data}">'
+    told = html_text(". ".join(filter(None, (alt, text))))
+    return f'<img alt="{told}"{sized} src="data:image/svg+xml,{data}">'
 
 
 def compact_svg(svg: str) -> str:
@@ -66,7 +69,8 @@ def compact_svg(svg: str) -> str:
     return re.sub(r">\s+<", "><", kept).strip()
 
 
-def _svg(draw: Callable[[], Axes]) -> str:
+def _svg(draw: Callable[[], Axes]) -> tuple[str, str]:
+    """Return the figure as SVG, and as text."""
     import matplotlib
     import matplotlib.pyplot as plt
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -90,4 +94,5 @@ def _svg(draw: Callable[[], Axes]) -> str:
         )
         plt.close(figure)
     # one such character in a name, and no browser shows the figure
-    return re.sub(NOT_XML, "\ufffd", out.getvalue())
+    text = " | ".join(getattr(figure, "ragscore_text", "").split("\n"))
+    return re.sub(NOT_XML, "\ufffd", out.getvalue()), text

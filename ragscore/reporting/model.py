@@ -84,9 +84,12 @@ class Report(Display, ReportFrames):
         """
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
+        first = {cmp.baseline for cmp in self.comparisons}
+        baseline = first.pop() if len(self.comparisons) > 1 == len(first) else None
         return to_html(
-            self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self)
-        )
+            self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self),
+            baseline,
+        )  # fmt: skip
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without figures and the explorer; tables have all rows."""

@@ -19,7 +19,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
-from ragscore.plot.style import own_styles
+from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
@@ -77,6 +77,7 @@ def to_html(
     explorer: Mounted | None = None,
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
+    baseline: str | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -84,8 +85,8 @@ def to_html(
     ----------
     explorer
         The element that shows single queries, with the sentences `about` above it.
-    run_ids
-        All runs, so that each looks alike in every figure, whatever the session drew before.
+    run_ids, baseline
+        All runs, so that each looks alike in every figure, and the one they are compared with.
     """
     scripts = [tables.SCRIPT + _file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
@@ -97,7 +98,7 @@ def to_html(
     links = [(QUERIES, "Query by query")] if explorer else []
     links += [(names[at], part.title) for at, part in enumerate(parts) if part.depth == 2]
     contents = "".join(f'<li><a href="#{name}">{html_text(text)}</a></li>' for name, text in links)
-    with own_styles(list(run_ids)):
+    with all_runs(run_ids, baseline):
         folds = "\n".join(_folds(parts, names))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'
@@ -219,7 +220,7 @@ def _folds(parts: list[Section], names: list[str]) -> list[str]:
 def _content(part: Section) -> str:
     lines = [f"<p>{html_text(text)}</p>" for text in part.sentences]
     figures = "\n".join(
-        f'<figure tabindex="0">{image(html_text(alt), draw)}</figure>' for alt, draw in part.figures
+        f'<figure tabindex="0">{image(alt, draw)}</figure>' for alt, draw in part.figures
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:

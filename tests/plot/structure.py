@@ -16,8 +16,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from conftest import answer, hit, record
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
@@ -48,8 +49,48 @@ def faults(figure, names=()):
         *_unsaid(texts, names),
         *_said_twice(texts),
         *_untitled(figure, axes),
+        *_narrow(figure, axes),
+        *_faint(figure, texts),
     ]
     return list(dict.fromkeys(found))
+
+
+def _narrow(figure, axes):
+    """Yield axes of less than 55 % of their place's width, but for panels beside each other."""
+    for ax in axes:
+        spec = ax.get_subplotspec()
+        columns = 1 if spec is None else spec.get_gridspec().ncols
+        share = ax.get_window_extent().width / (figure.bbox.width / columns)
+        if share < 0.55 - 0.02 * (columns > 1):
+            yield f"axes have {100 * share:.0f} % of the width of their place"
+        if ax.get_window_extent().height < 60:
+            yield f"axes are {ax.get_window_extent().height:.0f} pixels high"
+
+
+def _luminance(colour):
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def _faint(figure, texts):
+    """Yield texts whose contrast to what is drawn below them is less than 4.5 (WCAG 2.2, 1.4.3)."""
+    seen = [(text, box_of(text), to_rgb(text.get_color())) for text in texts]
+    for text in texts:
+        text.set_alpha(0)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
+    for text in texts:
+        text.set_alpha(None)
+    height = len(pixels)
+    for text, box, colour in seen:
+        rows = slice(max(int(height - box.y1), 0), max(int(height - box.y0), 1))
+        below = pixels[rows, max(int(box.x0), 0) : max(int(box.x1), 1)].reshape(-1, 3)
+        if not len(below):
+            continue
+        low, high = sorted([_luminance(np.array(colour)), float(_luminance(np.median(below, 0)))])
+        if (high + 0.05) / (low + 0.05) < 4.45:
+            yield f"contrast {(high + 0.05) / (low + 0.05):.1f}: {_shown(text)}"
 
 
 def seen_texts(figure, axes):
@@ -298,21 +339,31 @@ LEVELS = ("hard", "easy", "medium")  # in no order, as files have them
 CHANGES = ("dense", "bm25", "hybrid", "rerank", "splade", "colbert", "expand", "hyde", "fuse")
 
 
+LONG = {
+    "short": lambda n: f"{CHANGES[n % 9]}{f'-v{n // 9 + 1}' if n >= 9 else ''}",
+    # 40 characters, of which 30 are common, and 40 of which none are
+    "common": lambda n: f"bge-m3_chunk{256 + n:04}-overlap0_rerank-minilm-v2",
+    "apart": lambda n: (
+        f"{CHANGES[n % 9]}{n}-{CHANGES[(n + 4) % 9]}{3 * n}-{CHANGES[(n + 7) % 9]}"
+        f"-{'xyzw'[n % 4] * 40}"[:40]
+    ),
+}
+
+
 class World:
     """Runs of as many systems, better from one to the next, on 48 queries."""
 
-    def __init__(self, n_runs, n_queries=48):
-        self.n_runs, self.n_queries = n_runs, n_queries
-        self.names = [
-            f"{CHANGES[n % 9]}{f'-v{n // 9 + 1}' if n >= 9 else ''}" for n in range(n_runs)
-        ]
+    def __init__(self, n_runs, n_queries=48, names="short", categories=CATEGORIES):
+        self.n_runs, self.n_queries, self.categories = n_runs, n_queries, categories
+        self.names = [LONG[names](n) for n in range(n_runs)]
 
     @cached_property
     def golden(self):
         rows = []
         for n in range(self.n_queries):
             row = {
-                "id": f"q{n:02}", "query": f"question {n}?", "category": CATEGORIES[n % 4],
+                "id": f"q{n:02}", "query": f"question {n}?",
+                "category": self.categories[n % len(self.categories)],
                 "difficulty": LEVELS[n % 3],
             }  # fmt: skip
             if n % 6 == 5:
@@ -389,9 +440,9 @@ class World:
 
 
 @lru_cache(None)
-def world(n_runs):
+def world(n_runs, n_queries=48, names="short"):
     """Return the runs to draw; made once, whatever is drawn of them."""
-    return World(n_runs)
+    return World(n_runs, n_queries, names)
 
 
 # ---------------------------------------------------------------- every picture
@@ -431,6 +482,9 @@ PICTURES = {
     "failure_transitions": lambda w, **to: w.ev.failures().plot(w.names[0], w.names[-1], **to),
 }
 OF_TWO_RUNS = {"slice_deltas", "forest", "ranks", "outcomes", "scatter", "failure_transitions"}
+# Of more than eight runs four stand out, and the others are grey and counted
+LED_BY_FIRST = {"slices", "risk_coverage", "calls", "turns", "trend", "trend by slices"}
+IN_LEGENDS = {*LED_BY_FIRST, "summary", "metric_at_k", "tradeoff", "scores_by_rank"}
 PANELS = {"trend by slices"}  # several axes: they take a figure, no axes
 
 
@@ -438,10 +492,22 @@ PANELS = {"trend by slices"}  # several axes: they take a figure, no axes
 SIZES = {2: None, 8: (13, 6), 18: (13, 6)}
 
 
-def draw(name, n_runs, place="alone"):
-    """Return the figure of a picture, alone or twice in a plain `plt.subplots(1, 2)`."""
+def draw(name, n_runs, place="alone", names="short"):
+    """Return the figure of a picture, alone or twice in a plain `plt.subplots(1, 2)`.
+
+    On "paper" it is a column wide; of "half" it is beside a plain one in a figure of usual size.
+    """
+    drawn = world(n_runs, names=names)
+    if place == "paper":
+        with rs.plot.theme("paper"):
+            return PICTURES[name](drawn).figure
+    if place == "half":
+        figure, axes = plt.subplots(1, 2)
+        axes[1].plot([0, 1])
+        PICTURES[name](drawn, ax=axes[0])
+        return figure
     if place == "alone":
-        return PICTURES[name](world(n_runs)).figure
+        return PICTURES[name](drawn).figure
     figure, axes = plt.subplots(1, 2, figsize=SIZES[n_runs])
     for ax in axes:
         PICTURES[name](world(n_runs), ax=ax)
@@ -451,4 +517,6 @@ def draw(name, n_runs, place="alone"):
 def expected_names(name, n_runs):
     """Return the runs that a picture must name."""
     names = world(n_runs).names
+    if n_runs > 8 and name in IN_LEGENDS:
+        return ["14 others"] if name in LED_BY_FIRST else []
     return [names[0], names[-1]] if name in OF_TWO_RUNS else names

@@ -15,7 +15,8 @@ from test_plot import drawn, overlaps
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.refusals import refusals
-from ragscore.plot.style import MUTED, PALETTE, own_styles
+from ragscore.plot.style import PALETTE
+from ragscore.plot.theme import inks
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says
 
@@ -24,8 +25,7 @@ matplotlib.use("Agg")
 
 @pytest.fixture(autouse=True)
 def closed():
-    with own_styles([]):  # runs have the first styles, whatever other tests drew
-        yield
+    yield
     import matplotlib.pyplot as plt
 
     plt.close("all")
@@ -170,7 +170,8 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
     ]
     says(ax.get_xlabel(), "mine", "mean", "*", 10)
     says(ax.get_ylabel(), "difficulty")
-    assert ax.images[0].get_alpha().tolist() == [[1, 1], [0.35, 0.35]], "few queries are faded"
+    assert ax.images[0].get_alpha() is None, "a colour means a value"
+    assert {patch.get_xy()[1] for patch in ax.patches} == {0.53}, "few queries are framed"
     first = rs.plot.heatmap(summary, "mine", order=["hard"])
     assert [label.get_text() for label in first.get_yticklabels()] == ["hard* (2)", "easy (10)"]
     wide = rs.plot.heatmap(summary[summary["difficulty"].eq("easy")], "mine")
@@ -249,7 +250,7 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     unstable, line = ax.get_lines()
     assert line.get_xydata().tolist() == [[0.5, 0.2], [1, 0.4]], "no risk without an answer"
     assert unstable.get_xydata().tolist() == [[0.25, 0], [0.5, 0.2]], "five answers, in grey"
-    assert unstable.get_color() == MUTED
+    assert unstable.get_color() == inks().muted
     assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
     says(ax.get_title(), "a", "40\u00a0%", "20\u00a0%")
     with refused("threshold", field="curve"):

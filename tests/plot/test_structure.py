@@ -1,4 +1,6 @@
-"""Every picture of 2, 8 and 18 runs, alone and beside another: nothing cut, no overlaps."""
+"""Every picture of 1 to 25 runs, at three widths and in three styles: nothing cut, no overlaps."""
+
+import warnings
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -8,7 +10,6 @@ import structure
 from structure import OF_TWO_RUNS, PANELS, PICTURES, draw, expected_names, faults
 
 import ragscore as rs
-from ragscore.plot.style import own_styles
 
 matplotlib.use("Agg")
 
@@ -26,17 +27,77 @@ def closed():
     plt.close("all")
 
 
-@pytest.fixture(autouse=True)
-def a_session_that_has_drawn_nothing():
-    with own_styles([]):
-        yield
-
-
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "n_runs", "place"), CASES)
 def test_everything_drawn_is_whole_and_apart(name, n_runs, place):
     found = faults(draw(name, n_runs, place), expected_names(name, n_runs))
     assert not found
+
+
+ON_PAPER = [
+    (name, n_runs, names, place, style)
+    for name in PICTURES
+    for n_runs in ((2,) if name in OF_TWO_RUNS else (1, 2, 10, 25))
+    for names in ("short", "common", "apart")
+    for place in (("alone", "paper") if name in PANELS else ("alone", "paper", "half"))
+    for style in ("default", "dark_background", "grayscale")
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "n_runs", "names", "place", "style"), ON_PAPER)
+def test_it_fits_a_column_half_a_notebook_and_names_of_40_letters_in_light_and_dark(
+    name, n_runs, names, place, style
+):
+    with plt.style.context(style):
+        assert not faults(draw(name, n_runs, place, names))
+
+
+SIXTY = tuple(f"category number {n} of many" for n in range(60))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("place", ["alone", "paper", "half"])
+@pytest.mark.parametrize("n_runs", [1, 3, 25])
+@pytest.mark.parametrize("name", ["slices", "heatmap", "slice_deltas"])
+def test_of_sixty_categories_the_largest_with_values_are_drawn(name, n_runs, place):
+    drawn = structure.World(n_runs, 120, categories=SIXTY)
+    with rs.plot.theme("paper" if place == "paper" else "notebook"):
+        ax = plt.subplots(1, 2)[1][0] if place == "half" else None
+        if name == "slice_deltas" and n_runs == 1:
+            return
+        if name == "slice_deltas":
+            ax = drawn.cmp.slices("category", "mrr@10").plot(ax=ax)
+        else:
+            ax = getattr(rs.plot, name)(drawn.ev.summary("mrr@10", by="category"), ax=ax)
+    assert "largest of 50" in f"{ax.get_xlabel()} {ax.get_ylabel()}".replace("\n", " ")
+    assert ax.figure.get_size_inches()[1] < 9.5
+    assert not faults(ax.figure)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("place", ["alone", "paper", "half"])
+@pytest.mark.parametrize("name", [name for name in PICTURES if name not in PANELS])
+def test_one_query_is_drawn_whole(name, place):
+    drawn = structure.World(2, 1)
+    with warnings.catch_warnings(), rs.plot.theme("paper" if place == "paper" else "notebook"):
+        warnings.simplefilter("ignore", UserWarning)  # of ids that don't join
+        ax = plt.subplots(1, 2)[1][0] if place == "half" else None
+        assert not faults(PICTURES[name](drawn, ax=ax).figure)
+
+
+def test_a_run_without_a_value_leaves_its_place_hatched_and_said():
+    table = structure.world(2).ev.summary("mrr@10", by="category")
+    table.loc[table["run_id"].eq("dense").to_numpy(), "mean"] = np.nan
+    ax = rs.plot.heatmap(table)
+    assert sum(patch.get_hatch() is not None for patch in ax.patches) == 4
+    assert "hatched: no value" in ax.get_xlabel().replace("\n", " ") and not faults(ax.figure)
+
+
+def test_names_are_cut_only_where_all_of_them_cannot_fit():
+    whole = {label.get_text() for label in draw("refusal_matrix", 2, names="common").axes[0]
+             .get_yticklabels()}  # fmt: skip
+    assert whole == {"chunk0256", "chunk0257"}
 
 
 def test_every_picture_has_a_case():

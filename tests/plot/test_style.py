@@ -12,8 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 import ragscore as rs
-from ragscore.plot.layout import _wrap_text, label_ends, legend, settle, spread, title
-from ragscore.plot.style import LINES, MUTED, PALETTE, in_order, own_styles, run_styles
+from ragscore.plot.layout import label_ends, legend, settle, spread, title, wrap_text
+from ragscore.plot.names import naming, shown
+from ragscore.plot.style import LINES, PALETTE, all_runs, in_order, palette, run_styles
+from ragscore.plot.theme import Inks, contrast, inks, legible, themed
 from tests.messages import refused
 
 matplotlib.use("Agg")
@@ -27,16 +29,10 @@ def closed():
     plt.close("all")
 
 
-@pytest.fixture(autouse=True)
-def fresh_styles():
-    with own_styles([]):
-        yield
-
-
-def test_runs_keep_the_style_that_they_were_first_given():
-    first = run_styles(["dense", "hybrid"])
-    assert run_styles(["new", "hybrid"])["hybrid"] == first["hybrid"]
-    assert first["dense"].colour == PALETTE[0] and run_styles(["new"])["new"].colour == PALETTE[2]
+def test_a_run_s_look_is_its_place_in_the_order_and_nothing_drawn_before():
+    run_styles(["other", "hybrid"])
+    found = run_styles(["dense", "hybrid"])
+    assert [one.colour for one in found.values()] == list(PALETTE[:2])
 
 
 def test_a_selection_of_runs_has_the_styles_of_the_whole():
@@ -55,15 +51,82 @@ def test_no_two_of_many_runs_are_alike():
     assert {one.line for one in first} == set(LINES)
 
 
-def test_a_report_has_styles_of_its_own_in_its_order():
-    with own_styles(["z", "a"]):
-        assert run_styles(["a", "z"])["z"].colour == PALETTE[0]
-    assert run_styles(["a"])["a"].colour == PALETTE[0], "the session saw neither"
+def test_within_an_evaluation_its_order_counts_and_a_baseline_looks_like_one():
+    with all_runs(["z", "a", "b"], "b"):
+        found = run_styles(["b", "a", "z"])
+    assert [found[run].colour for run in "za"] == list(PALETTE[:2])
+    assert found["b"].colour == inks().ink
+
+
+def test_of_many_runs_the_first_and_the_leading_ones_stand_out():
+    names = [f"run {n}" for n in range(25)]
+    found = run_styles(names, leading=["run 7", "run 0", "run 3", "run 9", "run 1"])
+    bright = [run for run, style in found.items() if not style.is_muted]
+    assert bright == ["run 0", "run 3", "run 7", "run 9"]
+    assert [style.label for style in found.values() if style.is_muted and style.label != "_"] == [
+        "21 others"
+    ]
+    assert not any(style.is_muted for style in run_styles(names[:8], leading=[]).values())
+
+
+def test_colours_are_those_of_the_session_if_it_changed_its_own():
+    with matplotlib.rc_context({"axes.prop_cycle": matplotlib.cycler(color=["#112233", "red"])}):
+        assert palette() == ["#112233", "#ff0000"]
+        assert [one.colour for one in run_styles("abc").values()] == [
+            "#112233", "#ff0000", "#112233",
+        ]  # fmt: skip
+        assert len(set(run_styles([f"{n}" for n in range(100)]).values())) == 100
+    assert palette() == list(PALETTE)
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background", "ggplot", "grayscale", "bmh"])
+def test_colours_can_be_seen_and_texts_read_on_any_ground(style):
+    with matplotlib.style.context(style), themed():
+        now = inks()
+        assert min(contrast(one, now.outer) for one in (now.ink, now.note)) >= 4.5
+        assert contrast(now.muted, now.ground) >= 2.5
+        assert contrast(legible("#808080", 4.5), now.ground) >= 4.5
+    assert inks() == Inks()
+
+
+@pytest.mark.parametrize("colour", PALETTE)
+def test_colours_of_runs_can_be_seen_on_black(colour):
+    assert contrast(legible(colour, ground="#000000"), "#000000") >= 3
+
+
+# Names
+
+
+LONG_NAMES = [f"bge-m3_chunk{n}-overlap0_rerank-minilm" for n in (256, 512)]
+
+
+def names_of(*runs):
+    with naming() as names:
+        run_styles(runs)
+        return [shown(run) for run in runs], names.note
+
+
+def test_what_long_names_share_is_said_once():
+    assert names_of(*LONG_NAMES) == (
+        ["chunk256", "chunk512"], "runs: bge-m3_…overlap0_rerank-minilm",
+    )  # fmt: skip
+
+
+def test_names_that_are_short_or_share_little_or_would_be_empty_stay_whole():
+    for runs in (
+        ["dense", "hybrid"], ["a-name-of-more-than-20-letters", "another_one_without_a_word"],
+        ["a_name_that_is_the_beginning", "a_name_that_is_the_beginning_of"],
+    ):  # fmt: skip
+        shown_names, note = names_of(*runs)
+        assert len(set(shown_names)) == 2 and all(shown_names)
+        assert note == "" or all(shown in run for shown, run in zip(shown_names, runs, strict=True))
+    assert names_of("dense", "hybrid") == (["dense", "hybrid"], "")
+    assert names_of(LONG_NAMES[0]) == (LONG_NAMES[:1], "")
 
 
 def test_runs_that_are_not_highlighted_are_grey_and_thin():
     plain, styles = run_styles("ab"), run_styles("ab", highlight="b")
-    assert styles["b"] == plain["b"] and styles["a"].colour == MUTED
+    assert styles["b"] == plain["b"] and styles["a"].colour == inks().muted
     assert styles["a"].width < plain["a"].width and styles["a"].marker == plain["a"].marker
     with refused("c", "a, b", field="highlight"):
         run_styles("ab", highlight=["c"])
@@ -259,7 +322,7 @@ def test_a_text_that_is_wrapped_again_has_no_line_ends_in_between():
     once, twice = (figure.text(0, 0, LONG) for _ in range(2))
     for text, rooms in ((once, [150]), (twice, [260, 150])):
         for room in rooms:
-            _wrap_text(text, room)
+            wrap_text(text, room)
     assert once.get_text() == twice.get_text() and "\n" in once.get_text()
 
 

@@ -7,6 +7,7 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from ragscore.scoring.profiles import PROFILES
 from ragscore.store.places import place_of
 from ragscore.store.runs import stored_runs
 from ragscore.store.tables import read_runs
-from tests.conftest import fuzzed
 from tests.messages import refused, says
 
 # q1: two calls, of which the second finds t, and b again; q2: one call; q3: two that find nothing.

@@ -1,10 +1,10 @@
 """A profile is a plain row: what it says is what the aggregate holds."""
 
 import pytest
+from conftest import RUN_A, THREE_QUERIES, hit, record
 
 import ragscore as rs
 from ragscore.scoring.profile_aggregates import aggregate
-from tests.conftest import RUN_A, THREE_QUERIES, hit, record
 from tests.messages import refused
 
 TIMED = [

@@ -297,7 +297,7 @@ class Content:
         if told:
             queries["kept"] = keep[shown].astype(int).tolist()
         runs = self.asked.results.runs.set_index(self.asked.results.runs["run_id"].astype("str"))
-        styles = run_styles(self.runs.results.runs)
+        styles = run_styles(self.runs.scores)
         k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
         roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
         content: dict[str, Any] = {

@@ -33,6 +33,7 @@ from ragscore.frames.render import decimals_for, shown_interval
 from ragscore.frames.tables import Table
 from ragscore.frames.typing import Flags
 from ragscore.io.output import write_text
+from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.data import Columns
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.lists import Runs
@@ -349,7 +350,8 @@ def explore_runs(
         "title": title,
         "verdict": [*verdict, describe_matching(level, k)],
     }
-    return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_mb)
+    with all_runs(*ev._in_order):
+        return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_mb)
 
 
 def _headline(cmp: Comparison) -> str:

@@ -1,6 +1,7 @@
 """Trends: where the line breaks, what joins it again, and when it left the noise."""
 
 import json
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -520,61 +521,163 @@ def test_runs_without_a_time_are_left_out_aloud():
         assert trend_table(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
 
 
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
+def words(ax):
+    """The words above the axes, as they are drawn."""
+    ax.figure.canvas.draw()
+    return [text.get_text() for text in ax.texts if text.get_text()]
+
+
+def upright(ax, style):
+    """Where vertical lines of a style stand."""
+    lines = [line for line in ax.lines if line.get_linestyle() == style]
+    return [line.get_xdata()[0] for line in lines if list(line.get_ydata()) == [0, 1]]
+
+
+def days(times):
+    return date2num(pd.to_datetime(times, utc=True).dt.tz_localize(None).to_numpy())
+
+
+def line_of(ax, points):
+    """The points of the line that begins at this value, NaN where it is broken."""
+    (line,) = [one for one in ax.lines if len(one.get_xdata()) > 2 and one.get_ydata()[0] == points]
+    return line.get_xydata().tolist()
+
+
+def bands(ax):
+    """From where to where the noise bands go."""
+    areas = [one for one in ax.collections if one.get_zorder() == 0]
+    return [one.get_datalim(ax.transData).intervalx.tolist() for one in areas]
 
 
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
-    said = [line.split("  ")[-1] for line in ax.get_xlabel().split("\n")]
-    reasons = table["break_reason"].dropna().tolist()
-    assert [line for line in said if line in reasons] == reasons
-    one, other = "docstring-sections@1", "docstring-sections@1@400"
-    changes = [(one, other), (other, one), ("5ad89f3d", "63253d3c")]
-    for reason, (before, after) in zip(reasons, changes, strict=True):
-        says(reason, f"{before} → {after}")
-    says("\n".join(said), "config", "stemmer", "null", "english")
-    says("\n".join(said), "config", "rrf_k", 60, 10)
-    assert "+0.037" in texts(ax)
-    title = " ".join(ax.get_title().split())
-    says(title, "mrr@10", "hybrid_rerank", "14-rerank-30-relabelled", "n = 150")
-    at = date2num(table["created_at"].dt.tz_localize(None).to_numpy())
+    at = days(table["created_at"])
     breaks = [(at[n - 1] + at[n]) / 2 for n in (5, 6, 13)]
-    # No drawn-through line crosses a break; dashed ones, the bridges, do.
-    lines = [
-        line
-        for line in ax.get_lines()
-        if len(line.get_xdata()) > 1 and line.get_xdata()[0] != line.get_xdata()[-1]
-    ]
-    crossing = [
-        line.get_linestyle()
-        for line in lines
-        for at in breaks
-        if line.get_xdata()[0] < at < line.get_xdata()[-1]
-    ]
-    assert set(crossing) == {"--"}
-    legend = [text.get_text().replace("\n", "") for text in ax.get_legend().get_texts()]
-    says("\n".join(legend), 3, "hybrid_rerank", "95 %")
+    assert sorted(upright(ax, "-")) == pytest.approx(breaks)
+    assert {"labels changed", "chunker changed"} <= set(words(ax))
+    title = " ".join(ax.get_title().split())
+    says(title, "mrr@10", "hybrid_rerank", "2026-11-02", "n = 150", "within the noise")
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= set(names)
+    says("\n".join(names), 3, "hybrid_rerank", "95 %")
+    mean = table["mean"].tolist()
+    # passages cut anew change no value by document: the line runs on, flat up to the break
+    assert line_of(ax, mean[0])[4:8] == [
+        [at[4], mean[4]], [breaks[0], mean[4]], [breaks[0], mean[4]], [at[5], mean[5]],
+    ]  # fmt: skip
+    # labels do: it steps to what run 13 is worth by the newer ones, which is run 14's value
+    assert line_of(ax, mean[10])[2:6] == [
+        [at[12], mean[12]], [breaks[2], mean[12]], [breaks[2], mean[13]], [at[13], mean[13]],
+    ]  # fmt: skip
+    assert not [line for line in ax.lines if line.get_marker() == "D" and line.get_mfc() == "white"]
+
+
+def test_a_line_steps_where_labels_changed_and_goes_on(changing):
+    store, new = changing
+    ax = store.trend("hit@1", golden=new).plot()
+    first, second, third = days(pd.Series(["2026-01-01", "2026-01-02", "2026-01-03"]))
+    # a finds q2, b finds q2 and q3; by the newer labels, which want x for q3, b and c find q2
+    assert ax.lines[0].get_xydata().ravel().tolist() == pytest.approx([
+        first, 1 / 3, second, 2 / 3, second + 0.5, 2 / 3, second + 0.5, 1 / 3, third, 1 / 3,
+    ])  # fmt: skip
+    assert ax.lines[0].get_markevery() == [0, 1, 4], "only runs have marks"
+    # without the newer labels nothing joins the two: the line ends, and another one begins
+    assert np.isnan(store.trend("hit@1").plot().lines[0].get_ydata()).tolist() == [
+        False, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_line_is_joined_by_its_own_last_run_alone(changing):
+    store, new = changing
+    table = store.trend("hit@1", golden=new).table
+    other = table.assign(bridge="a", bridge_mean=0.5)  # b came after it
+    assert np.isnan(rs.plot.trend(other).lines[0].get_ydata()).any()
+
+
+def test_the_band_is_drawn_where_it_decides(store, golden):
+    found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30").table
+    assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3, 4]
+    at = days(found["created_at"])
+    # the title says that the newest run lies within; the earlier segments have nothing to say
+    (last,) = bands(rs.plot.trend(found))
+    assert last == pytest.approx([(at[12] + at[13]) / 2, at[-1] + 0.04 * (at[-1] - at[0])])
+    assert not bands(rs.plot.trend(found.assign(in_band=pd.NA)))
+    early = store.trend("mrr@10", golden=golden, baseline="05-bm25-k1.5").table
+    assert [band[0] for band in bands(rs.plot.trend(early))] == pytest.approx(
+        [(at[5] + at[6]) / 2, (at[12] + at[13]) / 2]
+    )
+    panels = store.trend("mrr@10", "difficulty", golden=golden, baseline="13-rerank-30")
+    assert not any(map(bands, panels.plot().figure.axes))
+
+
+def test_notes_stand_at_their_dates_or_before_their_runs(table):
+    notes = {"2026-10-15": "new index", pd.Timestamp("2026-11-05 12:00"): "more memory",
+             "07-dense": "a vector database", "2025-01-01": "before all runs"}  # fmt: skip
+    ax = rs.plot.trend(table, notes=notes)
+    at = days(table["created_at"])
+    dates = days(pd.Series(["2026-10-15", "2026-11-05 12:00"], dtype="datetime64[ns]"))
+    assert upright(ax, "--") == pytest.approx([(at[5] + at[6]) / 2, *dates])
+    assert {"new index", "more memory"} <= set(words(ax)) and "before all runs" not in words(ax)
+    # of a column of the runs, words stand where they change
+    column = pd.Series(["v1"] * 5 + ["v2"] * 13, index=table["run_id"]).where(
+        lambda one: one != "v1"
+    )
+    assert upright(rs.plot.trend(table, notes=column), "--") == [(at[4] + at[5]) / 2]
+    by_run = table.assign(created_at=pd.NaT)
+    assert upright(rs.plot.trend(by_run, notes={"07-dense": "vectors"}), "--") == [6.5]
+    for found, notes in ((table, {"yesterday evening": "x"}), (by_run, {"2026-10-15": "x"})):
+        with refused(*notes, field="notes"):
+            rs.plot.trend(found, notes=notes)
+
+
+def test_words_that_do_not_fit_are_counted_together(table):
+    said = {}
+    for width in (7.6, 20.0):
+        figure, ax = matplotlib.pyplot.subplots(figsize=(width, 4), layout="constrained")
+        rs.plot.trend(table, ax=ax)
+        said[width] = words(ax)
+    config = ["stemmer changed", "b changed", "rrf_k changed", "depth changed"]
+    assert set(config) <= set(said[20.0]) and "2 changes" not in said[20.0]
+    assert len(said[7.6]) < len(said[20.0]) == 13
+    assert [text for text in said[7.6] if re.fullmatch(r"\d+ changes", text)]
+    assert "labels changed" in said[7.6], "settings are counted together first"
+    figure.set_figwidth(7.6)
+    assert words(ax) == said[7.6], "placed anew in another width"
+
+
+def test_words_are_placed_in_any_output_and_size(table, tmp_path):
+    figure = rs.plot.trend(table, notes={"07-dense": "costs $5 and $6 \\frac"}).figure
+    for name in ("a.svg", "a.pdf", "a.png"):
+        figure.savefig(tmp_path / name, dpi=200)
+    before = words(figure.axes[0])
+    figure.set_figwidth(20)
+    assert len(words(figure.axes[0])) > len(before), "placed anew"
+
+
+def test_systems_of_one_date_share_it():
+    scores = pd.concat(
+        noisy(means).assign(run_id=lambda rows, name=name: name + rows["run_id"], system=name)
+        for name, means in (("a", [0.1, 0.2]), ("b", [0.3, 0.4]))
+    )
+    ax = trend(scores, "mrr").plot()
+    at = days(pd.Series(["2026-01-01", "2026-01-02"])).tolist()
+    assert [line.get_xdata().tolist() for line in ax.lines[:2]] == [at, at]
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
     found = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     ax = rs.plot.trend(found)
-    at = date2num(found["created_at"].dt.tz_localize(None).to_numpy())
-    (note,) = [text for text in ax.texts if text.get_text() == "left the band"]
-    assert note.xy[0] == at[6]
-    (ring,) = [line for line in ax.get_lines() if line.get_label() == "baseline"]
-    assert ring.get_xdata().tolist() == [at[4]]
+    at = days(found["created_at"])
+    rings = {line.get_label(): list(line.get_xdata()) for line in ax.get_lines()}
+    assert (rings["baseline"], rings["left the noise band"]) == ([at[4]], [at[6]])
 
 
-def test_words_above_the_axes_do_not_overlap(table):
-    ax = rs.plot.trend(table)
-    ax.figure.draw_without_rendering()
-    boxes = [
-        text.get_window_extent()
-        for text in [*ax.texts, ax.title]
-        if "▾" in text.get_text() or text is ax.title
-    ]
+@pytest.mark.parametrize("width", [3.4, 7.6])
+def test_words_above_the_axes_do_not_overlap(table, width):
+    ax = rs.plot.trend(table, ax=matplotlib.pyplot.subplots(figsize=(width, 4))[1])
+    ax.figure.canvas.draw()
+    seen = [text for text in [*ax.texts, ax.title] if text.get_text()]
+    boxes = [text.get_window_extent() for text in seen]
     assert not [(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :] if a.overlaps(b)]
     edges = ax.figure.bbox
     assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)

@@ -1,0 +1,246 @@
+"""What happened between runs: vertical lines in a trend, with two or three words above each.
+
+In: a trend's table, and notes of the caller. Out: marks, and their words above the axes, in at most
+two rows that never overlap: they are placed once the width of the axes is known.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.errors import DataError, excerpt
+from ragscore.plot.lettering import literal
+from ragscore.plot.theme import inks, sizes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.transforms import Transform
+
+BREAK, CONFIG, NOTE = "-", ":", "--"  # styles of lines: what is measured, settings, notes
+LONGEST = 24  # characters of the words above a line
+MOST = 40  # words to find places for; of more marks, neighbours are counted together before
+SHORT = {"passages cut anew": "chunker", "values from elsewhere": "source"}
+
+
+class Mark(NamedTuple):
+    """A vertical line: its place, its words, and the style that says what it is."""
+
+    x: float
+    text: str
+    line: str
+
+
+def changes(table: pd.DataFrame) -> list[Mark]:
+    """Return what changed between runs: the measuring, and settings.
+
+    A change of settings that several systems share is said once.
+    """
+    rows = table.drop_duplicates("run_id")
+    configs = rows["config_change"] if "config_change" in rows else [None] * len(rows)
+    found: dict[float, tuple[str, list[str]]] = {}
+    counted = Counter[tuple[str, str]]()
+    said = set()
+    of_runs = zip(rows["left"], rows["system"], rows["break_reason"], configs, strict=True)
+    for left, system, reason, config in of_runs:
+        line, parts = found.get(left, (CONFIG, []))
+        if isinstance(reason, str):
+            line, parts = BREAK, [*_measured(reason), *parts]
+        if isinstance(config, str):
+            counted[system, config] += 1
+            if (config, counted[system, config]) not in said:
+                parts = [*parts, *(re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"])]
+            said.add((config, counted[system, config]))
+        if parts:
+            found[left] = line, list(dict.fromkeys(parts))
+    return [Mark(x, _words(parts, line), line) for x, (line, parts) in found.items()]
+
+
+def _measured(reason: str) -> list[str]:
+    """Return the names of what has changed, by the reason of a break."""
+    several = re.findall(r"(?:^|; )([^(;]+) \(", reason)
+    parts = [part for one in several for part in one.removeprefix("other ").split(" and ")]
+    return [re.sub(r"^policy | of .*", "", SHORT.get(part, part)) for part in parts] or ["measure"]
+
+
+def _words(parts: list[str], line: str) -> str:
+    if len(", ".join(parts)) < LONGEST - 4 or len(parts) == 1:
+        return f"{_cut(', '.join(parts), LONGEST - 5)} changed"
+    more = f"{_cut(parts[0], LONGEST - 11)} and {len(parts) - 1} more"
+    return more if line == BREAK else f"{len(parts)} settings changed"
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def days(times: pd.Series) -> Any:
+    """Return times in UTC as matplotlib's days."""
+    from matplotlib.dates import date2num
+
+    naive = times.dt.tz_localize(None).to_numpy()
+    return np.asarray(date2num(naive), dtype="float64")  # type: ignore[no-untyped-call]
+
+
+def noted(
+    notes: "Mapping[Any, str] | pd.Series | None", table: pd.DataFrame, is_dated: bool
+) -> list[Mark]:
+    """Return the caller's notes, each at its date or before its run, where its words are new."""
+    places = dict(zip(table["run_id"].astype("str"), table["left"], strict=True))
+    found = []
+    for key, words in () if notes is None else notes.items():
+        time = pd.to_datetime(pd.Series([key]), utc=True, errors="coerce")
+        if str(key) not in places and not (is_dated and time.notna().all()):
+            raise DataError(
+                f"no run {excerpt(str(key))}, and no date of this axis",
+                field="notes",
+                allowed="words by run id, or by date where the runs have dates",
+            )
+        x = places[str(key)] if str(key) in places else days(time)[0]
+        if pd.notna(words) and table["left"].min() <= x <= table["right"].max():
+            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE))
+    found.sort()
+    return [one for n, one in enumerate(found) if n == 0 or found[n - 1].text != one.text]
+
+
+def room_for(
+    ax: "Axes", marks: list[Mark], *, is_said: bool = True
+) -> AbstractContextManager[None]:
+    """Draw the lines of marks; return a context in which a title leaves room for their words."""
+    import matplotlib
+
+    for mark in marks:
+        colour = inks().muted if mark.line == CONFIG else inks().note
+        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1)
+    height = Words(ax, marks).height if marks and is_said else 0.0
+    return matplotlib.rc_context({"axes.titlepad": 6 + height})
+
+
+class Words:
+    """The words of marks above axes, in one row or two, where they never overlap.
+
+    They are placed whenever these are drawn in another width: their own coordinates call this.
+    Where they don't fit, neighbours are counted together: settings first, so that a change of
+    labels keeps its words as long as it can.
+    """
+
+    def __init__(self, ax: "Axes", marks: list[Mark]) -> None:
+        from matplotlib.collections import LineCollection
+        from matplotlib.transforms import IdentityTransform
+
+        self.ax, self.marks = ax, [mark._replace(text=literal(mark.text)) for mark in marks]
+        self.place, self.row = IdentityTransform(), 1.4 * sizes()["note"]
+        self.texts = [
+            ax.annotate(
+                mark.text, (mark.x, 1), (0, 0), xycoords=ax.get_xaxis_transform(), textcoords=self,
+                va="bottom", fontsize=sizes()["note"], color=inks().ink, annotation_clip=False,
+                in_layout=False, parse_math=False,
+            )
+            for mark in self.marks
+        ]  # fmt: skip
+        self.lines = LineCollection(
+            [], colors=inks().note, linewidths=0.8, transform=self.place, zorder=4, in_layout=False
+        )
+        ax.add_collection(self.lines, autolim=False)
+        self.lines.set_clip_on(False)
+        self.drawn: tuple[float, ...] = ()
+        # axes become narrower yet, by names at the ends of lines or a legend
+        renderer: Any = ax.figure.get_figure(root=True)._get_renderer()  # type: ignore[attr-defined]
+        groups = self._grouped()
+        is_low = self._fitted(groups, 1, 0.8 * ax.get_window_extent().width, renderer)[1] < 0
+        self.rows = 1 if is_low else 2
+
+    @property
+    def height(self) -> float:
+        """Points that the rows take."""
+        return self.rows * self.row
+
+    def __call__(self, renderer: Any) -> "Transform":
+        """Return the coordinates of the words, which are pixels."""
+        box, unit = self.ax.get_window_extent(), self.ax.figure.dpi / 72
+        now = (*box.bounds, unit, *self.ax.get_xlim())
+        if now == self.drawn:
+            return self.place
+        self.drawn = now
+        groups = self._grouped()
+        fitted, failed = self._fitted(groups, self.rows, box.width, renderer)
+        while failed >= 0 and len(groups) > 1:
+            last = len(groups) - 2
+            beside = {min(n, last) for n in (failed, failed + 1)}  # it, and what is in its way
+            first = min(beside, key=lambda n: _loss(*groups[n : n + 2]))
+            groups[first : first + 2] = [groups[first] + groups[first + 1]]
+            fitted, failed = self._fitted(groups, self.rows, box.width, renderer)
+        segments = []
+        for number, text in enumerate(self.texts):
+            said, row, start, place = fitted[number] if number < len(fitted) else ("", 0, 0.0, 0.0)
+            bottom = box.y1 + (3 + row * self.row) * unit
+            text.set_text(said)
+            text.set_position((box.x0 + start, bottom))
+            if row:
+                segments.append([(box.x0 + place, box.y1), (box.x0 + place, bottom)])
+        self.lines.set_segments(segments)
+        return self.place
+
+    def _grouped(self) -> list[list[Mark]]:
+        size = -(-len(self.marks) // MOST)
+        return [self.marks[n : n + size] for n in range(0, len(self.marks), size)]
+
+    def _fitted(
+        self, groups: list[list[Mark]], rows: int, room: float, renderer: Any
+    ) -> tuple[list[tuple[str, int, float, float]], int]:
+        """Place the words of each group in so many rows and pixels.
+
+        Returns
+        -------
+        Words, row, start and the place of the line for each group; the last one that found no room,
+        -1 if all have some.
+        """
+        (low, high), gap = self.ax.get_xlim(), self.row * self.ax.figure.dpi / 120
+        marks, font = [_summed(group) for group in groups], self.texts[0].get_fontproperties()
+        measure = renderer.get_text_width_height_descent
+        lengths = [measure(mark.text, font, False)[0] for mark in marks]
+        lowest = len(groups)
+
+        @cache
+        def fitted(
+            number: int, starts: tuple[float, ...]
+        ) -> list[tuple[str, int, float, float]] | None:
+            """Place the words up to this group, to the left of what starts here in each row."""
+            nonlocal lowest
+            if number < 0:
+                return []
+            lowest = min(lowest, number)
+            place, length = (marks[number].x - low) / (high - low) * room, lengths[number]
+            for start in (place, place - length, place - length / 2, room - length):
+                for row in range(rows):
+                    # a line up to the second row must not cross words of the first
+                    if place <= starts[0] and 0 <= start <= min(
+                        place, room - length, starts[row] - length - gap
+                    ):
+                        now = [*starts[:row], start, *starts[row + 1 :]]
+                        others = fitted(number - 1, (min(now[0], place), *now[1:]))
+                        if others is not None:
+                            return [*others, (marks[number].text, row, start, place)]
+            return None
+
+        found = fitted(len(groups) - 1, (np.inf,) * rows)
+        return found or [], -1 if found is not None else lowest
+
+
+def _loss(group: list[Mark], other: list[Mark]) -> tuple[int, float]:
+    """Return what counting two groups together costs: words of weight, then distance."""
+    heavy = [any(mark.line != CONFIG for mark in one) for one in (group, other)]
+    return sum(heavy), _summed(other).x - _summed(group).x
+
+
+def _summed(group: list[Mark]) -> Mark:
+    """Return one mark for a group: settings are not told beside other changes."""
+    said = [mark for mark in group if mark.line != CONFIG] or group
+    if len({mark.text for mark in said}) > 1:
+        return said[0]._replace(text=f"{len(group)} changes")
+    return said[0]._replace(text=said[0].text + (f" ×{len(said)}" if len(said) > 1 else ""))

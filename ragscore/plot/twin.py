@@ -1,0 +1,117 @@
+"""The text twin of a figure: what it shows, for readers who don't see it.
+
+In: drawn axes. Out: title, axes, and each series with its numbers, read from what is drawn.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragscore.frames.render import shown_number
+from ragscore.plot.layout import END, named, written
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 24  # values of a series, and texts, that are read out
+
+
+def text_of(ax: "Axes") -> str:
+    """Return what axes show as lines of text."""
+    series, rows = _series(ax), [written(text) for text in named(ax.yaxis)]
+    across, up = written(ax.xaxis.label), written(ax.yaxis.label)
+    lines = [written(ax.title), f"Across: {across}" if across else "", f"Up: {up}" if up else ""]
+    lines += [f"{name}: {_listed(_points(ax, *drawn))}" for name, *drawn in series]
+    lines += [line for image in ax.images for line in _cells(ax, image)]
+    if not ax.images and not series:
+        lines += [f"Rows: {_listed(rows)}"] if rows else []
+        names = ax.get_legend_handles_labels()[1]
+        lines += [f"Marks: {_listed(names)}"] if names else []
+    lines.append("" if ax.images else _listed(_notes(ax)))
+    return "\n".join(line for line in lines if line)
+
+
+def _notes(ax: "Axes") -> list[str]:
+    """Return the texts within the axes, each with the names of its row and its column."""
+    notes = []
+    for one in ax.texts:
+        x, y = getattr(one, "xy", one.get_position())
+        told = [] if ax.get_legend_handles_labels()[1] else [_at(ax.yaxis, y), _at(ax.xaxis, x)]
+        if one.get_gid() != END and written(one):
+            notes.append(", ".join(filter(None, [*told, written(one)])))
+    return notes
+
+
+def _at(axis: Any, place: float) -> str:
+    """Return the name at a place of an axis; "" where it has none."""
+    names = zip(axis.get_majorticklocs(), map(written, named(axis)), strict=False)
+    return next((name for at, name in names if abs(at - place) <= 0.5), "")
+
+
+def _series(ax: "Axes") -> list[tuple[str, Any, Any]]:
+    """Return name, points and the intervals across of all marks that have a name."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.container import ErrorbarContainer
+
+    found = []
+    drawn: list[Any] = [*ax.containers, *ax.lines, *ax.collections]
+    for one in drawn:
+        name, intervals = str(one.get_label()), []
+        if isinstance(one, ErrorbarContainer):
+            points = np.asarray(one.lines[0].get_xydata(), dtype=float)
+            if one.has_xerr and one.lines[2]:
+                intervals = [[x for x, _ in line] for line in one.lines[2][0].get_segments()]
+        elif hasattr(one, "get_xydata"):
+            points = np.asarray(one.get_xydata(), dtype=float)
+            marked = one.get_markevery()  # of a line with steps, its marks are the values
+            points = points[marked] if isinstance(marked, list) and len(marked) > 1 else points
+        elif isinstance(one, PathCollection):
+            points = np.asarray(np.ma.filled(one.get_offsets(), np.nan), dtype=float)
+        else:  # bars and areas
+            continue
+        if len(points) and not name.startswith("_"):
+            found.append((name, points, intervals))
+    return found
+
+
+def _points(ax: "Axes", points: Any, intervals: Any) -> list[str]:
+    """Return points as text: beside a name its value with its interval, else both numbers."""
+    shown = []
+    for at in np.flatnonzero(np.isfinite(points).all(axis=1)):
+        x, y = points[at]
+        name = _at(ax.yaxis, y)
+        value = shown_number(x) if name else f"{_across(ax, x)} → {shown_number(y)}"
+        ends: Any = intervals[at] if name and len(intervals) == len(points) else []
+        if len(ends) > 1 and ends[0] != ends[-1]:
+            value += f" ({shown_number(ends[0])} to {shown_number(ends[-1])})"
+        shown.append(f"{name} {value}".strip())
+    return shown
+
+
+def _across(ax: "Axes", x: float) -> str:
+    """Return a place of the axis across as a date if it shows dates, else as a number."""
+    from matplotlib.dates import DateLocator, num2date
+
+    if isinstance(ax.xaxis.get_major_locator(), DateLocator):
+        return f"{num2date(x):%Y-%m-%d}"  # type: ignore[no-untyped-call]
+    return f"{x:.4g}"
+
+
+def _cells(ax: "Axes", image: Any) -> list[str]:
+    """Return a line for each row of a table that is drawn."""
+    values = np.ma.filled(image.get_array(), np.nan)
+    across, up = ([written(text) for text in named(axis)] for axis in (ax.xaxis, ax.yaxis))
+    texts = {text.get_position()[::-1]: text.get_text() for text in ax.texts}
+    if values.ndim > 2:  # colours: the numbers are the texts
+        values = np.full(values.shape[:2], np.nan)
+    lines = []
+    for row, (name, line) in enumerate(zip(up, values, strict=False)):
+        own = [texts.get((row, place)) or shown_number(value) for place, value in enumerate(line)]
+        cells = [f"{column} {text}" for column, text in zip(across, own, strict=False) if text]
+        lines.append(f"{name}: {_listed(cells)}")
+    return lines
+
+
+def _listed(texts: list[str]) -> str:
+    more = f"; {len(texts) - MOST} more" if len(texts) > MOST else ""
+    return "; ".join(" ".join(text.split()) for text in texts[:MOST]) + more
