@@ -194,8 +194,7 @@ def _per_query(
 ) -> pd.DataFrame:
     """Return what the calls of each query did."""
     seen = hits[[*CELL, "call"]].assign(repeated=repeats(hits).notna())
-    seen["new"] = ~seen["repeated"]
-    seen["later"] = seen["call"] > 1
+    seen = seen.assign(new=~seen["repeated"], later=seen["call"] > 1)
     by_query = seen.groupby(CELL, observed=True)
     with_new = seen[seen["new"] & seen["later"]].drop_duplicates([*CELL, "call"])
     table = responses.set_index(CELL).assign(

@@ -173,9 +173,11 @@ def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
     )
     table = flags.astype("int64").groupby(run, observed=False).sum()
     n_answered = table.pop("answered")
-    table["error_rate"] = table["n_failed"] / table["n"]
-    table["timeout_rate"] = table["n_timeout"] / table["n"]
-    table["empty_response_rate"] = table["n_empty_response"] / n_answered
+    table = table.assign(
+        error_rate=table["n_failed"] / table["n"],
+        timeout_rate=table["n_timeout"] / table["n"],
+        empty_response_rate=table["n_empty_response"] / n_answered,
+    )
     if golden is not None:
         check_type(golden, Golden, "golden")
         known = responses["query_id"].isin(golden.queries["query_id"])

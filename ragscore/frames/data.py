@@ -543,11 +543,10 @@ def _changed_frames(holder: Golden | Results, frames: dict[str, pd.DataFrame]) -
 
 
 def _differs(frame: pd.DataFrame, before: pd.DataFrame) -> bool:
-    if len(frame) != len(before) or frame.columns.tolist() != before.columns.tolist():
-        return True
-    if not (frame.index is before.index or frame.index.equals(before.index)):
-        return True
-    return any(
+    is_alike = frame.columns.tolist() == before.columns.tolist() and (
+        frame.index is before.index or frame.index.equals(before.index)
+    )
+    return not is_alike or any(
         not has_same_memory(now, old) and not now.equals(old)
         for (_, now), (_, old) in zip(frame.items(), before.items(), strict=True)
     )

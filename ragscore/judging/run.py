@@ -453,8 +453,10 @@ def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
     rows = [common | verdict for verdict in judgment.verdicts]
     if rows:
         tokens, cost = judgment.reply_usage.tokens, judgment.reply_usage.cost_usd
-        rows[0]["tokens"] = None if math.isnan(tokens) else int(tokens)
-        rows[0]["cost_usd"] = None if math.isnan(cost) else cost
+        rows[0] |= {
+            "tokens": None if math.isnan(tokens) else int(tokens),
+            "cost_usd": None if math.isnan(cost) else cost,
+        }
     return rows
 
 

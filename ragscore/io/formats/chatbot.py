@@ -465,9 +465,12 @@ def _case(
 ) -> Record:
     """Return one row of `results.jsonl`."""
     own = extra_fields(response)
-    case = {"test_case_id": response["query_id"]} | named_fields(response, RESPONSE)
-    case["references"] = [named_fields(row, REFERENCE) | extra_fields(row) for row in citations]
-    case["retrieved_chunks"] = [named_fields(row, CHUNK) | extra_fields(row) for row in hits]
+    case = {
+        "test_case_id": response["query_id"],
+        **named_fields(response, RESPONSE),
+        "references": [named_fields(row, REFERENCE) | extra_fields(row) for row in citations],
+        "retrieved_chunks": [named_fields(row, CHUNK) | extra_fields(row) for row in hits],
+    }
     if "scope" in response:
         case["scope"] = json.loads(response["scope"])
     latencies = {
