@@ -116,8 +116,8 @@ def _expect(case: Record, expected: Cells) -> None:
 def _spans(trace: dict[str, Any], spans: Any) -> list[dict[str, Any]]:
     """Return the spans of a trace, which the older table has in a column of their own."""
     data = trace.get("data")
-    is_inside = spans is None and isinstance(data, dict)
-    return dicts_in(data.get("spans") if is_inside else nested(spans))
+    inside = data.get("spans") if isinstance(data, dict) else None
+    return dicts_in(inside if spans is None else nested(spans))
 
 
 def _message(spans: list[dict[str, Any]]) -> str:
