@@ -67,8 +67,7 @@ def latency(
     columns = ["n", *percentiles, "mean", "caution", "max", "total"]
     if by == "hop":
         hops = _hops(results).fillna({"kind": NO_TYPE})
-        keys = [hops["run_id"], hops["kind"]]
-        table = _percentiles(hops["llm_call_ms"], keys, method)
+        table = _percentiles(hops["llm_call_ms"], [hops["run_id"], hops["kind"]], method)
         n_steps = hops.groupby(["run_id", "kind"], observed=True).size()
         return table[columns].assign(n_untimed=n_steps - table["n"]).reset_index()
     responses = results.responses

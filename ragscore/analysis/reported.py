@@ -334,8 +334,7 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
         if n_stated != len(means):
             told = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
         notes.iloc[place] = told
-    difference = recomputed - rows["reported"]
-    return rows.assign(recomputed=recomputed, difference=difference), notes
+    return rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"]), notes
 
 
 def _queries_where(results: Results, field: str, value: str) -> pd.Series:

@@ -291,8 +291,7 @@ class Golden(GoldenVerbs):
             targets[name] = targets[name].mask(is_chunk)
         names = ("tags", "checks", "support_groups", "conditions")
         # What results may tell, and no score depends on, is no content.
-        beside = ["position", "conversation", "turn"]
-        queries = self.queries.drop(columns=beside, errors="ignore")
+        queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
         parts = {"queries": queries, "targets": targets}
         parts |= {name: getattr(self, name) for name in names}
         return hashes_by_query(self.queries["query_id"], parts)

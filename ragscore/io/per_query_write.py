@@ -133,8 +133,7 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
             )
         answer = _answer(response, extra, cited, states)
         listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
-        inside = {"hits_top_k": listed, "answer": answer}
-        yield RECORD.write_in_order(response, inside) | extra
+        yield RECORD.write_in_order(response, {"hits_top_k": listed, "answer": answer}) | extra
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:

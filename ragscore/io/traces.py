@@ -650,8 +650,7 @@ def span_in(
 
     trace = as_id(at(place.trace)) if place.trace else f"line {line}"
     if trace is None:
-        field = place.trace
-        problems.add("a span without a trace", line=line, field=field, allowed="an id")
+        problems.add("a span without a trace", line=line, field=place.trace, allowed="an id")
         return None
     prefix = place.attributes
     if prefix.endswith("."):

@@ -187,8 +187,7 @@ class Judged(JudgedVerbs, Display):
             f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-        counts = self.counts()
-        return [title, Table(counts, limit=SHOWN_ROWS, way=".counts()")]
+        return [title, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
 
 
 def load_ledger(folder: str | Path) -> pd.DataFrame:

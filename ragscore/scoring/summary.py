@@ -102,8 +102,7 @@ def summarize(
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [str(name) for name in keys if name != "row"]
-    states = ValueStates(rows, golden, results, min_grade, declared)
-    flags = _Flags(rows, states)
+    flags = _Flags(rows, ValueStates(rows, golden, results, min_grade, declared))
     metrics_of = [declared.describe(name) for name in chosen]
     clusters = None
     if over is None:

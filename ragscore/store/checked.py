@@ -259,8 +259,7 @@ class _VerifiedReader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a place from the start, from here, or from the end."""
-        base = (0, self._at, self._stored.entry.size)[whence]
-        self._at = base + offset
+        self._at = (0, self._at, self._stored.entry.size)[whence] + offset
         return self._at
 
     def read(self, n: int = -1) -> Any:

@@ -523,8 +523,7 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
         return {}
     config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
     beside = {name: merged.pop(name) for name in BESIDE if name in merged}
-    named = {"run_id": str(run["run_id"]), "aggregate_metrics": merged}
-    return named | beside | config_hash | own
+    return {"run_id": str(run["run_id"]), "aggregate_metrics": merged} | beside | config_hash | own
 
 
 def _merged(one: Record, other: Record) -> Record:
