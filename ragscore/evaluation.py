@@ -162,10 +162,9 @@ def evaluate(
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
-    found = _evaluated(
+    return _evaluated(
         results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields)
-    )
-    return found._against(baseline)
+    )._against(baseline)
 
 
 def _evaluated(

@@ -431,7 +431,7 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
     grouped = queries.groupby("run_id", observed=False)
     n_responses = results.responses.groupby("run_id", observed=False).size()
     n_queries, time = grouped.size(), grouped["llm_call_ms"]
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "n_queries": n_queries,
             "share": n_queries.astype("float64")
@@ -443,8 +443,7 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
             "query_ms_p50": time.quantile(0.5),
             "query_ms_p95": time.quantile(0.95),
         }
-    )
-    return table.reset_index()
+    ).reset_index()
 
 
 def verification(results: Results) -> pd.DataFrame:
@@ -468,14 +467,13 @@ def verification(results: Results) -> pd.DataFrame:
     rows = pd.DataFrame({"run_id": responses["run_id"], "passed": passed, "score": score})
     rows = rows.sort_values("score")  # sums don't depend on the order of rows
     grouped = rows.groupby("run_id", observed=False)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "n": grouped["passed"].count(),
             "pass_rate": grouped["passed"].mean(),
             "score_mean": grouped["score"].mean(),
         }
-    )
-    return table.reset_index()
+    ).reset_index()
 
 
 def _hops(results: Results) -> pd.DataFrame:
