@@ -162,10 +162,9 @@ def evaluate(
     else:
         golden, labelled = golden if isinstance(golden, Golden) else load_golden(golden), []
         results = results if isinstance(results, Results) else load_results(results)
-    found = _evaluated(
+    return _evaluated(
         results, golden, labelled, metrics, rule, profile, primary, policies_of(policies, fields)
-    )
-    return found._against(baseline)
+    )._against(baseline)
 
 
 def _evaluated(
@@ -539,8 +538,7 @@ class Evaluation(Display):
             reported = reported.select(alone) if alone else None
         names = self.run_ids if runs is None else run_names(self._runs, runs)
         golden = self.golden if queries is None else self.golden.select(queries)
-        run_of = self.scores["run_id"].astype("str")
-        is_kept = run_of.isin(names).to_numpy(copy=True)
+        is_kept = self.scores["run_id"].astype("str").isin(names).to_numpy(copy=True)
         if queries is not None:
             is_kept &= self.scores.index.isin(golden.queries["query_id"])
         order = pd.CategoricalDtype(names)
@@ -1169,8 +1167,7 @@ class Evaluation(Display):
         """
         from ragscore.reporting.build import report_runs
 
-        shown = metric_columns(self.scores)
-        scores, _ = self._scored([*shown, *(gate or {})])
+        scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
         whole = replace(self, scores=scores)._against(baseline)
         return report_runs(
             self.results, self.golden, scores,

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural
-from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.calls import call_of_hits, has_several, n_calls, of_rank, searches
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -81,7 +79,7 @@ class CallReport(FramesResult):
             is_first=call.eq(1).fillna(False),
             is_later=call.gt(1).fillna(False),
         ).groupby("run_id", sort=False)
-        table = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "n_queries": rows.size(),
                 "n_several": self.per_query["n_calls"].gt(1).groupby(run, sort=False).sum(),
@@ -93,8 +91,7 @@ class CallReport(FramesResult):
                 "repeated": rows["n_repeated"].sum() / later,
                 "without_new": rows["n_without_new"].sum() / n_later_calls.replace(0.0, np.nan),
             }
-        )
-        return table.reset_index()
+        ).reset_index()
 
     @cached_property
     def outcomes(self) -> pd.DataFrame:
@@ -156,7 +153,8 @@ def calls(
 def _after(targets: pd.DataFrame, golden: Golden, most: int) -> pd.DataFrame:
     """Return recall and hit after each number of calls, with intervals."""
     first = targets["call"].astype("Float64").fillna(np.inf).to_numpy("float64")
-    is_found = pd.DataFrame(first[:, None] <= _upto(most)).astype("float64")
+    numbers = np.arange(1, most + 1)
+    is_found = pd.DataFrame(first[:, None] <= numbers).astype("float64")
     rows = []
     for run_id, own in targets.groupby("run_id", observed=True, sort=False):
         reached = is_found.loc[own.index].groupby(own["query_id"], sort=False).mean()
@@ -165,28 +163,13 @@ def _after(targets: pd.DataFrame, golden: Golden, most: int) -> pd.DataFrame:
         ends = interval_of_means(recall, "bounded", groups=groups)
         hit = (recall > 0).astype("float64")
         hit_ends = interval_of_means(hit, "binary", groups=groups)
-        rows.append(_rows(str(run_id), recall, ends, hit, hit_ends))
+        rows.append(pd.DataFrame({
+            "run_id": str(run_id), "call": numbers, "n": len(recall),
+            "recall": recall.mean(axis=0), "low": ends[0], "high": ends[1],
+            "hit": hit.mean(axis=0), "hit_low": hit_ends[0], "hit_high": hit_ends[1],
+        }))  # fmt: skip
     names = ["run_id", "call", "n", "recall", "low", "high", "hit", "hit_low", "hit_high"]
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=names)
-
-
-def _upto(most: int) -> npt.NDArray[np.int64]:
-    return np.arange(1, most + 1)
-
-
-def _rows(
-    run_id: str,
-    recall: Values,
-    ends: tuple[Values, Values],
-    hit: Values,
-    hit_ends: tuple[Values, Values],
-) -> pd.DataFrame:
-    n, most = recall.shape
-    return pd.DataFrame({
-        "run_id": run_id, "call": _upto(most), "n": n, "recall": recall.mean(axis=0),
-        "low": ends[0], "high": ends[1], "hit": hit.mean(axis=0),
-        "hit_low": hit_ends[0], "hit_high": hit_ends[1],
-    })  # fmt: skip
 
 
 def _per_query(
@@ -194,8 +177,7 @@ def _per_query(
 ) -> pd.DataFrame:
     """Return what the calls of each query did."""
     seen = hits[[*CELL, "call"]].assign(repeated=repeats(hits).notna())
-    seen["new"] = ~seen["repeated"]
-    seen["later"] = seen["call"] > 1
+    seen = seen.assign(new=~seen["repeated"], later=seen["call"] > 1)
     by_query = seen.groupby(CELL, observed=True)
     with_new = seen[seen["new"] & seen["later"]].drop_duplicates([*CELL, "call"])
     table = responses.set_index(CELL).assign(

@@ -188,8 +188,7 @@ def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) ->
         k = results.runs["k"].min() if results is not None and "k" in results.runs else pd.NA
         own = "" if pd.isna(k) else f"hit@{k}"
         hit = own if own in rows else f"hit@{DEFAULT_K}"
-    known = metric_columns(rows)
-    check_known(hit, known, "hit", "column", "scores has")
+    check_known(hit, metric_columns(rows), "hit", "column", "scores has")
     if (
         NOTHING_DECLARED.describe(hit).kind != "binary"
         and not rows[hit].dropna().isin([0, 1]).all()

@@ -395,8 +395,7 @@ def _reported_side(
         return scored, none, runs
     rows = pd.MultiIndex.from_product([wanted, alone], names=["metric", "run_id"])
     told = means.reindex(rows)[["mean", "p50"]].reset_index()
-    is_timed = are_timed(map(declared.describe, told["metric"]))
-    lead = told["p50"].where(is_timed, told["mean"])
+    lead = told["p50"].where(are_timed(map(declared.describe, told["metric"])), told["mean"])
     is_lower = np.array(
         [declared.describe(name).better == "lower" for name in told["metric"]], bool
     )
@@ -418,8 +417,7 @@ def _questions(
     golden: Golden | None, cluster: str | None, iterations: int, seed: int,
 ) -> list[Question]:  # fmt: skip
     """Return what is asked of the metrics that are shown; see `questions_of`."""
-    run = scores["run_id"].astype("str")
-    rows = scores[run.isin(aligned.run_ids).to_numpy()]
+    rows = scores[scores["run_id"].astype("str").isin(aligned.run_ids).to_numpy()]
     return questions_of(
         rows, primary, aligned.metrics, baseline=baseline, golden=golden, cluster=cluster,
         declared=aligned.declared, iterations=iterations, seed=seed,

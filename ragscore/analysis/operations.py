@@ -67,8 +67,7 @@ def latency(
     columns = ["n", *percentiles, "mean", "caution", "max", "total"]
     if by == "hop":
         hops = _hops(results).fillna({"kind": NO_TYPE})
-        keys = [hops["run_id"], hops["kind"]]
-        table = _percentiles(hops["llm_call_ms"], keys, method)
+        table = _percentiles(hops["llm_call_ms"], [hops["run_id"], hops["kind"]], method)
         n_steps = hops.groupby(["run_id", "kind"], observed=True).size()
         return table[columns].assign(n_untimed=n_steps - table["n"]).reset_index()
     responses = results.responses
@@ -173,9 +172,11 @@ def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
     )
     table = flags.astype("int64").groupby(run, observed=False).sum()
     n_answered = table.pop("answered")
-    table["error_rate"] = table["n_failed"] / table["n"]
-    table["timeout_rate"] = table["n_timeout"] / table["n"]
-    table["empty_response_rate"] = table["n_empty_response"] / n_answered
+    table = table.assign(
+        error_rate=table["n_failed"] / table["n"],
+        timeout_rate=table["n_timeout"] / table["n"],
+        empty_response_rate=table["n_empty_response"] / n_answered,
+    )
     if golden is not None:
         check_type(golden, Golden, "golden")
         known = responses["query_id"].isin(golden.queries["query_id"])
@@ -430,7 +431,7 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
     grouped = queries.groupby("run_id", observed=False)
     n_responses = results.responses.groupby("run_id", observed=False).size()
     n_queries, time = grouped.size(), grouped["llm_call_ms"]
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "n_queries": n_queries,
             "share": n_queries.astype("float64")
@@ -442,8 +443,7 @@ def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
             "query_ms_p50": time.quantile(0.5),
             "query_ms_p95": time.quantile(0.95),
         }
-    )
-    return table.reset_index()
+    ).reset_index()
 
 
 def verification(results: Results) -> pd.DataFrame:
@@ -467,14 +467,13 @@ def verification(results: Results) -> pd.DataFrame:
     rows = pd.DataFrame({"run_id": responses["run_id"], "passed": passed, "score": score})
     rows = rows.sort_values("score")  # sums don't depend on the order of rows
     grouped = rows.groupby("run_id", observed=False)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "n": grouped["passed"].count(),
             "pass_rate": grouped["passed"].mean(),
             "score_mean": grouped["score"].mean(),
         }
-    )
-    return table.reset_index()
+    ).reset_index()
 
 
 def _hops(results: Results) -> pd.DataFrame:

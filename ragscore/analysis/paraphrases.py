@@ -97,7 +97,7 @@ class Paraphrases(FramesResult):
             by_ranking=groups["dominant"].eq("ranking"),
             by_retrieval=groups["dominant"].eq("retrieval"),
         ).groupby("run_id", observed=True)
-        table = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "n_groups": grouped.size(),
                 "mean_recall_spread": grouped["recall_spread"].mean(),
@@ -108,8 +108,7 @@ class Paraphrases(FramesResult):
                 "n_retrieval": grouped["by_retrieval"].sum().astype("int64"),
                 "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
             }
-        )
-        return table.reset_index()
+        ).reset_index()
 
     @cached_property
     def kinds(self) -> pd.DataFrame:

@@ -187,10 +187,12 @@ def show_query(
         met[name] = targets[name].to_numpy()[matches["target"].to_numpy()]
     met = met.sort_values("hit", kind="stable")
     by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
-    shown["target"] = by_hit["target_id"].agg(", ".join).reindex(shown.index)
-    shown["target"] = shown["target"].astype("str").fillna("")
-    shown["grade"] = by_hit["grade"].max().reindex(shown.index).astype("Int64")
-    shown["rank_before"] = shown.pop("rank_before")
+    names_of_targets = by_hit["target_id"].agg(", ".join).reindex(shown.index)
+    shown = shown.assign(
+        target=names_of_targets.astype("str").fillna(""),
+        grade=by_hit["grade"].max().reindex(shown.index).astype("Int64"),
+        rank_before=shown.pop("rank_before"),
+    )
     return QueryView(
         query_id,
         str((known if len(known) else responses)["query"].iloc[0]),
@@ -257,12 +259,11 @@ def _calls(results: Results, met: pd.DataFrame, names: list[str], how: str) -> p
     """One row per run and search of the query: what it asked, found first, and repeated."""
     rows = search_rows(results)
     scored = is_read(rows, results, how)
-    rows = rows.drop(columns="query_id").astype({"run_id": "str"})
+    rows = rows.drop(columns="query_id").astype({"run_id": "str"}).assign(scored=scored)
     first = met.sort_values("call", kind="stable").drop_duplicates(["run_id", "target_id"])
     found = first.groupby(["run_id", "call"])["target_id"].agg(", ".join)
     keys = pd.MultiIndex.from_frame(rows[["run_id", "call"]])
     rows["found"] = found.reindex(keys).fillna("").astype("str").to_numpy()
-    rows["scored"] = scored
     order = rows["run_id"].map({name: at for at, name in enumerate(names)})
     return rows.iloc[np.lexsort((rows["call"], order))].reset_index(drop=True)
 

@@ -172,8 +172,7 @@ class Refusals(FramesResult):
             "n_answered_answerable": answered,
             "n_undecided": asked.groupby("run_id", observed=False).size() - n,
         }
-        table = pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64"))
-        return table.reset_index()
+        return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64")).reset_index()
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""

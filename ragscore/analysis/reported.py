@@ -178,13 +178,12 @@ def aggregates(results: Results) -> pd.DataFrame:
     unknown = pd.Series(pd.NA, index=rows.index, dtype="str")
     named = {metric: label_of(metric) or metric for metric in rows["metric"].unique()}
     labels = rows.get("label", unknown)
-    found = rows.assign(
+    return rows.assign(
         run_id=rows["run_id"].astype("str"),
         reported_as=rows["metric"],
         metric=labels.where(labels.notna(), rows["metric"].map(named)).astype("str"),
         statistic=rows.get("statistic", unknown).fillna("mean"),
-    )
-    return found[columns].reset_index(drop=True)
+    )[columns].reset_index(drop=True)
 
 
 SHOWN = 8  # metrics in the printed table of what runs report
@@ -334,8 +333,7 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
         if n_stated != len(means):
             told = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
         notes.iloc[place] = told
-    difference = recomputed - rows["reported"]
-    return rows.assign(recomputed=recomputed, difference=difference), notes
+    return rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"]), notes
 
 
 def _queries_where(results: Results, field: str, value: str) -> pd.Series:
@@ -470,8 +468,11 @@ def _recomputed(scores: pd.DataFrame, labels: list[str]) -> pd.Series:
     )
     of_runs = of_runs.rename(columns={"metric": "label"})
     parts = [of_queries.assign(statistic=""), of_runs.assign(query_id="")]
-    rows = pd.concat(
-        [part[[*keys, "value"]].astype(dict.fromkeys(keys, "str")) for part in parts],
-        ignore_index=True,
+    return (
+        pd.concat(
+            [part[[*keys, "value"]].astype(dict.fromkeys(keys, "str")) for part in parts],
+            ignore_index=True,
+        )
+        .set_index(keys)["value"]
+        .astype("float64")
     )
-    return rows.set_index(keys)["value"].astype("float64")

@@ -268,8 +268,10 @@ def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
     n_rises = np.bincount(group, np.nan_to_num(rises))
     # the last row: without hits
     n = len(responses)
-    found = {"score": np.full(n + 1, -np.inf), "kind": np.full(n + 1, len(kinds))}
-    found["sign"] = np.ones(n + 1)
+    found = {
+        "score": np.full(n + 1, -np.inf), "kind": np.full(n + 1, len(kinds)),
+        "sign": np.ones(n + 1),
+    }  # fmt: skip
     top = np.flatnonzero(is_top)
     sign = np.where(n_rises[group[top]] > 0, -1.0, 1.0)
     found["score"][place[top]] = score[top] * sign

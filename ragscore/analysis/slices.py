@@ -357,7 +357,7 @@ def _slice_rows(
         values[:, tested] / scales_of(described)[tested], inside, groups=groups, seed=seed
     )
     test = pd.Series(np.where(by_limit, WELCH, PERMUTATION), dtype="str").where(is_tested)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "run_id": np.repeat(np.array(aligned.run_ids, dtype=object), len(aligned.metrics)),
             "metric": names,
@@ -372,8 +372,7 @@ def _slice_rows(
             "test": test,
             "is_small": n < min_n,
         }
-    )
-    return table.astype({"run_id": "str", "metric": "str"})
+    ).astype({"run_id": "str", "metric": "str"})
 
 
 def _deltas(

@@ -15,7 +15,6 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import pair_codes
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import name_list, plural
-from ragscore.frames.typing import Codes
 from ragscore.scoring.metrics import HEADLINE, MOVABLE, Label, parse_label
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies, with_hits_kept
 from ragscore.scoring.profiles import Profile
@@ -197,7 +196,10 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
     irrelevant = all_labelled(lists, plain, 0)
     relevant = all_labelled(lists, plain, lists.min_grade)
     bounds = label_bounds(lists, plain)
-    has_free, every = lists.n_free > 0, _places(lists, rows)
+    # where each row of scores stands among the rows of the lists
+    queries = pd.Index(lists.golden.queries["query_id"])
+    runs = lists.rows["run_id"].cat.categories
+    has_free, every = lists.n_free > 0, pair_codes(rows, ("run_id", "query_id"), runs, queries)
     run_ids, query_ids = rows["run_id"].array, rows["query_id"].array
     cuts = dict.fromkeys(one.k for one in plain)
     shares = {k: lists.judged_share(k) for k in cuts}
@@ -228,10 +230,3 @@ def _bounded(lists: JudgedLists, labels: list[Label], rows: pd.DataFrame) -> lis
             "judged": shares[one.k][at], "n_unjudged": counts[one.k][at].astype(np.int64),
         }, copy=False))  # fmt: skip
     return parts
-
-
-def _places(lists: JudgedLists, rows: pd.DataFrame) -> Codes:
-    """Return the place in the lists' rows of each row of scores."""
-    queries = pd.Index(lists.golden.queries["query_id"])
-    runs = lists.rows["run_id"].cat.categories
-    return pair_codes(rows, ("run_id", "query_id"), runs, queries)

@@ -90,8 +90,7 @@ def about_baseline(
     DataError
         It ran on another golden set, and none may differ.
     """
-    rows = results.runs.set_index(results.runs["run_id"].astype("str"))
-    row = rows.loc[baseline]
+    row = results.runs.set_index(results.runs["run_id"].astype("str")).loc[baseline]
     told = []
     made = pd.Timestamp(row.get("created_at"))  # type: ignore[arg-type]
     if pd.isna(made):

@@ -60,7 +60,13 @@ def validate_command(args: argparse.Namespace) -> int:
         for problem in records_of(found):
             say(_line(problem))
         if len(found):
-            say(_counts(found), file=sys.stderr)
+            n_queries = found["query_id"].nunique()
+            counted = [
+                f"{n} {severity}{'s' if n > 1 else ''}"
+                for severity, n in found["severity"].value_counts().sort_index().items()
+            ]
+            where = f" in {n_queries} quer{'y' if n_queries == 1 else 'ies'}" if n_queries else ""
+            say(f"{' and '.join(counted)}{where}", file=sys.stderr)
     return int(len(found) > 0)
 
 
@@ -71,17 +77,6 @@ def _line(problem: dict[str, Any]) -> str:
     allowed = f"; {problem['allowed']}" if problem["allowed"] else ""
     rule = f" [{problem['rule']}]" if problem["rule"] != "loading" else ""
     return ": ".join(part for part in parts if part) + allowed + rule
-
-
-def _counts(found: pd.DataFrame) -> str:
-    """Return how many problems there are, and in how many queries."""
-    n_queries = found["query_id"].nunique()
-    counted = [
-        f"{n} {severity}{'s' if n > 1 else ''}"
-        for severity, n in found["severity"].value_counts().sort_index().items()
-    ]
-    where = f" in {n_queries} quer{'y' if n_queries == 1 else 'ies'}" if n_queries else ""
-    return f"{' and '.join(counted)}{where}"
 
 
 @command(

@@ -5,8 +5,6 @@ import importlib
 import json
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -33,7 +31,7 @@ from ragscore.collecting.run import collect
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, records_of
-from ragscore.frames.errors import missing_package
+from ragscore.frames.errors import packages_of
 from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.value_states import metric_columns
@@ -181,7 +179,7 @@ def _system(args: argparse.Namespace) -> Given:
     if args.command is not None:
         return shlex.split(args.command)
     if args.system in DEMO:
-        with _demo_packages("system"):
+        with packages_of("demo", field="system"):
             from ragscore.demo.ask import demo_system
 
             return demo_system(args.system, CACHE)
@@ -196,15 +194,6 @@ def _is_address(text: str) -> bool:
 
 def _is_file(text: str) -> bool:
     return Path(text).suffix in (".yaml", ".yml", ".json")
-
-
-@contextmanager
-def _demo_packages(field: str) -> Iterator[None]:
-    """Name the extra of a package that is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise missing_package(error.name, "demo", field=field) from error
 
 
 def _imported(place: str) -> Any:
@@ -263,7 +252,7 @@ def demo_command(args: argparse.Namespace) -> None:
                 field=f"--{name}",
                 allowed="leave it out",
             )
-    with _demo_packages("demo"):
+    with packages_of("demo", field="demo"):
         from ragscore.demo.run import default_golden, run_demo
         from ragscore.demo.serve import PORT, serve_demo
 

@@ -19,7 +19,7 @@ from ragscore.collecting.replies import NO_SECRETS, RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError, name_list, nearest
-from ragscore.io.retry_after import LONGEST_WAIT, too_long
+from ragscore.io.http_replies import LONGEST_WAIT, too_long
 from ragscore.io.secrets import Redactor
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten

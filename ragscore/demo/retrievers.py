@@ -59,8 +59,7 @@ class MiniLM:
 
     def token_vectors(self, text: str) -> Vectors:
         """Return one vector per token of the text, special tokens included."""
-        encoding = self._tokenizer.encode(text)
-        ids = np.asarray([encoding.ids], dtype=np.int64)
+        ids = np.asarray([self._tokenizer.encode(text).ids], dtype=np.int64)
         wanted = {
             "input_ids": ids,
             "attention_mask": np.ones_like(ids),

@@ -55,8 +55,7 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
         folder, run_id = out / "per_query" / name, f"{name}-{stamp}"
         run = collect(system, golden, folder, k=K, run_id=run_id, suite=SUITE, fresh=True)
         parts.append(run)
-        hits = run.hits.drop(columns="text", errors="ignore")
-        write_per_query(replace(run, hits=hits), folder)
+        write_per_query(replace(run, hits=run.hits.drop(columns="text", errors="ignore")), folder)
     results = Results.concat(parts)
     store.save(results, golden=golden)
     _report_scores(results, golden, report)

@@ -291,8 +291,7 @@ class Golden(GoldenVerbs):
             targets[name] = targets[name].mask(is_chunk)
         names = ("tags", "checks", "support_groups", "conditions")
         # What results may tell, and no score depends on, is no content.
-        beside = ["position", "conversation", "turn"]
-        queries = self.queries.drop(columns=beside, errors="ignore")
+        queries = self.queries.drop(columns=["position", "conversation", "turn"], errors="ignore")
         parts = {"queries": queries, "targets": targets}
         parts |= {name: getattr(self, name) for name in names}
         return hashes_by_query(self.queries["query_id"], parts)
@@ -543,11 +542,10 @@ def _changed_frames(holder: Golden | Results, frames: dict[str, pd.DataFrame]) -
 
 
 def _differs(frame: pd.DataFrame, before: pd.DataFrame) -> bool:
-    if len(frame) != len(before) or frame.columns.tolist() != before.columns.tolist():
-        return True
-    if not (frame.index is before.index or frame.index.equals(before.index)):
-        return True
-    return any(
+    is_alike = frame.columns.tolist() == before.columns.tolist() and (
+        frame.index is before.index or frame.index.equals(before.index)
+    )
+    return not is_alike or any(
         not has_same_memory(now, old) and not now.equals(old)
         for (_, now), (_, old) in zip(frame.items(), before.items(), strict=True)
     )

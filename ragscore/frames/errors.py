@@ -4,7 +4,8 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -139,13 +140,20 @@ def check_choice(value: object, known: Collection[str], field: str) -> None:
         raise DataError(f"found {excerpt(value)}", field=field, allowed=nearest(value, known))
 
 
-def missing_package(
-    name: object, extra: str, *, field: str | None = None, file: str | Path | None = None
-) -> DataError:
-    """Return the error of a package that an optional part needs and that isn't installed."""
-    return DataError(
-        f"the package {name} is missing", field=field, file=file, allowed=to_install(extra)
-    )
+@contextmanager
+def packages_of(
+    extra: str, *, field: str | None = None, file: str | Path | None = None
+) -> Iterator[None]:
+    """Name the extra of a package that an optional part imports here, if it isn't installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise DataError(
+            f"the package {error.name} is missing",
+            field=field,
+            file=file,
+            allowed=to_install(extra),
+        ) from error
 
 
 def to_install(extra: str) -> str:

@@ -69,8 +69,7 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
         _of_targets(new, old, query_ids, "+"),
         _of_targets(old, new, query_ids, "-"),
     ]
-    listed = pd.concat(parts)
-    return listed.groupby(level=0).agg(", ".join)
+    return pd.concat(parts).groupby(level=0).agg(", ".join)
 
 
 def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:

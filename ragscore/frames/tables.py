@@ -347,8 +347,7 @@ def _decimals(frame: pd.DataFrame, place: int) -> int:
         return 0
     stem = name.removesuffix("low").removesuffix("high")
     if f"{stem}low" in frame and f"{stem}high" in frame and stem != name:
-        errors = (frame[f"{stem}high"] - frame[f"{stem}low"]) / 4
-        return column_decimals(errors, 0)
+        return column_decimals((frame[f"{stem}high"] - frame[f"{stem}low"]) / 4, 0)
     if name in ("mean", "value", "delta", "rate", "share") and {"low", "high"} <= set(frame):
         return column_decimals((frame["high"] - frame["low"]) / 4, 0)
     largest = float(np.abs(known).max())

@@ -266,8 +266,7 @@ def _summary(
         # The table's n_missing tells what the warning would.
         warnings.simplefilter("ignore", UserWarning)
         # other queries would count in its failures and times
-        own = results.select(asked, golden.queries["query_id"])
-        scores = score(own, golden, metrics)
+        scores = score(results.select(asked, golden.queries["query_id"]), golden, metrics)
         return summarize(scores, golden).astype({"run_id": "str"})
 
 

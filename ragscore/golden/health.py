@@ -309,9 +309,12 @@ def _needed(
         "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
     })  # fmt: skip
     table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)
-    table["difference"] = np.tile(difference, len(pairs))
-    table["n_needed"] = pd.Series(n_needed.ravel()).astype("Int64")
-    return table.assign(n_more=(table["n_needed"] - table["n"]).clip(lower=0))
+    needed = pd.Series(n_needed.ravel()).astype("Int64")
+    return table.assign(
+        difference=np.tile(difference, len(pairs)),
+        n_needed=needed,
+        n_more=(needed - table["n"]).clip(lower=0),
+    )
 
 
 def _summary(

@@ -60,8 +60,7 @@ def _texts(value: Any) -> list[str]:
 def undeclared_values(golden: Golden) -> Violations:
     """Find values that are none of those that the file's rules allow for a field."""
     parts = [NOTHING]
-    declared = golden.rules.dropna(subset="value")
-    for field, allowed in declared.groupby("field", sort=False)["value"]:
+    for field, allowed in golden.rules.dropna(subset="value").groupby("field", sort=False)["value"]:
         rows = values_of(golden, str(field))
         rows = rows[~rows["value"].isin(allowed)]
         near = {value: nearest(value, allowed) for value in rows["value"].unique()}
@@ -105,8 +104,7 @@ def _with_field(golden: Golden, field: str) -> pd.Series:
         is_group = field == "required_support_groups"
         return (golden.support_groups if is_group else golden.conditions)["query_id"]
     if field == "chunker_version":
-        known = targets.reindex(columns=["query_id", field]).dropna()
-        return known["query_id"]
+        return targets.reindex(columns=["query_id", field]).dropna()["query_id"]
     queries = golden.queries.rename(columns={"query_id": "id"}).assign(
         query_id=golden.queries["query_id"]
     )

@@ -110,7 +110,14 @@ def _merge(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 def _with_known_types(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
     """Return the type `seen`, with the types that known fields have."""
     if pa.types.is_struct(known) and pa.types.is_struct(seen):
-        _check_names(seen, known)
+        # Names that resemble a known one are left to the per-line reader, which warns of typos.
+        for level, names in _LEVELS:
+            _require(
+                known != level or all(suggest_field(field.name, names) is None for field in seen)
+            )
+        # Even a null span_unit changes how start, end and kind are read; a column can't tell null
+        # from absent.
+        _require(known not in (HIT, CITATION) or seen.get_field_index("span_unit") < 0)
         types = {field.name: field.type for field in known}
         if known == RECORD:
             types |= {field.name: _NUMBER for field in seen if field.name.startswith("latency_")}
@@ -125,15 +132,6 @@ def _with_known_types(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
         return seen if pa.types.is_nested(known) else known
     _require(known == seen or (known in (_NUMBER, _TEXT) and seen == _WHOLE))
     return seen if known == _TEXT else known
-
-
-def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
-    """Leave names that resemble a known one to the per-line reader, which warns of typos."""
-    for level, names in _LEVELS:
-        _require(known != level or all(suggest_field(field.name, names) is None for field in seen))
-    # Even a null span_unit changes how start, end and kind are read; a column can't tell null from
-    # absent.
-    _require(known not in (HIT, CITATION) or seen.get_field_index("span_unit") < 0)
 
 
 def _require(holds: Any) -> None:

@@ -291,9 +291,8 @@ class FileColumns:
         found, order = self._types[kind], self._order[kind]
         known = [name for name in KINDS[kind].dtypes if name in found]
         extra = [name for name in order if name in found]
-        if len(known) + len(extra) != len(found):
-            raise NeedsLineReader
-        if any(name + JSON_SUFFIX in found for name in extra):  # a list here, a value there
+        is_both = any(name + JSON_SUFFIX in found for name in extra)  # a list here, a value there
+        if is_both or len(known) + len(extra) != len(found):
             raise NeedsLineReader
         return known + extra
 

@@ -387,9 +387,8 @@ def places_without_header(
     if (given - {*places}) & {*cells} or known & {plain_name(cell) for cell in cells}:
         return None
     is_number = [kind_of(cell) in ("number", "fraction") for cell in cells]
-    if not any(is_number) and not (given and given <= set(places)):
-        return None
-    if cells == places or cells == ["", *places[:-1]]:  # a header as pandas numbers columns
+    is_numbered = cells in (places, ["", *places[:-1]])  # a header as pandas numbers columns
+    if is_numbered or not (any(is_number) or (given and given <= set(places))):
         return None
     if given:
         if not any(is_number):

@@ -200,7 +200,9 @@ def sample(path: Path) -> Sample:
         if not isinstance(top, dict):
             return Sample(path, "json", frozenset(), None, line, text)
         return Sample(path, "json", _table_columns(top), top, line, text)
-    return Sample(path, "text", _csv_columns(line), line=line)
+    # a header line has commas, tabs or the like; other text has no names
+    cells = first_cells(line)
+    return Sample(path, "text", frozenset(cells) if len(cells) > 1 else frozenset(), line=line)
 
 
 def choose_format(
@@ -302,12 +304,6 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
     if set(top) == {"columns", "data"} and isinstance(columns, list):
         return frozenset(map(str, columns))
     return frozenset(top)
-
-
-def _csv_columns(line: str) -> frozenset[str]:
-    """Return the names of a header line with commas, tabs or the like; none for other text."""
-    cells = first_cells(line)
-    return frozenset(cells) if len(cells) > 1 else frozenset()
 
 
 def _parquet_columns(path: Path) -> frozenset[str]:

@@ -42,8 +42,7 @@ def read_golden(
     problems.typos.warn()
     if header is None:
         return golden
-    rules = rules_of(header, problems)
-    return replace(golden, rules=rules, problems=problems.frame())
+    return replace(golden, rules=rules_of(header, problems), problems=problems.frame())
 
 
 def file_rows(path: Path, problems: Problems, text: str | None = None) -> list[Row]:

@@ -141,8 +141,7 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
     values = row.values
     query = as_text(values.get("query"))
     if query is None:
-        line = row.line_of("query")
-        problems.add(_found(row, "query"), line=line, field="query", allowed="text")
+        problems.add(_found(row, "query"), line=row.line_of("query"), field="query", allowed="text")
         return
     problems.typos.check(values, KNOWN_FIELDS, row.line)
     targets = list(targets_of(row, query_id, problems))

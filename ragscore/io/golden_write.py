@@ -428,8 +428,7 @@ def _content(golden: Golden) -> dict[str, dict[str, list[str]]]:
         for row in row_dicts(frame):
             if row.get("level") == "chunk":
                 row = {column: row[column] for column in chunk_columns if column in row}
-            text = json.dumps(row, sort_keys=True, default=str)
-            content[row["query_id"]][name].append(text)
+            content[row["query_id"]][name].append(json.dumps(row, sort_keys=True, default=str))
     return {
         query_id: {name: sorted(rows) for name, rows in frames.items()}
         for query_id, frames in content.items()

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.errors import missing_package
+from ragscore.frames.errors import packages_of
 from ragscore.io.qrels import Qrels
 from ragscore.io.source import Problems
 
@@ -18,10 +18,8 @@ def read_ir_dataset(
     DataError
         The package isn't installed; it doesn't know the data set, or can't get it; no judgements.
     """
-    try:
+    with packages_of("ir", file=problems.file):
         import ir_datasets
-    except ImportError as error:
-        raise missing_package("ir_datasets", "ir", file=problems.file) from error
     try:
         data = ir_datasets.load(name)
     except (KeyError, ValueError) as error:

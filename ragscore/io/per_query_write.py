@@ -123,11 +123,17 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
                 for call in calls[query_id]
             ]
             extra["answer"] = {**extra.get("answer", {}), "hops": steps}
-        cited = _in_order(citations.get(query_id, []), query_id)
+        cited = sorted(citations.get(query_id, []), key=lambda row: row["position"])
+        positions = [int(row["position"]) for row in cited]
+        if positions != list(range(1, len(positions) + 1)):
+            raise DataError(
+                f"query {query_id!r} has the positions {positions}",
+                field="citations.position",
+                allowed="1, 2, 3, ...",
+            )
         answer = _answer(response, extra, cited, states)
         listed = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
-        inside = {"hits_top_k": listed, "answer": answer}
-        yield RECORD.write_in_order(response, inside) | extra
+        yield RECORD.write_in_order(response, {"hits_top_k": listed, "answer": answer}) | extra
 
 
 def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -144,18 +150,6 @@ def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
             allowed="a row of responses for every query",
         )
     return by_query(frame)
-
-
-def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, Any]]:
-    ordered = sorted(citations, key=lambda row: row["position"])
-    positions = [int(row["position"]) for row in ordered]
-    if positions != list(range(1, len(positions) + 1)):
-        raise DataError(
-            f"query {query_id!r} has the positions {positions}",
-            field="citations.position",
-            allowed="1, 2, 3, ...",
-        )
-    return ordered
 
 
 def _answer(

@@ -80,8 +80,7 @@ def _query_id(record: FieldReader, lines: dict[str, int]) -> str | None:
     if query_id is None:
         record.reject(value, "query_id", ID_ALLOWED)
     elif query_id in lines:
-        allowed = "one record per query"
-        problems.repeat(f"'{query_id}'", lines[query_id], line, "query_id", allowed)
+        problems.repeat(f"'{query_id}'", lines[query_id], line, "query_id", "one record per query")
         return None
     return query_id
 

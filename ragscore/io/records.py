@@ -158,8 +158,7 @@ class Tables:
                 self.judgments.append(cell | _judgment(score))
             if score.value is not None:
                 about = {name: getattr(score, name) for name in ABOUT_METRIC}
-                own = {"metric": score.metric, "value": score.value}
-                self.reported.append(cell | own | about)
+                self.reported.append(cell | {"metric": score.metric, "value": score.value} | about)
 
 
 def _call(number: int, call: Call) -> dict[str, Any]:

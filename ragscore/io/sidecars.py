@@ -195,8 +195,7 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
         )
         return None
     if doc_id in lines:
-        allowed = "one record per document"
-        problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", allowed)
+        problems.repeat(repr(doc_id), lines[doc_id], row.line, "doc_id", "one record per document")
         return None
     lines[doc_id] = row.line
     stamp = document.pop("effective_timestamp")

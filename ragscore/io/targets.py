@@ -293,8 +293,7 @@ def support_groups(
                 allowed = f"a list of lists of ids ({ID_ALLOWED}) or indices"
                 problems.reject(member, line, name, allowed)
                 continue
-            unknown = f"unknown:{member_name}"
-            target_id = by_name.get(member_name, unknown)
+            target_id = by_name.get(member_name, f"unknown:{member_name}")
             if is_int(member) and anchors:
                 is_position = 0 <= member < len(anchors)
                 target_id = anchors[member] if is_position else f"unknown:{member}"

@@ -214,24 +214,26 @@ _FAILED = {"ERROR", "STATUS_CODE_ERROR", "2", "error"}
 
 def fits(seen: Sample) -> bool:
     """Return True for spans in any container."""
-    if seen.has("resourceSpans") or seen.has("trace", "observations"):
-        return True
-    if seen.first is None and seen.has("info", "data") and '"spans"' in seen.begin:
+    is_long = seen.first is None and seen.has("info", "data") and '"spans"' in seen.begin
+    if is_long or seen.has("resourceSpans") or seen.has("trace", "observations"):
         return True
     return any(_container(one) is not None for one in _spans_in(seen.first or {}, seen.keys))
 
 
 def _spans_in(record: dict[str, Any], keys: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Return the records of spans that a record holds, or the record itself."""
-    inner = [one for part in ("post", "patch", "observations") for one in _dicts(record.get(part))]
-    inner = inner or ("data" in record and _dicts(value_at(record, "data.spans"))) or []
-    if not inner and record and all(map(_dicts, record.values())):
-        inner = [one for part in record.values() for one in _dicts(part)]
+    inner = [
+        one for part in ("post", "patch", "observations") for one in dicts_in(record.get(part))
+    ]
+    inner = inner or ("data" in record and dicts_in(value_at(record, "data.spans"))) or []
+    if not inner and record and all(map(dicts_in, record.values())):
+        inner = [one for part in record.values() for one in dicts_in(part)]
         inner = inner if all(_container(one) for one in inner) else []
     return inner or [record or dict.fromkeys(keys)]
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """Return the mappings in a list; none of anything else."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -343,7 +345,7 @@ class Trace:
             record.response[name] = total if name == "cost_usd" else int(total)
         record.calls = self.calls()
         record.hits = None if record.calls else []  # a trace is one of a run, whatever it lacks
-        record.stored = [_score(one) for one in _dicts(root.of_trace.get("scores"))]
+        record.stored = [_score(one) for one in dicts_in(root.of_trace.get("scores"))]
         record.extra = {"trace_id": self.id, "n_spans": self.n_spans}
         if len(self.roots) > 1 or n_orphans:
             record.extra |= {"n_roots": len(self.roots), "n_orphans": n_orphans}
@@ -571,16 +573,16 @@ def text_of(value: Any, names: tuple[str, ...]) -> str | None:
 
 def _said(messages: Any, is_query: bool) -> str | None:
     """Return the text of the user's last message, or of the last one of all."""
-    inner = [one.get("message", one.get("kwargs", one)) for one in _dicts(messages)]
+    inner = [one.get("message", one.get("kwargs", one)) for one in dicts_in(messages)]
     roles = {"user", "human"} if is_query else {"assistant", "ai", "model"}
-    of_role = [one for one in _dicts(inner) if {one.get("role"), one.get("type")} & roles]
+    of_role = [one for one in dicts_in(inner) if {one.get("role"), one.get("type")} & roles]
     if not of_role:
         return None
     held = nested(first_at(of_role[-1], ("content", "contents", "parts")))
     if not isinstance(held, list):
         return as_text(held)
     paths = ("text", "content", "message_content.text")
-    texts = (as_text(first_at(part, paths)) for part in _dicts(held))
+    texts = (as_text(first_at(part, paths)) for part in dicts_in(held))
     return " ".join(filter(None, texts)) or None
 
 
@@ -629,7 +631,7 @@ def _about_trace(record: dict[str, Any]) -> dict[str, Any]:
         "trace.sessionId", "info.trace_metadata.mlflow.trace.session",
         "info.request_metadata.mlflow.trace.session",
     ]  # fmt: skip
-    scores = _dicts(first_at(record, ("trace.scores", "info.assessments")))
+    scores = dicts_in(first_at(record, ("trace.scores", "info.assessments")))
     feedback = [one for one in scores if "expectation" not in one]
     return without_missing({"session": first_at(record, paths), "scores": feedback or None})
 
@@ -648,8 +650,7 @@ def span_in(
 
     trace = as_id(at(place.trace)) if place.trace else f"line {line}"
     if trace is None:
-        field = place.trace
-        problems.add("a span without a trace", line=line, field=field, allowed="an id")
+        problems.add("a span without a trace", line=line, field=place.trace, allowed="an id")
         return None
     prefix = place.attributes
     if prefix.endswith("."):
@@ -713,7 +714,7 @@ def _value(value: Any) -> Any:
     """Return an OTLP value as Python's."""
     kind, inner = next(iter(value.items()), ("", None)) if isinstance(value, dict) else ("", None)
     if kind in ("arrayValue", "kvlistValue"):
-        listed = _dicts(inner.get("values")) if isinstance(inner, dict) else []
+        listed = dicts_in(inner.get("values")) if isinstance(inner, dict) else []
         if kind == "arrayValue":
             return [_value(one) for one in listed]
         return {str(one.get("key")): _value(one.get("value")) for one in listed}

@@ -78,17 +78,15 @@ def _yaml_faults(text: str, file: Path | str) -> Iterator[None]:
             raise _too_deep(file, line) from error
         raise DataError(f"not valid YAML ({problem})", file=file, line=line) from error
     except yaml.reader.ReaderError as error:
+        # of the first character that YAML doesn't allow
+        bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
         raise DataError(
-            f"not valid YAML ({error.reason})", file=file, line=_bad_line(text)
+            f"not valid YAML ({error.reason})",
+            file=file,
+            line=text.count("\n", 0, bad.start() if bad else 0) + 1,
         ) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise DataError(f"not valid YAML ({error})", file=file, line=1) from error
-
-
-def _bad_line(text: str) -> int:
-    """Return the line of the first character that YAML doesn't allow."""
-    bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
-    return text.count("\n", 0, bad.start() if bad else 0) + 1
 
 
 def _check_size(text: str, file: Path | str) -> None:

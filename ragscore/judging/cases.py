@@ -149,8 +149,7 @@ def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
     """Name each passage by its chunk id, or by its rank if ids are missing or repeated."""
     ranks, ids = hits["rank"].tolist(), hits["chunk_id"]
     items = ids.tolist() if ids.notna().all() and ids.is_unique else [str(rank) for rank in ranks]
-    labelled = hits["is_labelled"].tolist()
-    return tuple(map(Passage, items, ranks, hits["text"].tolist(), labelled))
+    return tuple(map(Passage, items, ranks, hits["text"].tolist(), hits["is_labelled"].tolist()))
 
 
 def _context_hits(results: Results, k: int | None, golden: Golden) -> pd.DataFrame:

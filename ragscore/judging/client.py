@@ -21,7 +21,6 @@ from ragscore.judging.endpoint import (
     CallFailed,
     CallsStopped,
     CostTracker,
-    Endpoint,
     EndpointClient,
     EndpointUnusable,
     Reply,
@@ -349,7 +348,12 @@ class JudgeClient:
         fault = ""
         for attempt in (1, 2):
             n_bytes = _n_bytes(messages, prompt.schema, endpoint.options)
-            with self.costs.reserve(endpoint.model, n_bytes, limit=_limit(endpoint)) as reserved:
+            # of a reply's tokens, if one is sent
+            named = (endpoint.options.get(name) for name in ("max_tokens", "max_completion_tokens"))
+            limits = [value for value in named if type(value) is int and value > 0]
+            with self.costs.reserve(
+                endpoint.model, n_bytes, limit=min(limits) if limits else None
+            ) as reserved:
                 usage.n_repairs += attempt == 2
                 reply = self._paid(
                     judgment,
@@ -423,13 +427,6 @@ def _can_be_read(read: Callable[[str], Any], reply: CachedReply) -> bool:
         count is None or (type(count) is int and count >= 0)
         for count in (reply.prompt_tokens, reply.completion_tokens)
     )
-
-
-def _limit(endpoint: Endpoint) -> int | None:
-    """Return the limit of a reply's tokens that is sent, if one is."""
-    named = (endpoint.options.get(name) for name in ("max_tokens", "max_completion_tokens"))
-    limits = [value for value in named if type(value) is int and value > 0]
-    return min(limits) if limits else None
 
 
 def _n_bytes(*sent: Any) -> int:

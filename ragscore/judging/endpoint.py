@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import check_choice, missing_package
-from ragscore.io.retry_after import LONGEST_WAIT, too_long
+from ragscore.frames.errors import check_choice, packages_of
+from ragscore.io.http_replies import LONGEST_WAIT, too_long
 from ragscore.io.secrets import (
     HIDDEN,
     Redactor,
@@ -394,10 +394,8 @@ def valid_text(text: str) -> str:
 
 
 def _openai() -> Any:
-    try:
+    with packages_of("judge", field="judge"):
         import openai
-    except ImportError as error:
-        raise missing_package(error.name, "judge", field="judge") from error
     return openai
 
 

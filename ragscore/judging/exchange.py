@@ -11,8 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from ragscore.io.packed import unpacked
-from ragscore.io.retry_after import LONGEST_WAIT, retry_after
+from ragscore.io.http_replies import LONGEST_WAIT, retry_after, unpacked
 
 MAX_REPLY_BYTES = 10_000_000  # unpacked; a long judgment takes 0.02 of it, long embeddings 0.05
 FAULT = "ragscore.fault"  # extension of a response that can't be used, with the reason

@@ -207,8 +207,10 @@ def _row(wide: pd.DataFrame, a: str, b: str | None, min_grade: int, seed: int) -
     found: dict[str, Agreement | None] = {"kappa": None, "weighted_kappa": None}
     if b is not None:
         good = values >= min_grade
-        found["kappa"] = cohen_kappa(good[:, 0], good[:, 1], groups=groups, seed=seed)
-        found["weighted_kappa"] = weighted_kappa(*values.T, groups=groups, seed=seed)
+        found = {
+            "kappa": cohen_kappa(good[:, 0], good[:, 1], groups=groups, seed=seed),
+            "weighted_kappa": weighted_kappa(*values.T, groups=groups, seed=seed),
+        }
     found["alpha"] = krippendorff_alpha(values, "ordinal", groups=groups, seed=seed)
     for name, one in found.items():
         ends = (np.nan, np.nan, np.nan) if one is None else (one.value, one.low, one.high)

@@ -187,8 +187,7 @@ class Judged(JudgedVerbs, Display):
             f"Judged: {plural(len(self.ledger), 'judgment')} ({states}); cost"
             f" {'unknown' if math.isnan(cost) else f'${cost:.4f}'}"
         )
-        counts = self.counts()
-        return [title, Table(counts, limit=SHOWN_ROWS, way=".counts()")]
+        return [title, Table(self.counts(), limit=SHOWN_ROWS, way=".counts()")]
 
 
 def load_ledger(folder: str | Path) -> pd.DataFrame:
@@ -453,8 +452,10 @@ def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
     rows = [common | verdict for verdict in judgment.verdicts]
     if rows:
         tokens, cost = judgment.reply_usage.tokens, judgment.reply_usage.cost_usd
-        rows[0]["tokens"] = None if math.isnan(tokens) else int(tokens)
-        rows[0]["cost_usd"] = None if math.isnan(cost) else cost
+        rows[0] |= {
+            "tokens": None if math.isnan(tokens) else int(tokens),
+            "cost_usd": None if math.isnan(cost) else cost,
+        }
     return rows
 
 

@@ -380,8 +380,7 @@ def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:
 def _sliced(table: pd.DataFrame, by: tuple[str, ...]) -> pd.DataFrame:
     """Return a summary with the columns `by` and `slice` for the names of its slices."""
     rest = table.drop(columns=["run_id", *by]).assign(by=" × ".join(by))
-    named = slice_texts(table, by).rename("slice")
-    return pd.concat([table[["run_id"]], named, rest], axis=1)
+    return pd.concat([table[["run_id"]], slice_texts(table, by).rename("slice"), rest], axis=1)
 
 
 def _slices(golden: Golden, slices: Sequence[Slicing] | None) -> list[Slicing]:

@@ -30,8 +30,7 @@ def worst_changes(cmp: Comparison, n: int = WORTH) -> pd.DataFrame:
     rows = cmp.per_query[(is_worse | cmp.per_query["query_id"].isin(answered)).to_numpy()]
     chosen = rows.iloc[np.argsort(reading_priority(rows, answered), kind="stable")].head(n)
     why = [_why(row) for row in chosen.to_dict("records")]
-    table = chosen[["query_id", "query", "outcome"]].reset_index(drop=True)
-    return _texts(table.assign(why=why))
+    return _texts(chosen[["query_id", "query", "outcome"]].reset_index(drop=True).assign(why=why))
 
 
 def worst_queries(

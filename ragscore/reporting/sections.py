@@ -670,7 +670,10 @@ def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
             for n, of, share, low, high in each(t, "n", "n_total", "share", "low", "high")
         ]
     )
-    wide = table.pivot(index=name, columns="run_id", values="text").reindex(
-        index=table[name].unique(), columns=table["run_id"].unique()
+    return (
+        table.pivot(index=name, columns="run_id", values="text")
+        .reindex(index=table[name].unique(), columns=table["run_id"].unique())
+        .fillna("—")
+        .reset_index()
+        .rename_axis(columns=None)
     )
-    return wide.fillna("—").reset_index().rename_axis(columns=None)

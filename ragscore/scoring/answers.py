@@ -248,8 +248,7 @@ class ResponseFacts:
     @cached_property
     def nuggets(self) -> dict[str, Values]:
         """What the verdicts on nuggets are worth, by metric."""
-        rows = judged_nuggets(self.results, self.golden)
-        return nugget_values(rows, len(self.responses))
+        return nugget_values(judged_nuggets(self.results, self.golden), len(self.responses))
 
     @cached_property
     def literal_key_facts(self) -> Values:
@@ -388,8 +387,7 @@ def _token_f1(left: pd.Series, right: pd.Series) -> Values:
     both = pd.concat(counted, axis=1, keys=["left", "right"], join="inner").min(axis=1)
     row = both.index.get_level_values("row").to_numpy("int64")
     n_common = np.bincount(row, both.to_numpy("float64"), len(left)).astype("float64")
-    f1 = _f1(n_common, n_left, n_right)
-    return np.where((n_left == 0) & (n_right == 0), 1.0, f1)
+    return np.where((n_left == 0) & (n_right == 0), 1.0, _f1(n_common, n_left, n_right))
 
 
 def _f1(common: Values, n_left: Values, n_right: Values) -> Values:

@@ -244,7 +244,16 @@ def missed_scope_proxy(
     anchors = targets_at(golden, "anchor").targets
     applies = is_among(responses["query_id"], anchors["query_id"])
     if applies.any():
-        applies = applies & _selects_folders(results, responses)
+        # those made in a mode that chooses folders, by their own config or their run's
+        stated = pd.Series(pd.NA, index=responses.index, dtype="str")
+        for texts in response_configs(results):
+            stated = stated.fillna(texts)
+        selecting = [
+            text
+            for text in stated.dropna().unique()
+            if isinstance(config := parsed(text), dict) and config.get("folder_mode") in SELECTING
+        ]
+        applies = applies & is_among(stated, selecting)
     if not applies.any():
         return np.full(len(responses), np.nan)
     place = response_of(results.hits, responses)
@@ -257,16 +266,3 @@ def missed_scope_proxy(
     n_met = count(decidable(matches))
     is_known = (count(matches) == 0) | (n_met > 0) | (unknown == "miss")
     return np.where(applies & is_known, n_met == 0, np.nan)
-
-
-def _selects_folders(results: Results, responses: pd.DataFrame) -> Flags:
-    """Flag responses made in a mode that chooses folders, by their own config or their run's."""
-    stated = pd.Series(pd.NA, index=responses.index, dtype="str")
-    for texts in response_configs(results):
-        stated = stated.fillna(texts)
-    selecting = [
-        text
-        for text in stated.dropna().unique()
-        if isinstance(config := parsed(text), dict) and config.get("folder_mode") in SELECTING
-    ]
-    return is_among(stated, selecting)

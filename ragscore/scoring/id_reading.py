@@ -93,8 +93,7 @@ def _golden_read(golden: Golden, ids: Any, name: str) -> Golden:
     is_id = np.zeros(len(targets), dtype=bool)
     for one in columns:
         is_id |= (targets[one] == targets["target_id"]).fillna(False).to_numpy(dtype=bool)
-    named = _changed(targets["target_id"], ids)
-    columns["target_id"] = named.where(is_id, targets["target_id"])
+    columns["target_id"] = _changed(targets["target_id"], ids).where(is_id, targets["target_id"])
     frames = {"targets": targets.assign(**columns)}
     if len(groups):
         old = targets["query_id"].astype("str") + "\0" + targets["target_id"]

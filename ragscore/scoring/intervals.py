@@ -80,12 +80,11 @@ def clusters_text(
 
     With `talks`, clusters count that are conversations, and no others.
     """
-    if talks and cluster_name(golden, cluster) != "conversation":
-        return ""
-    if (shared := query_clusters(golden, query_ids, cluster)) is None:
+    name = cluster_name(golden, cluster)
+    is_other = talks and name != "conversation"
+    if is_other or (shared := query_clusters(golden, query_ids, cluster)) is None:
         return ""
     n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
-    name = cluster_name(golden, cluster)
     what = "conversations" if name == "conversation" else f"clusters ({name})"
     return f"Intervals allow for {n} {what} of {of} queries in all."
 

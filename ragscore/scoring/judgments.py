@@ -132,13 +132,17 @@ def judgment_counts(results: Results) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in dtypes.items()})
     judged = _judged(results, np.nan)
     judged = judged.assign(is_empty=judged["value"].isna() & ~judged["failed"])
-    counted = judged.groupby(["run_id", "criterion"], observed=True, sort=False).agg(
-        n_responses=("query_id", "nunique"),
-        n_judgments=("value", "size"),
-        n_failed=("failed", "sum"),
-        n_not_measurable=("is_empty", "sum"),
+    return (
+        judged.groupby(["run_id", "criterion"], observed=True, sort=False)
+        .agg(
+            n_responses=("query_id", "nunique"),
+            n_judgments=("value", "size"),
+            n_failed=("failed", "sum"),
+            n_not_measurable=("is_empty", "sum"),
+        )
+        .astype("int64")
+        .reset_index()
     )
-    return counted.astype("int64").reset_index()
 
 
 def _judged(results: Results, no_claims: float) -> pd.DataFrame:

@@ -362,8 +362,7 @@ def scores_at(
             n_lost
         )
     joins = _joins(rows, golden, {} if rule is not None else n_graded, keep_refusals)
-    levels = joins.index.unique("level")
-    near = partial(near_joins, coded, golden, levels, keep_refusals)
+    near = partial(near_joins, coded, golden, joins.index.unique("level"), keep_refusals)
     return Scored(scores, valued, notes, joins, ranked, near)
 
 

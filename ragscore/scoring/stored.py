@@ -236,26 +236,18 @@ def golden_of(results: Results, labels: list[tuple[Results, Golden]]) -> tuple[R
     queries = own[["query_id", "query"]].assign(position=np.arange(len(own)))
     queries["query"] = queries["query"].fillna(queries["query_id"])
     kinds = {kind for _, golden in labels for kind in golden.tags["kind"]}
-    queries = queries.assign(**_fields_of_items(results.responses, own, kinds))
-    parts = [_renamed_labels(golden, changed, of) for of, golden in labels]
-    return results, _joined(Golden(queries.reset_index(drop=True)), parts)
-
-
-def _fields_of_items(
-    responses: pd.DataFrame, own: pd.DataFrame, taken: set[str]
-) -> dict[str, pd.Series]:
-    """Return other fields that are the same in all runs, as the subject of an item is.
-
-    They slice (`by=`) and make clusters (`cluster=`). JSON is left to the responses, and what is a
-    kind of tag already.
-    """
+    # Other fields that are the same in all runs, as the subject of an item is, slice (`by=`)
+    # and make clusters (`cluster=`). JSON is left to the responses, and what is a kind of tag
+    # already.
     found = {}
-    for name in (str(one) for one in responses if str(one).startswith("x_")):
-        values = responses.groupby("query_id")[name].nunique()
-        is_free = name.removeprefix("x_") not in taken and not name.endswith(".json")
+    for name in (str(one) for one in results.responses if str(one).startswith("x_")):
+        values = results.responses.groupby("query_id")[name].nunique()
+        is_free = name.removeprefix("x_") not in kinds and not name.endswith(".json")
         if is_free and values.max() == 1:
             found[name] = own[name]
-    return found
+    queries = queries.assign(**found)
+    parts = [_renamed_labels(golden, changed, of) for of, golden in labels]
+    return results, _joined(Golden(queries.reset_index(drop=True)), parts)
 
 
 def _shown(row: pd.Series) -> str:

@@ -102,8 +102,7 @@ def summarize(
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [str(name) for name in keys if name != "row"]
-    states = ValueStates(rows, golden, results, min_grade, declared)
-    flags = _Flags(rows, states)
+    flags = _Flags(rows, ValueStates(rows, golden, results, min_grade, declared))
     metrics_of = [declared.describe(name) for name in chosen]
     clusters = None
     if over is None:
@@ -368,7 +367,12 @@ def _values(golden: Golden, by: str) -> pd.DataFrame:
         values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
         values = values.rename(columns={"value": by})
     elif by == "doc_type":
-        values = _doc_types(golden)
+        # the endings of the files that each query's targets are from, each once
+        targets = golden.targets.assign(path="") if "path" not in golden.targets else golden.targets
+        paths = targets[["query_id", "path"]].dropna()
+        ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
+        types = pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending})
+        values = types.dropna().drop_duplicates()
     else:
         known = [name.removeprefix("x_") for name in columns]
         raise DataError(
@@ -377,15 +381,6 @@ def _values(golden: Golden, by: str) -> pd.DataFrame:
             allowed=nearest(by, [*known, *kinds, "doc_type"]),
         )
     return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
-
-
-def _doc_types(golden: Golden) -> pd.DataFrame:
-    """List the endings of the files that each query's targets are from, each once."""
-    targets = golden.targets.assign(path="") if "path" not in golden.targets else golden.targets
-    paths = targets[["query_id", "path"]].dropna()
-    ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
-    types = pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending})
-    return types.dropna().drop_duplicates()
 
 
 def add_columns(

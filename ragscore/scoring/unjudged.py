@@ -126,8 +126,7 @@ class JudgedLists:
     def n_irrelevant(self) -> Values:
         """The number of targets of each row's query that are judged as not relevant."""
         queries = pd.Index(self.golden.queries["query_id"])
-        of_query = irrelevant_targets(self.golden.targets, queries, self.min_grade)
-        return of_query[self.rows["query"]]
+        return irrelevant_targets(self.golden.targets, queries, self.min_grade)[self.rows["query"]]
 
     @cached_property
     def n_free(self) -> Values:
@@ -291,8 +290,7 @@ def _credit_if(
     n = len(row)
     # the targets of its query, and a new one for each item
     grades, begin, n_old = lists.ideal
-    of_query = lists.rows["query"].to_numpy()[row]
-    old, target = _members(of_query, begin, n_old)
+    old, target = _members(lists.rows["query"].to_numpy()[row], begin, n_old)
     ideal_case, ideal_grade = old, grades[target]
     if grade:
         ideal_case = np.append(ideal_case, case)

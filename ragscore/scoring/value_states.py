@@ -68,8 +68,7 @@ def explain(
         }
         parts.append(pd.DataFrame(part, copy=False))
     if not parts:
-        columns = ["run_id", "query_id", "metric", "value", "state", "reason"]
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=["run_id", "query_id", "metric", "value", "state", "reason"])
     return pd.concat(parts, ignore_index=True)
 
 
@@ -167,8 +166,7 @@ class ValueStates:
             yield is_nan & reads & ~one.in_run, "not_applicable", f"the run records no {one.what}"
         yield facts.missing, "missing", "no response"
         if metric.on_failure == "left_out":
-            text = "the query failed, and finished ones are measured"
-            yield facts.failed, "not_applicable", text
+            yield facts.failed, "not_applicable", "the query failed, and finished ones are measured"
         elif metric.on_failure == "lost":
             yield facts.failed, "system_error", facts.errors
         if metric.ends_at_refusal:
@@ -257,8 +255,7 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
     known = metric_columns(scores)
     if metrics is None:
         return known
-    asked = names_of(metrics, "metrics")
-    chosen = list(dict.fromkeys(column_of(name, known) for name in asked))
+    chosen = list(dict.fromkeys(column_of(name, known) for name in names_of(metrics, "metrics")))
     unknown = [name for name in chosen if name not in scores.columns]
     if unknown:
         raise DataError(

@@ -176,7 +176,10 @@ def krippendorff_alpha(
     of = None if groups is None else own_groups(groups, len(codes))[is_rated]
     # The same ratings in another order count the same: rows are kinds of items.
     kinds, which = np.unique(np.sort(codes[is_rated], axis=1), axis=0, return_inverse=True)
-    counts = _counts(kinds, len(values))
+    # how often each kind of item has each value
+    counts = np.zeros((len(kinds), len(values)))
+    row, _ = np.nonzero(kinds >= 0)
+    np.add.at(counts, (row, kinds[kinds >= 0]), 1.0)
     return _agreement(
         _alpha(kinds, counts, _unit_range(values), scale),
         which.ravel(),
@@ -439,14 +442,6 @@ def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDAr
     codes = np.full(found.shape, -1, dtype=np.int64)
     codes[is_there] = place.ravel()
     return codes, values
-
-
-def _counts(kinds: Codes, n_values: int) -> Values:
-    """Return the number of times that each kind of item has each value."""
-    counts = np.zeros((len(kinds), n_values))
-    row, _ = np.nonzero(kinds >= 0)
-    np.add.at(counts, (row, kinds[kinds >= 0]), 1.0)
-    return counts
 
 
 def _unit_range(values: npt.NDArray[np.generic]) -> Values:

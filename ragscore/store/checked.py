@@ -210,16 +210,15 @@ class StoredFile:
             " read its means",
         )
 
-    def _damaged(self, data: bytes | None, found: str | None = None) -> DataError:
+    def _damaged(self, data: bytes | None) -> DataError:
         """Return the error of a damaged file; it says which other files of the run are sound."""
-        if found is None:
-            whole = self._fetched(0, None) if data is None else data
-            n_blocks = -(-self.entry.size // BLOCK)
-            found = (
-                f"{len(whole):,} bytes of {self.entry.size:,}"
-                if len(whole) != self.entry.size
-                else f"block {(self.first_damaged(whole) or 0) + 1} of {n_blocks} has changed"
-            )
+        whole = self._fetched(0, None) if data is None else data
+        n_blocks = -(-self.entry.size // BLOCK)
+        found = (
+            f"{len(whole):,} bytes of {self.entry.size:,}"
+            if len(whole) != self.entry.size
+            else f"block {(self.first_damaged(whole) or 0) + 1} of {n_blocks} has changed"
+        )
         sound = [
             kind
             for kind, entry in self.beside.items()
@@ -260,8 +259,7 @@ class _VerifiedReader(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Go to a place from the start, from here, or from the end."""
-        base = (0, self._at, self._stored.entry.size)[whence]
-        self._at = base + offset
+        self._at = (0, self._at, self._stored.entry.size)[whence] + offset
         return self._at
 
     def read(self, n: int = -1) -> Any:

@@ -263,14 +263,6 @@ def _written_index(index: dict[str, CompactRows]) -> str:
     )
 
 
-def _read_index(written: bytes) -> dict[str, CompactRows]:
-    read = json.loads(written)
-    return {
-        name: CompactRows(first, n_rows, read["columns"][number], digest)
-        for name, (first, n_rows, number, digest) in read.get("runs", {}).items()
-    }
-
-
 def valid_rows(
     catalogue: Catalogue, kind: str, names: list[str]
 ) -> tuple[StoredFile | None, dict[str, CompactRows]]:
@@ -279,7 +271,11 @@ def valid_rows(
     if file is None:
         return None, {}
     with open_parquet(file) as source:
-        index = _read_index((source.metadata.metadata or {}).get(INDEX_KEY, b"{}"))
+        read = json.loads((source.metadata.metadata or {}).get(INDEX_KEY, b"{}"))
+        index = {
+            name: CompactRows(first, n_rows, read["columns"][number], digest)
+            for name, (first, n_rows, number, digest) in read.get("runs", {}).items()
+        }
     return file, {
         name: index[name]
         for name in names

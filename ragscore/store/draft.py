@@ -69,8 +69,7 @@ def state_of(file: Place) -> State:
 def state_in(content: dict[str, Any], digest: str | None, file: Place) -> State:
     """Return the state that the content of a run.json describes."""
     check_content(content, COMPACT_JSON, file)
-    superseded = content["ragscore"].get("superseded", {})
-    return State(digest, entries_of(content), superseded)
+    return State(digest, entries_of(content), content["ragscore"].get("superseded", {}))
 
 
 class Draft:

@@ -50,8 +50,7 @@ class LevelEvidence:
 def find_level(groups: list[list[Batch]], job: ScoringJob, client: Any) -> ScoringJob:
     """Return the job with the match level that all runs together lead to."""
     # Small runs are told together: what is made of each batch takes longer than to look at it.
-    first = [part for group in groups for part in group[0]]
-    from_files = _from_file_statistics(first, job)
+    from_files = _from_file_statistics([part for group in groups for part in group[0]], job)
     if from_files is not None:
         return _with_level([LevelEvidence(0, from_files, None)], job)
     with closing(run_each(find_evidence, groups, job, client)) as evidence:
@@ -88,8 +87,7 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
     cited_at: set[str] | None = None
     for batch in batches:
         results, _ = read_batch(batch, job, tuple(kinds))
-        ranked = with_hits_kept(results, job.policies)
-        samples.append(_sample_hits(ranked, expected))
+        samples.append(_sample_hits(with_hits_kept(results, job.policies), expected))
         missing -= _settled_columns(samples[-1], expected)
         if has_citations and (levels := _citation_levels(results)) is not None:
             cited_at = levels | (cited_at or set())

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, narrowed
-from ragscore.frames.errors import missing_package
+from ragscore.frames.errors import packages_of
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.id_overlap import JoinEvidence, add_up
 from ragscore.scoring.level import Level
@@ -240,11 +240,9 @@ def run_each(
         with warnings.catch_warnings(), ThreadPoolExecutor(max(n_threads, 1)) as pool:
             yield from pool.map(lambda at: function(items[at], at, job), range(len(items)))
         return
-    try:
+    with packages_of("scale", field="client"):
         import dask
         from distributed import as_completed
-    except ImportError as error:
-        raise missing_package(error.name, "scale", field="client") from error
     # A task, not scattered data: a worker that is lost with its copy gets the job again.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
         shared = client.submit(_same, job, pure=False)

@@ -158,8 +158,7 @@ def score_stored_runs(
     warn_of_gaps(scores, counts, job.golden, labels, level, resolved)
 
     def settings() -> pd.DataFrame:
-        of_runs = settings_of(about, golden, level, rule, profile, resolved)
-        return of_runs.assign(primary=primary)
+        return settings_of(about, golden, level, rule, profile, resolved).assign(primary=primary)
 
     return scores, settings
 

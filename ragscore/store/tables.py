@@ -285,8 +285,7 @@ def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
         names = known_columns(columns_without(source, without), kind)
         if "run_id" not in names or (kind == "calls" and "call" not in names):
             raise _OddTable
-        is_large = source.metadata.num_rows > MANY_ROWS
-        table = source.read(names, use_threads=is_large)
+        table = source.read(names, use_threads=source.metadata.num_rows > MANY_ROWS)
     if not _is_all(table["run_id"], run.run_id):
         raise _OddTable
     return table.drop_columns(["run_id"])

@@ -17,7 +17,7 @@ import ragscore as rs
 from ragscore.collecting import journal
 from ragscore.collecting.requests import RequestPolicy, ask_all
 from ragscore.collecting.systems import as_system, base
-from ragscore.io.packed import unpacked
+from ragscore.io.http_replies import unpacked
 from tests.messages import refused, says
 
 GOOD = {"hits": [{"chunk_id": "c"}], "answer": "yes"}

@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from ragscore.frames.errors import (
+    DataError,
     check_choice,
     excerpt,
-    missing_package,
     name_list,
     nearest,
+    packages_of,
     to_install,
 )
 from tests.messages import check, refused, says
@@ -89,9 +90,10 @@ def test_of_an_extra_the_packages_that_lack_are_named(monkeypatch, there, text):
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: LISTED)
     monkeypatch.setattr(importlib.metadata, "version", version)
     says(to_install("collect"), text, "pip install '.[collect]'")
-    error = missing_package("httpx", "collect", field="system")
-    check(error, "httpx", field="system")
-    assert error.allowed == to_install("collect")
+    with pytest.raises(DataError) as caught, packages_of("collect", field="system"):
+        raise ModuleNotFoundError(name="httpx")
+    check(caught.value, "httpx", field="system")
+    assert caught.value.allowed == to_install("collect")
 
 
 @pytest.mark.parametrize("given", [None, [], ["pandas"]])

@@ -347,8 +347,7 @@ def _outcomes(
         changed = targets[targets["change"] == change]
         by_query = changed.groupby("query_id")["target_id"]
         rows[f"n_{change}"] = rows["query_id"].map(by_query.size()).fillna(0).astype("int64")
-        names = rows["query_id"].map(by_query.agg(", ".join)).astype("str")
-        rows[change] = names.fillna("")
+        rows[change] = rows["query_id"].map(by_query.agg(", ".join)).astype("str").fillna("")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides

@@ -612,7 +612,7 @@ def count_flips(
     adjusted = np.array([p_adjusted[str(name)] for name in moves], dtype="float64")
     is_sure = (adjusted < ALPHA) & (p < ALPHA)
     words = np.where(is_sure, np.where(better > worse, "better", "worse"), UNSURE)
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "metric": list(moves.columns),
             "n_regressions": worse,
@@ -622,5 +622,4 @@ def count_flips(
             "p_adjusted": adjusted,
             "verdict": words,
         }
-    )
-    return table.astype(FLIP_COLUMNS)
+    ).astype(FLIP_COLUMNS)

@@ -155,23 +155,27 @@ def _deltas(
         scores[scores.index.isin(unchanged.queries["query_id"])] for scores in (a_new, b_new)
     )
     a_same, b_same = a_same.where(b_same.notna()), b_same.where(a_same.notna())
-    table = pd.DataFrame(
-        {
-            "baseline": a_old.mean(),
-            "candidate": b_new.mean(),
-            "delta": b_new.mean() - a_old.mean(),
-            "label_effect": a_new.mean() - a_old.mean(),
-            "system_effect": b_new.mean() - a_new.mean(),
-            "n_baseline": a_old.count(),
-            "n_candidate": b_new.count(),
-            "n_moved": (~is_equal).sum(),
-            "unchanged_baseline": a_same.mean(),
-            "unchanged_candidate": b_same.mean(),
-            "unchanged_delta": b_same.mean() - a_same.mean(),
-            "n_unchanged": a_same.count(),
-        }
+    return (
+        pd.DataFrame(
+            {
+                "baseline": a_old.mean(),
+                "candidate": b_new.mean(),
+                "delta": b_new.mean() - a_old.mean(),
+                "label_effect": a_new.mean() - a_old.mean(),
+                "system_effect": b_new.mean() - a_new.mean(),
+                "n_baseline": a_old.count(),
+                "n_candidate": b_new.count(),
+                "n_moved": (~is_equal).sum(),
+                "unchanged_baseline": a_same.mean(),
+                "unchanged_candidate": b_same.mean(),
+                "unchanged_delta": b_same.mean() - a_same.mean(),
+                "n_unchanged": a_same.count(),
+            }
+        )
+        .rename_axis("metric")
+        .reset_index()
+        .astype({"metric": "str"})
     )
-    return table.rename_axis("metric").reset_index().astype({"metric": "str"})
 
 
 def _verdict(deltas: pd.DataFrame, changes: pd.DataFrame, n: int, *, is_one_run: bool) -> str:

@@ -77,8 +77,7 @@ class ScoreDiff(FramesResult):
         rows = self.metrics[(self.metrics["n_better"] + self.metrics["n_worse"] > 0).to_numpy()]
         first = self.largest_changes.drop_duplicates("metric").set_index("metric")["query_id"]
         counts = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
-        changes = rows["delta"].abs()
-        places = [decimals_beside(change, 0.0, change > SAME, 3) for change in changes]
+        places = [decimals_beside(change, 0.0, change > SAME, 3) for change in rows["delta"].abs()]
         return pd.DataFrame(
             {
                 "metric": rows["metric"],
@@ -261,8 +260,7 @@ def _sides(
 
 def _of_run(scores: pd.DataFrame, run_id: str, names: list[str]) -> pd.DataFrame:
     """Return a run's values by id: neither means nor ties depend on the order of rows."""
-    rows = scores.loc[(scores["run_id"] == run_id).to_numpy(), names]
-    return rows.astype("float64").sort_index()
+    return scores.loc[(scores["run_id"] == run_id).to_numpy(), names].astype("float64").sort_index()
 
 
 def _shared(of_a: pd.DataFrame, of_b: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

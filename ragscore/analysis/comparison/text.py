@@ -371,8 +371,7 @@ def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
     ranks = {
         name: rows[name].astype("object").where(rows[name].notna(), "—").map(str) for name in RANKS
     }
-    columns = ["query_id", "query", "outcome", *RANKS, "gained", "lost", "note"]
-    return rows[columns].assign(**ranks)
+    return rows[["query_id", "query", "outcome", *RANKS, "gained", "lost", "note"]].assign(**ranks)
 
 
 def describe_matching(level: Level, k: int | None) -> str:

@@ -106,10 +106,9 @@ class Freshness(FramesResult):
         keys = ["run_id", "query_id"]
         rows = self._hits[self._hits["conflicting"]]
         first = rows.groupby([*keys, "version_key"], observed=True)["rank"].transform("min")
-        ordered = rows.assign(first=first).sort_values(
+        return rows.assign(first=first).sort_values(
             [*keys, "first", "rank"], kind="stable", ignore_index=True
-        )
-        return ordered[[*keys, "version_key", "rank", "doc_id"]]
+        )[[*keys, "version_key", "rank", "doc_id"]]
 
     def _heading(self) -> str:
         return f"Freshness of the first {self.k} hits"

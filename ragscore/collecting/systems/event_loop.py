@@ -36,8 +36,7 @@ class EventLoop:
                     target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True
                 )
                 self.thread.start()
-        future = asyncio.run_coroutine_threadsafe(_limited(awaitable, seconds), self.loop)
-        return future.result()
+        return asyncio.run_coroutine_threadsafe(_limited(awaitable, seconds), self.loop).result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Cancel running calls, do a last thing, and stop; a call that resists is abandoned."""

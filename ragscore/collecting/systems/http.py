@@ -24,9 +24,8 @@ from ragscore.collecting.systems.mapping import (
     hidden_fields,
     reply_of,
 )
-from ragscore.frames.errors import DataError, missing_package
-from ragscore.io.packed import unpacked
-from ragscore.io.retry_after import retry_after
+from ragscore.frames.errors import DataError, packages_of
+from ragscore.io.http_replies import retry_after, unpacked
 from ragscore.io.secrets import (
     QUOTED,
     Redactor,
@@ -53,10 +52,8 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
     DataError
         httpx is missing, the address is invalid, or an environment variable is not set.
     """
-    try:
+    with packages_of("collect", field="system"):
         import httpx
-    except ModuleNotFoundError as error:
-        raise missing_package("httpx", "collect", field="system") from error
     url, url_params, auth = _split_address(mapping.url)
     headers, header_variables = _filled(mapping.headers, "headers")
     own_params, param_variables = _filled(mapping.params, "params")

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ragscore.frames.data import Results
-from ragscore.frames.errors import missing_package
+from ragscore.frames.errors import packages_of
 from ragscore.golden.labelling.session import LabelConflict, LabelSession
 
 if TYPE_CHECKING:
@@ -58,10 +58,8 @@ def label(
     DataError
         For the same reasons as `LabelSession`, or because ipywidgets is not installed.
     """
-    try:
+    with packages_of("lab", field="label"):
         from ragscore.golden.labelling.panel import LabelPanel
-    except ModuleNotFoundError as error:
-        raise missing_package(error.name, "lab", field="label") from error
     session = LabelSession(golden_file, results, **options)
     session.show(show or ("all" if options.get("first") is None else "label first"))
     return LabelPanel(session)

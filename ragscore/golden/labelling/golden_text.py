@@ -319,8 +319,7 @@ def _text(path: Path) -> str:
     try:
         return read_bytes(path).decode()
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise not_text(path, error, line) from error
+        raise not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
 
 
 def _back_up(path: Path) -> Path:

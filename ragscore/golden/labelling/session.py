@@ -353,9 +353,7 @@ class LabelSession:
 
         def action(values: Values) -> Changes:
             met = self._sheet.met(values, hit)
-            if not met:
-                return {}
-            return unmarked(values, hit, self.level, met, self.wording)
+            return unmarked(values, hit, self.level, met, self.wording) if met else {}
 
         self._save(f"hit {number} has no label of its own any more", action)
 

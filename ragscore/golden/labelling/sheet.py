@@ -134,10 +134,13 @@ class Sheet:
         """
         labelled = [name for name in self.rows if self.state(name) == "labelled"]
         found = self.pool[self._near() & self.pool["query_id"].isin(labelled)]
-        ordered = found.sort_values(
-            ["best_rank", "n_runs", "query_id", "number"], ascending=[True, False, True, True]
+        return (
+            found.sort_values(
+                ["best_rank", "n_runs", "query_id", "number"], ascending=[True, False, True, True]
+            )
+            .drop(columns=LABELS)
+            .reset_index(drop=True)
         )
-        return ordered.drop(columns=LABELS).reset_index(drop=True)
 
     def passages(self, query_id: str) -> pd.DataFrame:
         """Return the pooled hits of one query."""

@@ -465,9 +465,12 @@ def _case(
 ) -> Record:
     """Return one row of `results.jsonl`."""
     own = extra_fields(response)
-    case = {"test_case_id": response["query_id"]} | named_fields(response, RESPONSE)
-    case["references"] = [named_fields(row, REFERENCE) | extra_fields(row) for row in citations]
-    case["retrieved_chunks"] = [named_fields(row, CHUNK) | extra_fields(row) for row in hits]
+    case = {
+        "test_case_id": response["query_id"],
+        **named_fields(response, RESPONSE),
+        "references": [named_fields(row, REFERENCE) | extra_fields(row) for row in citations],
+        "retrieved_chunks": [named_fields(row, CHUNK) | extra_fields(row) for row in hits],
+    }
     if "scope" in response:
         case["scope"] = json.loads(response["scope"])
     latencies = {
@@ -520,8 +523,7 @@ def _metrics(run: Record, reported: list[Record]) -> Record:
         return {}
     config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
     beside = {name: merged.pop(name) for name in BESIDE if name in merged}
-    named = {"run_id": str(run["run_id"]), "aggregate_metrics": merged}
-    return named | beside | config_hash | own
+    return {"run_id": str(run["run_id"]), "aggregate_metrics": merged} | beside | config_hash | own
 
 
 def _merged(one: Record, other: Record) -> Record:

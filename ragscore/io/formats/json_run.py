@@ -93,8 +93,7 @@ def read_json_qrels(
                 qrels.add(query_id, doc_id, grade, 1, problems)
             else:
                 found = f"{doc_id!r} of {query_id!r} has {describe(grade)}"
-                allowed = "a whole number for each document"
-                problems.add(found, field="grade", allowed=allowed)
+                problems.add(found, field="grade", allowed="a whole number for each document")
     return qrels.golden(problems, absent_docs, catalogue)
 
 

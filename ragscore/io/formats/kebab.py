@@ -70,8 +70,7 @@ def read_run(path: Path, strict: bool) -> Results:
     content, source = json_object(path, "an object with `per_query`"), read_text(path)
     lines = field_lines(source)
     records = content.pop("per_query", None)
-    is_list = isinstance(records, list)
-    if not is_list:
+    if not isinstance(records, list):
         problems.reject(records, lines.get("per_query"), "per_query", "a list of objects")
     stored = {name: content.pop(name, None) for name in ("aggregate", "aggregate_json")}
     run = _run(content, path, lines, problems)

@@ -425,8 +425,7 @@ def _golden(cases: list[Record], problems: Problems) -> Golden:
     }
     for position, (query_id, of_query) in enumerate(by_id.items()):
         cell = {"query_id": query_id}
-        labels = _labels(of_query, problems)
-        records["queries"].append(cell | {"position": position} | labels)
+        records["queries"].append(cell | {"position": position} | _labels(of_query, problems))
         records["targets"] += [
             cell
             | {"level": level, "target_id": target_id, "alternative": 0, "grade": 1}

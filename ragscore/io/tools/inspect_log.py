@@ -171,21 +171,21 @@ def _case(row: Row, problems: Problems, columns: dict[str, str], accurate: set[s
     cells = Cells(row, problems)
     metadata, output = cells.mapping("metadata"), cells.part("output")
     case = Record(row.line, cells.identifier("id"), repeat=cells.whole("epoch"))
-    case.response["query"] = query_of(cells.pop("input"))
-    error = cells.pop("error")
-    if isinstance(error, dict):
-        case.response["error"] = str(error.get("message") or "error")
-    else:
-        case.response["error"] = cells.of({"error": error}).text("error") or None
-    case.response["answer"] = None if case.response["error"] else _answer_in(output)
-    target = cells.pop("target")
+    fault = cells.pop("error")
+    message = str(fault.get("message") or "error") if isinstance(fault, dict) else fault
+    error = cells.of({"error": message}).text("error") or None
+    usage, target = output.part("usage"), cells.pop("target")
+    case.response = {
+        "query": query_of(cells.pop("input")),
+        "error": error,
+        "answer": None if error else _answer_in(output),
+        # working time leaves out waiting for rate limits
+        "elapsed_ms": cells.milliseconds("working_time", "total_time"),
+        "prompt_tokens": usage.whole("input_tokens"),
+        "completion_tokens": usage.whole("output_tokens"),
+    }
     first = target[0] if isinstance(target, list) and target else target  # of several right ones
     case.reference_answer = first if isinstance(first, str) and first else None
-    # working time leaves out waiting for rate limits
-    case.response["elapsed_ms"] = cells.milliseconds("working_time", "total_time")
-    usage = output.part("usage")
-    case.response["prompt_tokens"] = usage.whole("input_tokens")
-    case.response["completion_tokens"] = usage.whole("output_tokens")
     for name, score in cells.mapping("scores").items():
         case.stored += _scores(
             name, score if isinstance(score, dict) else {"value": score}, accurate
@@ -203,15 +203,15 @@ def _frame_case(row: Row, problems: Problems, columns: dict[str, str]) -> Record
     """Return a row of `samples_df` as a case; it has no answer, and its texts may be cut."""
     cells = Cells(row, problems)
     case = Record(row.line, cells.identifier("id"), repeat=cells.whole("epoch"))
-    case.response["query"] = re.sub(r"^user:\s*", "", cells.text("input") or "").strip()
-    case.response["error"], case.reference_answer = (
-        cells.text("error") or None,
-        cells.text("target"),
-    )
-    case.response["elapsed_ms"] = cells.milliseconds("working_time", "total_time")
+    error, case.reference_answer = cells.text("error") or None, cells.text("target")
+    case.response = {
+        "query": re.sub(r"^user:\s*", "", cells.text("input") or "").strip(),
+        "error": error,
+        "elapsed_ms": cells.milliseconds("working_time", "total_time"),
+    }
     for name in [name for name in cells.values if name.startswith("score_")]:
         value = cells.pop(name)
-        if value is not None or case.response["error"] is None:
+        if value is not None or error is None:
             case.stored += _scores(name.removeprefix("score_"), {"value": value}, set())
     own = {name: one for name, one in cells.values.items() if name.startswith("metadata_")}
     case.extra = without_missing(own)

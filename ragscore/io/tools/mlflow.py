@@ -24,7 +24,7 @@ from ragscore.io.tools.cells import (
     with_roles,
     without_missing,
 )
-from ragscore.io.traces import Trace, span_in
+from ragscore.io.traces import Trace, dicts_in, span_in
 
 SCORE = re.compile(
     r"^(?P<name>.+?)(?:/v\d+)?/"
@@ -59,13 +59,13 @@ def _case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
     answer = _answer(cells.pop("outputs", "response", "prediction"))
     has_failed = cells.text("state") in ("ERROR", "TraceState.ERROR")
     spans = _spans(cells.mapping("trace"), cells.pop("spans"))
-    case.response["error"] = cells.text("error_message") or (
-        _message(spans) if has_failed else None
-    )
-    case.response["answer"] = None if case.response["error"] else answer
-    case.response["elapsed_ms"] = cells.number("execution_duration")
-    if (latency_ms := cells.milliseconds("latency")) is not None:  # the older table's
-        case.response["elapsed_ms"] = latency_ms
+    error = cells.text("error_message") or (_message(spans) if has_failed else None)
+    elapsed, latency = cells.number("execution_duration"), cells.milliseconds("latency")
+    case.response |= {
+        "error": error,
+        "answer": None if error else answer,
+        "elapsed_ms": elapsed if latency is None else latency,  # the older table's
+    }
     among_scores = without_missing({name: cells.pop(f"{name}/value") for name in EXPECTED})
     _expect(case, cells.of(cells.mapping("expectations") | _assessed(cells) | among_scores))
     case.reference_answer = case.reference_answer or cells.text("ground_truth", "targets", "target")
@@ -116,11 +116,8 @@ def _expect(case: Record, expected: Cells) -> None:
 def _spans(trace: dict[str, Any], spans: Any) -> list[dict[str, Any]]:
     """Return the spans of a trace, which the older table has in a column of their own."""
     data = trace.get("data")
-    if spans is None and isinstance(data, dict):
-        spans = data.get("spans")
-    else:
-        spans = nested(spans)
-    return [one for one in spans if isinstance(one, dict)] if isinstance(spans, list) else []
+    inside = data.get("spans") if isinstance(data, dict) else None
+    return dicts_in(inside if spans is None else nested(spans))
 
 
 def _message(spans: list[dict[str, Any]]) -> str:

@@ -27,8 +27,7 @@ def read(
 def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Record:
     cells = Cells(row, problems)
     case = Record(row.line, cells.identifier("qid", "query_id"), run=cells.identifier("run_id"))
-    case.response["query"] = cells.text("query")
-    case.response["answer"] = cells.text("answer_text", "answer")
+    case.response = {"query": cells.text("query"), "answer": cells.text("answer_text", "answer")}
     for number, one in enumerate(map(cells.of, cells.records("nuggets")), 1):
         text, importance = one.text("text"), one.text("importance")
         verdict, weight = one.text("assignment"), one.number("weight")

@@ -30,21 +30,17 @@ def read(
 
 def _experiment_case(row: Row, columns: dict[str, str], problems: Problems) -> Record:
     cells = Cells(row, problems)
-    case = Record(
-        row.line,
-        cells.identifier("example_id"),
-        repeat=cells.whole("repetition_number"),
-        response={"error": cells.text("error") or None},
-    )
-    case.response["query"] = text_of(cells.pop("input"), QUERY_KEYS)
-    case.response["elapsed_ms"] = cells.number("latency_ms")
-    answer, reference = cells.pop("output"), cells.pop("reference_output")
-    case.response["answer"] = (
-        None if case.response["error"] or answer is None else text_of(answer, ANSWER_KEYS)
-    )
-    case.reference_answer = None if reference is None else text_of(reference, ANSWER_KEYS)
-    case.response["prompt_tokens"] = cells.whole("prompt_token_count")
-    case.response["completion_tokens"] = cells.whole("completion_token_count")
+    case = Record(row.line, cells.identifier("example_id"), repeat=cells.whole("repetition_number"))
+    error, answer = cells.text("error") or None, text_of(cells.pop("output"), ANSWER_KEYS)
+    case.response = {
+        "error": error,
+        "query": text_of(cells.pop("input"), QUERY_KEYS),
+        "elapsed_ms": cells.number("latency_ms"),
+        "answer": None if error else answer,
+        "prompt_tokens": cells.whole("prompt_token_count"),
+        "completion_tokens": cells.whole("completion_token_count"),
+    }
+    case.reference_answer = text_of(cells.pop("reference_output"), ANSWER_KEYS)
     annotations = [cells.of(one) for one in cells.records("annotations")]
     case.stored = [_annotation(one) for one in annotations + _flat_annotations(cells)]
     return with_roles(case, row, columns, problems)
@@ -52,15 +48,11 @@ def _experiment_case(row: Row, columns: dict[str, str], problems: Problems) -> R
 
 def _annotation(cells: Cells) -> Stored:
     label, kind = cells.text("label"), cells.text("annotator_kind")
-    about = {
-        "reason": cells.text("explanation"),
-        "error": cells.text("error") or None,
-        "verdict": label,
-        "judge": None if kind is None else kind.lower(),
-    }
-    score = stored(cells.text("name") or "annotation", cells.pop("score"), same={}, **about)
-    score.is_judged = kind != "CODE"
-    return score
+    return stored(
+        cells.text("name") or "annotation", cells.pop("score"), same={}, verdict=label,
+        reason=cells.text("explanation"), error=cells.text("error") or None,
+        judge=None if kind is None else kind.lower(), is_judged=kind != "CODE",
+    )  # fmt: skip
 
 
 def _flat_annotations(cells: Cells) -> list[Cells]:

@@ -22,6 +22,7 @@ from ragscore.io.tools.cells import (
     stored,
     text_in,
     with_roles,
+    without_missing,
 )
 from ragscore.io.values import as_number
 
@@ -104,27 +105,25 @@ def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bo
     variables, test, answer = cells.mapping("vars"), cells.part("testCase"), cells.part("response")
     query, prompt_index = _query(variables, cells.mapping("prompt")), cells.text("promptIdx")
     run = _provider(cells) + (f".prompt{prompt_index}" if has_prompts else "")
-    case = Record(row.line, run=run, response={"query": query})
+    case = Record(row.line, run=run)
     if variables:
         case.query_id = hash_query(json.dumps(variables, ensure_ascii=False, sort_keys=True))
-    case.response["answer"] = answer.text("output")
     # `error` also holds the message of a failed assertion; only failureReason 2 says that the
     # system failed.
+    error = answer.text("error")
     if cells.whole("failureReason") == 2:
-        case.response["error"] = (
-            cells.text("error") or answer.text("error") or "error without a message"
-        )
-    else:
-        case.response["error"] = answer.text("error")
-    is_cached = answer.values.get("cached") is True
-    latency_ms = cells.number("latencyMs")
-    case.response["elapsed_ms"] = None if is_cached else latency_ms
-    case.response["cost_usd"] = cells.number("cost")
+        error = cells.text("error") or error or "error without a message"
+    is_cached, latency_ms = answer.values.get("cached") is True, cells.number("latencyMs")
     tokens = cells.part("tokenUsage")
-    case.response["prompt_tokens"], case.response["completion_tokens"] = (
-        tokens.whole("prompt"),
-        tokens.whole("completion"),
-    )
+    case.response = {
+        "query": query,
+        "answer": answer.text("output"),
+        "error": error,
+        "elapsed_ms": None if is_cached else latency_ms,
+        "cost_usd": cells.number("cost"),
+        "prompt_tokens": tokens.whole("prompt"),
+        "completion_tokens": tokens.whole("completion"),
+    }
     grading = cells.part("gradingResult")
     case.stored = _stored([cells.of(one) for one in grading.records("componentResults")])
     known = {one.metric for one in case.stored}
@@ -133,14 +132,12 @@ def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bo
         stored(name, value, is_judged=False, **PASSED)
         for name, value in named.items() if our_name(name) not in known
     ]  # fmt: skip
-    if (success := cells.flag("success")) is not None and case.response["error"] is None:
+    if (success := cells.flag("success")) is not None and error is None:
         case.stored.append(stored("success", success, is_judged=False, **PASSED))
     for assertion in test.records("assert"):
         _expect(case, assertion)
     case.labels |= labels_in(test.mapping("metadata"))
-    case.extra = {"cached": is_cached}
-    if (index := cells.whole("testIdx")) is not None:
-        case.extra["testIdx"] = index
+    case.extra = without_missing({"cached": is_cached, "testIdx": cells.whole("testIdx")})
     return with_roles(case, row, columns, problems)
 
 

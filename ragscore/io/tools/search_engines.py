@@ -91,7 +91,8 @@ def read_rank_eval(
     for query_id, details in cells.mapping("details").items():
         cases.append(_answered(Record(top.line, query_id), cells.of(details)))
     for query_id, failure in cells.mapping("failures").items():
-        case = Record(top.line, query_id, response={"error": _reason(failure)})
+        reason = failure.get("reason") if isinstance(failure, dict) else None
+        case = Record(top.line, query_id, response={"error": str(reason or failure)})
         cases.append(case)
     return imported(_as_grades(cases), described, problems)
 
@@ -107,11 +108,6 @@ def _answered(case: Record, details: Cells) -> Record:
     name = next(iter(details.mapping("metric_details")), "metric_score")
     case.stored = [stored(name, details.pop("metric_score"), is_judged=False, **HIGHER)]
     return case
-
-
-def _reason(failure: Any) -> str:
-    reason = failure.get("reason") if isinstance(failure, dict) else None
-    return str(reason or failure)
 
 
 def fits_ubi(seen: Sample) -> int:

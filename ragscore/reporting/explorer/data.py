@@ -300,6 +300,7 @@ class Content:
         styles = run_styles(self.runs.scores)
         k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
         roles = ["baseline", *["candidate"] * (self.n_runs - 1)] if self.n_runs > 1 else [None]
+        citations = self.lists.citations.assign(item=cited_items)
         content: dict[str, Any] = {
             "runs": [
                 {
@@ -341,10 +342,15 @@ class Content:
                 else {}
             ),
             "answers": self._answers_content(),
-            "citations": self._citations_content(cited_items),
+            "citations": self._of_each_run(citations, ("marker", "item", "label")),
             "checks": self._checks_content(),
         }
-        more = {"calls": self._calls_content(), "judgments": self._judgments_content()}
+        calls = self.lists.calls
+        names = ("call", "asked", "tool", "elapsed_ms", "error", "n_hits", "is_read")
+        more = {
+            "calls": self._of_each_run(calls, names, ("elapsed_ms",)) if len(calls) else {},
+            "judgments": self._judgments_content(),
+        }
         return content | {name: part for name, part in more.items() if part}
 
     def _starts(self, rows: pd.DataFrame) -> list[int]:
@@ -399,11 +405,6 @@ class Content:
                 columns.setdefault(name, []).append(values)
         return columns
 
-    def _calls_content(self) -> dict[str, Any]:
-        calls = self.lists.calls
-        names = ("call", "asked", "tool", "elapsed_ms", "error", "n_hits", "is_read")
-        return self._of_each_run(calls, names, ("elapsed_ms",)) if len(calls) else {}
-
     def _of_each_run(
         self, rows: pd.DataFrame, names: Sequence[str], numeric: Sequence[str] = ()
     ) -> dict[str, Any]:
@@ -455,10 +456,6 @@ class Content:
             rows = np.where(self.lists.keep[self.shown], rows, -1)
             found["reference"] = _taken(known["reference_answer"], rows)
         return found
-
-    def _citations_content(self, items: Codes) -> dict[str, Any]:
-        citations = self.lists.citations.assign(item=items)
-        return self._of_each_run(citations, ("marker", "item", "label"))
 
     def _judgments_content(self) -> dict[str, Any]:
         judged = self.asked.results.judgments

@@ -23,10 +23,10 @@ from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import (
     check_known,
     excerpt,
-    missing_package,
     name_list,
     names_of,
     nearest,
+    packages_of,
 )
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import decimals_for, shown_interval
@@ -243,10 +243,8 @@ class Explorer:
 
 def _bridge(name: str) -> Any:
     """Return what brings the selection in the frame of this name back to Python."""
-    try:
+    with packages_of("lab", field="selected"):
         from ragscore.reporting.explorer.widget import bridge
-    except ModuleNotFoundError as error:
-        raise missing_package(error.name, "lab", field="selected") from error
     return bridge(name)
 
 

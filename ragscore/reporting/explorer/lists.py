@@ -155,8 +155,7 @@ class Lists:
         # an id stands twice where runs kept different texts for it
         keys = [pd.factorize(shown[name])[0].astype(np.int64) for name in ("id", "text")]
         rows["item"], _ = pd.factorize(keys[0] * (len(shown) + 1) + keys[1])
-        items = shown[~rows["item"].duplicated().to_numpy()].reset_index(drop=True)
-        return rows, items
+        return rows, shown[~rows["item"].duplicated().to_numpy()].reset_index(drop=True)
 
     def _texts(self, hits: pd.DataFrame) -> pd.Series:
         """Return the hits' texts: their own, else those of `texts`, else of the run's chunks."""
@@ -348,8 +347,7 @@ def _others(targets: pd.DataFrame, number: Codes) -> list[str]:
             here = (targets["alternative"] > 0) & (targets["level"] == level)
             ids = ids.where(~here.to_numpy(dtype=bool), targets[column])
     found = ids.dropna()
-    texts = found.groupby(number[found.index]).agg(" or ".join)
-    return texts.reindex(number).fillna("").tolist()
+    return found.groupby(number[found.index]).agg(" or ".join).reindex(number).fillna("").tolist()
 
 
 def _place_of(snippet: object, text: str) -> tuple[int, int] | None:

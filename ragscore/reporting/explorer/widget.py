@@ -28,6 +28,5 @@ def bridge(name: str) -> Any:
     The ids of its models come from the name, so that a notebook that runs again keeps its bytes.
     """
     if name not in _bridges:
-        layout = Layout(model_id=f"{name}-layout")
-        _bridges[name] = Bridge(model_id=name, name=name, layout=layout)
+        _bridges[name] = Bridge(model_id=name, name=name, layout=Layout(model_id=f"{name}-layout"))
     return _bridges[name]

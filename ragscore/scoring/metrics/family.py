@@ -23,9 +23,9 @@ class Family(list[Metric]):
         def declared(compute: Any) -> Any:
             given = {**self.common, "compute": compute, **fields}
             if reads := given.get("reads"):
+                partly = needs_of(reads)
                 given["compute"] = ListFormula(compute, "hits", name, reads)
-                given["partly"] = needs_of(reads)
-                given["needs"] = (*given["needs"], *given["partly"])
+                given |= {"partly": partly, "needs": (*given["needs"], *partly)}
             self.append(Metric(name, formula, **given))
             return compute
 
