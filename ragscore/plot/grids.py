@@ -24,9 +24,11 @@ from ragscore.plot.layout import (
 )
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.names import name_runs, shown
-from ragscore.plot.runs import FEW, ROW, TALLEST, hardest, told_apart, told_slices
+from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
 from ragscore.plot.style import (
     MAX_SLICES,
+    ROW,
+    TALLEST,
     check_columns,
     few_names,
     label_of,

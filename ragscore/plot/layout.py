@@ -355,9 +355,17 @@ def _wrap_texts(ax: "Axes") -> None:
     """Wrap title and axis labels to the room that they have."""
     box = ax.get_window_extent()
     left, bottom, right, top = room_of(ax)
-    begin = box.x0 if right - box.x0 > 0.75 * (right - left) else left
     if ax.title.get_horizontalalignment() == "left":
-        ax.title.set_x((begin - box.x0) / box.width)
+        # Beside long names the axes are narrow: the title then begins at the edge of the place.
+        from matplotlib.transforms import blended_transform_factory
+
+        figure: Any = ax.figure.get_figure(root=True)
+        is_narrow = right - box.x0 < 0.75 * (right - left)
+        begin = left if is_narrow else box.x0
+        ax.title.set_x(left / figure.bbox.width if is_narrow else 0.0)
+        across = figure.transFigure if is_narrow else ax.transAxes
+        place: Any = blended_transform_factory(across, ax.transAxes)
+        ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
         if wrap_text(ax.title, right - begin) > 3 and ax.figure not in _own:
             ax.title.set_fontsize(sizes()["note"])
             wrap_text(ax.title, right - begin)

@@ -23,7 +23,15 @@ from ragscore.plot.layout import (
 )
 from ragscore.plot.lettering import lettered
 from ragscore.plot.names import name_runs
-from ragscore.plot.style import MAX_SLICES, check_columns, check_scores, label_of, largest_slices
+from ragscore.plot.style import (
+    MAX_SLICES,
+    ROW,
+    TALLEST,
+    check_columns,
+    check_scores,
+    label_of,
+    largest_slices,
+)
 from ragscore.plot.theme import inks, legible, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
@@ -298,7 +306,7 @@ def slice_deltas(
     rows = rows.loc[names]
     overall = found.overall[found.overall["metric"].eq(chosen).to_numpy()]
     rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
-    ax = new_axes(ax, width=7.2, height=0.32 * len(rows) + 1.5)
+    ax = new_axes(ax, width=7.2, height=min(0.32 * len(rows), max(TALLEST, ROW * len(rows))) + 1.5)
     ax.axvline(0, color=inks().ink, linewidth=0.8)
     ax.axhline(0.5, color=inks().grid, linewidth=0.8)
     verdicts = rows["verdict"].astype("str")

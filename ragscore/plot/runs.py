@@ -30,6 +30,8 @@ from ragscore.plot.names import LONG, shown
 from ragscore.plot.style import (
     MAX_RUNS,
     MAX_SLICES,
+    ROW,
+    TALLEST,
     RunStyle,
     check_columns,
     check_scales,
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-ROW, TALLEST = 0.2, 7.0  # inches of the lowest row with a name, and of all rows
 FEW = 10  # queries below which a slice says little
 TOLD = 0.0025  # q of a slice that a title names: four pictures by slices share one per cent
 

@@ -28,6 +28,7 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
+ROW, TALLEST = 0.2, 7.0  # inches of the lowest row with a name, and of all rows
 MAX_RUNS = 8  # runs that colours alone tell apart
 
 

@@ -10,7 +10,7 @@ from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError, check_type
 from ragscore.plot import names
 from ragscore.plot.layout import label_ends, legend, new_axes, quiet, title, widths, wrap_text
-from ragscore.plot.lettering import lettered
+from ragscore.plot.lettering import lettered, literal
 from ragscore.plot.marks import CONFIG, Mark, changes, days, noted, room_for
 from ragscore.plot.runs import MAX_BANDS
 from ragscore.plot.style import (
@@ -265,7 +265,7 @@ def _time_axis(ax: "Axes", table: pd.DataFrame, is_dated: bool, is_small: bool =
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
         locate: Any = AutoDateLocator
-        places = locate(minticks=2 if is_small else 4, maxticks=3 if is_small else 7)
+        places = locate(minticks=2 if is_small else 3, maxticks=4 if is_small else 7)
         ax.xaxis.set_major_locator(places)
         shorten: Any = ConciseDateFormatter
         ax.xaxis.set_major_formatter(shorten(places, show_offset=True))
@@ -320,7 +320,9 @@ def _panels(
     drawn = _drawn(table, styles).split(", ", 1)[1]
     said = f"{table['metric'].iloc[0]} by {' × '.join(by)}, {drawn}{more}"
     above = figure.suptitle(
-        "\n".join(filter(None, [said, names.note()])), fontsize=sizes()["title"], parse_math=False
+        literal("\n".join(filter(None, [said, names.note()]))),
+        fontsize=sizes()["title"],
+        parse_math=False,
     )
     wrap_text(above, 0.96 * figure.bbox.width)
     _common_legend(figure, panels[: len(kept)])
@@ -330,7 +332,7 @@ def _panels(
 def _common_legend(figure: Any, panels: "list[Axes]") -> None:
     """Put one legend of all panels below them."""
     named = {
-        names.shown(label): handle
+        literal(label): handle
         for ax in panels
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }

@@ -296,7 +296,7 @@ def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
 def test_reported_points_are_hollow_in_the_picture(folders):
     pytest.importorskip("matplotlib").use("Agg")
     ax = rs.load_results(folders).trend("hit@5").plot()
-    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+    hollow = [line for line in ax.lines if line.get_markerfacecolor() == "#ffffff"]
     assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
     says(ax.get_title().replace("\n", " "), "hit@5")
 

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import inspect
 import json
 import re
 
@@ -17,7 +16,7 @@ LONGEST = 10  # lines of a section
 CELLS = json.loads(FILE.read_text(encoding="utf-8"))["cells"]
 SOURCES = ["".join(cell["source"]) for cell in CELLS if cell["cell_type"] == "code"]
 FIRST, SECTIONS = SOURCES[0], SOURCES[1:]
-PICTURES = [name for name in rs.plot.__all__ if inspect.isfunction(getattr(rs.plot, name))]
+PICTURES = [name for name in rs.plot.__all__ if hasattr(getattr(rs.plot, name), "__wrapped__")]
 # What a class draws when its `.plot` is called, by the name of its pictures.
 HOLDERS = [name for name, held in vars(accessor).items() if isinstance(held, accessor.Gallery)]
 DRAWN = {
