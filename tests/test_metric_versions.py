@@ -160,7 +160,7 @@ def test_a_changed_formula_is_noticed(small, monkeypatch):
     halved = replace(
         BY_NAME["precision@k"], compute=lambda e, label: e.total(e.gain > 0) / label.k / 2
     )
-    monkeypatch.setattr(labels, "_parsed", labels._parsed.__wrapped__)
+    monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
     monkeypatch.setitem(BY_NAME, "precision@k", halved)
     assert without_version(measured(*small)) == [f"precision@{K}"]
 

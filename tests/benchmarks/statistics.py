@@ -443,6 +443,11 @@ def _shown_rows(draws: int, pool: ProcessPoolExecutor) -> Iterator[tuple[Any, ..
         own = max(draws // share, 8)
         rate, kinds = shown_claims(n_runs, 182, own, pool)
         yield f"{n_runs} runs", 182, own, rate, max(kinds, key=lambda name: kinds[name], default="")
+    for n_runs, share in ((4, 1), (10, 3), (20, 10)):
+        own = max(draws // share, 8)
+        rate, kinds = shown_claims(n_runs, 182, own, pool, is_unlike=True)
+        often = max(kinds, key=lambda name: kinds[name], default="")
+        yield f"{n_runs} runs, half of them better", 182, own, rate, often
 
 
 def _margin_rows(draws: int) -> Iterator[tuple[Any, ...]]:

@@ -425,6 +425,43 @@ def equal_runs(n_runs: int, n: int, rng: np.random.Generator, of: Sequence[str] 
     return replace(ev.results, runs=runs.reset_index(drop=True), **frames)
 
 
+def unlike_runs(n_runs: int, n: int, rng: np.random.Generator) -> Results:
+    """Return two halves of runs: those of each don't differ from each other, the halves do.
+
+    The first half is drawn from the two worse systems, the other one from the two better ones.
+    """
+    seed = int(rng.integers(1_000_000))
+    halves = [
+        _named(equal_runs(n_runs // 2, n, np.random.default_rng([seed, 1]), pair), prefix)
+        for pair, prefix in ((RUNS[:2], "worse"), (RUNS[2:], "better"))
+    ]
+    both = {
+        item.name: pd.concat([getattr(half, item.name) for half in halves], ignore_index=True)
+        for item in fields(halves[0])
+        if getattr(halves[0], item.name) is not None
+        and isinstance(getattr(halves[0], item.name), pd.DataFrame)
+    }
+    return replace(halves[0], **both)
+
+
+def _named(results: Results, prefix: str) -> Results:
+    """Return the runs with a prefix before their names."""
+    frames = {}
+    for item in fields(results):
+        frame = getattr(results, item.name)
+        if isinstance(frame, pd.DataFrame) and "run_id" in frame:
+            frames[item.name] = frame.assign(run_id=prefix + frame["run_id"].astype("str"))
+    runs = frames["runs"].assign(system=frames["runs"]["run_id"])
+    return replace(results, **frames | {"runs": runs})
+
+
+def is_false_of_unlike(claim: str) -> bool:
+    """Return True if a letter or a word is said of two runs of one half."""
+    return len(set(re.findall(r"\b(worse|better)r\d\d\b", claim))) == 1 and (
+        len(re.findall(r"\b(?:worse|better)r\d\d\b", claim)) == 2
+    )
+
+
 def everything_claimed(ev: rs.Evaluation) -> list[str]:
     """Return what is claimed of runs: letters, words of comparisons, and titles of pictures.
 
@@ -466,10 +503,14 @@ def _titles(pictures: Mapping[str, Any]) -> list[str]:
 
 
 def shown_claims(
-    n_runs: int, n: int, draws: int, pool: ProcessPoolExecutor | None = None
-) -> tuple[float, dict[str, int]]:
-    """Return how often anything is claimed of runs that don't differ, and what, how often."""
-    counted = _in_parts(_shown_claims, (n_runs, n), draws, pool)
+    n_runs: int, n: int, draws: int, pool: ProcessPoolExecutor | None = None, *,
+    is_unlike: bool = False,
+) -> tuple[float, dict[str, int]]:  # fmt: skip
+    """Return how often anything is claimed of runs that don't differ, and what, how often.
+
+    With `is_unlike` half of the runs are better: letters and words of two runs of one half count.
+    """
+    counted = _in_parts(_shown_claims, (n_runs, n, is_unlike), draws, pool)
     kinds: dict[str, int] = {}
     for _, own in counted:
         for name, times in own.items():
@@ -477,8 +518,8 @@ def shown_claims(
     return sum(one for one, _ in counted) / draws, kinds
 
 
-def _shown_claims(task: tuple[int, int, int, int]) -> tuple[int, dict[str, int]]:
-    n_runs, n, part, draws = task
+def _shown_claims(task: tuple[int, int, bool, int, int]) -> tuple[int, dict[str, int]]:
+    n_runs, n, is_unlike, part, draws = task
     rng = np.random.default_rng([n_runs, n, part])
     any_claim, kinds = 0, dict[str, int]()
     for _ in range(draws):
@@ -487,7 +528,9 @@ def _shown_claims(task: tuple[int, int, int, int]) -> tuple[int, dict[str, int]]
             golden = demo().golden
             mixed = {by: rng.permutation(golden.queries[by]) for by in ("difficulty", "category")}
             golden = replace(golden, queries=golden.queries.assign(**mixed))
-            found = everything_claimed(rs.evaluate(equal_runs(n_runs, n, rng), golden))
+            runs = (unlike_runs if is_unlike else equal_runs)(n_runs, n, rng)
+            found = everything_claimed(rs.evaluate(runs, golden))
+            found = [one for one in found if is_false_of_unlike(one)] if is_unlike else found
         any_claim += bool(found)
         for name in {one.partition(" ")[0] for one in found}:
             kinds[name] = kinds.get(name, 0) + 1

@@ -136,7 +136,7 @@ def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_aske
 
 def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch):
     before, of_others = components(*one), components(*one, ["mrr"])
-    monkeypatch.setattr(labels, "_parsed", labels._parsed.__wrapped__)
+    monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
     monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
     assert (
         changed(before, components(*one)) == {"metric_versions"}
@@ -247,7 +247,7 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
 ):
     store, a, b, golden = runs
     scored(store, a, golden)
-    monkeypatch.setattr(labels, "_parsed", labels._parsed.__wrapped__)
+    monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
     monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
     scored(store, b, golden)
     is_refused(store, "metric_versions", "hit@k", 1, 2, columns=["hit@1"])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from copy import copy
 from functools import lru_cache
 from typing import overload
 
@@ -64,7 +65,19 @@ def parse_label(text: str) -> Label:
         raise DataError(
             f"found {excerpt(text)}", field="metrics", allowed="labels, such as 'mrr@10'"
         )
-    return _parsed(text)
+    found = _read(text)
+    if isinstance(found, DataError):
+        raise copy(found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> Label | DataError:
+    """Return the label, or the error: names of other tools are asked for again and again."""
+    try:
+        return _parsed(text)
+    except DataError as error:
+        return error.with_traceback(None)
 
 
 _LABEL = re.compile(
@@ -72,7 +85,6 @@ _LABEL = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)
 def _parsed(text: str) -> Label:
     found = _LABEL.fullmatch(text)
     parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
