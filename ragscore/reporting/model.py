@@ -15,7 +15,7 @@ from ragscore.io.output import write_text
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
-from ragscore.reporting.sections import explored, run_ids, sections
+from ragscore.reporting.sections import common_baseline, explored, run_ids, sections
 from ragscore.reporting.summary import summary_of
 from ragscore.scoring.profiles import Profile
 
@@ -84,8 +84,7 @@ class Report(Display, ReportFrames):
         """
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
-        first = {cmp.baseline for cmp in self.comparisons}
-        baseline = first.pop() if len(self.comparisons) > 1 == len(first) else None
+        baseline = common_baseline(self.comparisons)
         return to_html(
             self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self),
             baseline,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -68,6 +69,12 @@ def run_ids(report: ReportFrames) -> list[str]:
     compared = [run for cmp in report.comparisons[::-1] for run in (cmp.baseline, cmp.candidate)]
     own = report.runs["run_id"].tolist() if len(report.runs) else []
     return list(dict.fromkeys([*own, *compared]))
+
+
+def common_baseline(comparisons: Sequence[Comparison]) -> str | None:
+    """Return the run that all of several comparisons are with; None: there is no such run."""
+    first = {cmp.baseline for cmp in comparisons}
+    return first.pop() if len(comparisons) > 1 == len(first) else None
 
 
 def explored(report: ReportFrames) -> list[str]:

@@ -8,6 +8,7 @@ import random
 import sys
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -646,3 +647,20 @@ def test_turns_name_their_conversation_and_are_a_filter():
     assert ["conversation", ["c1", "c2", "(none)"]] in [
         [one["name"], one["values"]] for one in content["slices"]
     ]
+
+
+def test_a_run_looks_alike_in_plots_reports_and_explorers(demo, tmp_path):
+    ev = replace(demo, baseline="dense")
+    drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
+    assert drawn["dense"] == "#212121", "a baseline is drawn as the axes are"
+    content = unpacked(ev.select(["hybrid", "dense"]).explore())
+    assert {run["id"]: run["colour"] for run in content["runs"]} == {
+        run: drawn[run] for run in ("hybrid", "dense")
+    }
+    page = ev.report(tmp_path / "report.html", baseline="dense").to_html()
+    packed = page.partition('<script type="text/plain">')[2].partition("</script>")[0]
+    content = json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert {run["id"]: run["colour"] for run in content["runs"]} == {
+        run: drawn[run] for run in ("dense", "hybrid_rerank")
+    }
+    assert all(colour.lower() in unquote(page).lower() for colour in drawn.values())
