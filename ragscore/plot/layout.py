@@ -183,13 +183,17 @@ def unclipped(drawn: Any) -> None:
         drawn.set_clip_on(False)
 
 
-def settle(axes: Sequence["Axes"]) -> None:
+def settle(axes: Sequence["Axes"]) -> list["Axes"]:
     """Fit names, legends and titles to their room, and the axes between them.
 
     What was drawn beside these axes before is fitted again: its room is another one now.
+
+    Returns
+    -------
+    All axes of the figure that pictures were drawn in.
     """
     if not axes:
-        return
+        return []
     figure: Figure = axes[0].figure.get_figure(root=True)
     _drawn.update(axes)
     axes = [ax for ax in figure.axes if ax in _drawn]
@@ -217,6 +221,7 @@ def settle(axes: Sequence["Axes"]) -> None:
     for ax in axes:
         _wrap_texts(ax)
         _spread_ends(ax)
+    return axes
 
 
 def _written(ax: "Axes") -> list[Any]:
@@ -323,7 +328,8 @@ def _turn_names(ax: "Axes") -> None:
         return
     points = ax.figure.get_figure(root=True).dpi / 72
     box, size = ax.get_window_extent(), float(labels[0].get_fontsize())
-    room = 0.94 * box.width * _pitch(ax, len(labels)) / points
+    (low, high), places = ax.get_xlim(), np.sort(ax.get_xticks())
+    room = 0.94 * box.width * float(np.diff(places).min() / abs(high - low)) / points
     if max(label.get_window_extent().width for label in labels) / points <= room:
         return
     parts = {part for label in labels for part in _PARTS.split(label.get_text())}
@@ -342,13 +348,6 @@ def _turn_names(ax: "Axes") -> None:
             label.set(rotation=40, ha="right", rotation_mode="anchor")
         wrap_text(label, BESIDE * (top - bottom), cut=1)
     _keep(ax.xaxis, labels)
-
-
-def _pitch(ax: "Axes", n: int) -> float:
-    """Return the share of the axes between two ticks."""
-    low, high = ax.get_xlim()
-    places = np.sort(ax.get_xticks())
-    return float(np.diff(places).min() / abs(high - low)) if n > 1 else 1.0
 
 
 def _wrap_texts(ax: "Axes") -> None:

@@ -7,6 +7,7 @@ were.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
 from functools import lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 from weakref import WeakKeyDictionary
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 P = ParamSpec("P")
-# axes -> how they were drawn, so that they can be drawn for another width
-_drawn_by: "WeakKeyDictionary[Axes, tuple[Callable[..., Axes], tuple[Any, ...], dict[str, Any]]]"
-_drawn_by = WeakKeyDictionary()
+# axes of our own -> what draws them anew, for another width
+_drawn_by: "WeakKeyDictionary[Axes, Callable[[], Axes]]" = WeakKeyDictionary()
 LONGEST = 160  # characters of a line: a longer one makes a figure that no memory holds
 # Begins labels that begin with `_`, which a legend would leave out. It is not seen, and is taken
 # away once the legend stands.
@@ -59,11 +59,12 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
             for axis, formatter in _formatters(place).items():
                 if formatter is not formatters.get(axis):
                     _make_labels_literal(axis)
-            settle([one for one in _axes(place) if one not in earlier])
             whole: Any = ax.figure.get_figure(root=True)
-            _drawn_by[ax] = draw, args, options
-            texts = [text_of(one) for one in whole.axes if one in _drawn_by or one in _axes(place)]
-            whole.ragscore_text = "\n\n".join(texts)
+            fitted = settle([one for one in _axes(place) if one not in earlier])
+            whole.ragscore_text = "\n\n".join(map(text_of, fitted))
+        if options.get("ax") is None and options.get("figure") is None:
+            # the context knows the order of runs, which gives each its look
+            _drawn_by[ax] = partial(copy_context().run, drawn, *args, **options)
         return ax
 
     return drawn
@@ -71,10 +72,7 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
 
 def drawn_by(ax: "Axes") -> Callable[[], "Axes"] | None:
     """Return what draws the same picture anew; None for axes that were given."""
-    draw, args, options = _drawn_by.get(ax, (None, (), {}))
-    if draw is None or options.get("ax") is not None or options.get("figure") is not None:
-        return None
-    return partial(lettered(draw), *args, **options)
+    return _drawn_by.get(ax)
 
 
 def literal(text: str) -> str:

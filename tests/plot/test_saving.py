@@ -1,5 +1,9 @@
 """Pictures as files, and as text for those who don't see them."""
 
+import gc
+import weakref
+from dataclasses import replace
+
 import matplotlib
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -48,6 +52,31 @@ def test_a_figure_is_saved_as_it_is_and_drawn_anew_only_where_it_is_its_own(tmp_
         rs.plot.save(own, tmp_path / "two.pdf", width=3.35)
     rs.plot.save(own, tmp_path / "two.pdf")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["one.svg", "two.pdf"]
+
+
+def test_runs_look_alike_in_a_file_and_on_the_screen(tmp_path):
+    ev = replace(world(8).ev, baseline="bm25").select(["hybrid", "bm25"])
+    file = rs.plot.save(ev.plot("hit@5"), tmp_path / "picture.svg", width=3.35)
+    own = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
+    assert all(colour.lower() in file.read_text() for colour in own.values())
+    assert own["bm25"] == "#212121"
+
+
+def test_a_stored_run_looks_alike_whichever_are_evaluated(tmp_path):
+    store, golden = rs.RunStore(tmp_path), world(8).golden
+    store.save(world(8).results)
+    drawn = [
+        {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
+        for ev in (store.evaluate(golden), store.evaluate(golden, runs=["rerank", "dense"]))
+    ]
+    assert drawn[1] == {run: drawn[0][run] for run in ("rerank", "dense")}
+
+
+def test_figures_given_and_our_own_are_forgotten_with_their_owner():
+    kept = [weakref.ref(rs.plot.summary(TABLE, **to)) for to in ({}, {"ax": plt.subplots()[1]})]
+    plt.close("all")
+    gc.collect()
+    assert [one() for one in kept] == [None, None]
 
 
 def test_a_figure_is_told_in_words_and_numbers():
