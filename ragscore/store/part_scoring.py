@@ -6,13 +6,14 @@ all parts, above all the match level, is fixed before (`level_search`).
 In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 """
 
+import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -241,11 +242,12 @@ def run_each(
             yield from pool.map(lambda at: function(items[at], at, job), range(len(items)))
         return
     with packages_of("scale", field="client"):
+        import cloudpickle
         import dask
         from distributed import as_completed
     # A task, not scattered data: a worker that is lost with its copy gets the job again.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
-        shared = client.submit(_same, job, pure=False)
+        shared = client.submit(JobOnWorker, cloudpickle.dumps(job), pure=False)
         futures = [
             client.submit(_in_task, function, item, number, shared, pure=False)
             for number, item in enumerate(items)
@@ -257,16 +259,29 @@ def run_each(
         yield value
 
 
-def _in_task(function: Callable[..., Any], item: Any, number: int, job: ScoringJob) -> Any:
+@dataclass(frozen=True)
+class JobOnWorker:
+    """A job as one worker sends it to another: as it was, whatever a task does to it meanwhile.
+
+    A job that is scored keeps what it worked out, and pickling what grows raises, or waits forever.
+    """
+
+    pickled: bytes
+
+    @cached_property
+    def job(self) -> ScoringJob:
+        return cast("ScoringJob", pickle.loads(self.pickled))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JobOnWorker, (self.pickled,)
+
+
+def _in_task(function: Callable[..., Any], item: Any, number: int, shared: JobOnWorker) -> Any:
     """Call a function on a worker, which is paused for good while arrow keeps what it freed."""
     try:
-        return function(item, number, job)
+        return function(item, number, shared.job)
     finally:
         pa.default_memory_pool().release_unused()
-
-
-def _same(job: ScoringJob) -> ScoringJob:
-    return job
 
 
 def assemble(

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from ragscore.scoring.calls import CALLS
 from ragscore.scoring.profiles import PROFILES
 from ragscore.store import tables as run_tables
 from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
-from ragscore.store.part_scoring import run_each
+from ragscore.store.part_scoring import JobOnWorker, run_each
 from tests.messages import refused
 
 pytest.importorskip("s3fs")
@@ -282,3 +283,11 @@ def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
                 rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
                 match="doc",
             )
+
+
+def test_a_worker_sends_a_job_on_as_it_was_whatever_a_task_works_out_on_it():
+    shared = JobOnWorker(pickle.dumps({"golden": "as given"}))
+    before = pickle.dumps(shared)
+    shared.job["kept by a task"] = threading.Lock()  # which can't be pickled
+    assert pickle.dumps(shared) == before
+    assert pickle.loads(before).job == {"golden": "as given"}
