@@ -12,7 +12,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import plural
-from ragscore.scoring.nuggets import CRITERION, judged_nuggets, nugget_values
+from ragscore.scoring.nuggets import has_verdicts, judged_nuggets, nugget_values
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -75,9 +75,7 @@ class Nuggets(FramesResult):
 
 def nuggets(results: Results, golden: Golden, means: pd.DataFrame | None) -> Nuggets:
     """Return the verdicts on key facts; `means` is the summary of their metrics, if any has one."""
-    judgments = results.judgments
-    is_judged = judgments is not None and bool(judgments["criterion"].eq(CRITERION).any())
-    if means is None or not is_judged:
+    if means is None or not has_verdicts(results):
         raise DataError(
             "no verdict on nuggets",
             field="results.judgments",

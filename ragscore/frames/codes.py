@@ -206,13 +206,8 @@ def _changes(texts: pa.ChunkedArray) -> Codes:
     return np.asarray(pc.indices_nonzero(differs)).astype(np.int64) + 1
 
 
-def has_same_memory(column: pd.Series, other: pd.Series) -> bool:
-    """Tell if two columns are views of one memory; False where only their values can tell."""
-    here, there = _memory(column), _memory(other)
-    return here is not None and here == there
-
-
-def _memory(column: pd.Series) -> tuple[object, ...] | None:
+def memory_of(column: pd.Series) -> tuple[object, ...] | None:
+    """Return what is equal for views of one memory; None where only their values can tell."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return (id(dtype.categories), *_where(codes_of(column)))

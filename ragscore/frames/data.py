@@ -16,10 +16,10 @@ from ragscore.frames.codes import (
     all_differ,
     coded,
     codes_of,
-    has_same_memory,
     is_among,
     is_present,
     lookup,
+    memory_of,
     pair_numbers,
 )
 from ragscore.frames.content_hashes import hashes_by_query
@@ -176,7 +176,7 @@ class Golden(GoldenVerbs):
     def _renew(self) -> None:
         """Check the frames again, and derive all anew, if one was changed since."""
         held = self.__dict__.get("_checked")
-        if held is None or not (changed := _changed_frames(self, held["frames"])):
+        if held is None or not (changed := _changed_frames(self, held)):
             return
         was_labelled, old = held["is_labelled"], held["frames"]["targets"]
         if "targets" in changed:
@@ -411,7 +411,7 @@ class Results(ResultsVerbs):
     def _renew(self) -> None:
         """Check the frames again if one was changed since."""
         held = self.__dict__.get("_checked")
-        if held is not None and _changed_frames(self, held["frames"]):
+        if held is not None and _changed_frames(self, held):
             self.__post_init__()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -526,7 +526,7 @@ def _remember(holder: Golden | Results, **more: Any) -> None:
         for item in fields(holder)
         if (frame := getattr(holder, item.name)) is not None
     }
-    holder.__dict__["_checked"] = {"frames": frames, **more}
+    holder.__dict__["_checked"] = {"frames": frames, "memory": {}, **more}
 
 
 def _forget(holder: Golden) -> None:
@@ -536,18 +536,27 @@ def _forget(holder: Golden) -> None:
         del holder.__dict__[name]
 
 
-def _changed_frames(holder: Golden | Results, frames: dict[str, pd.DataFrame]) -> list[str]:
-    """Return the names of the frames that differ from these."""
-    return [name for name, frame in frames.items() if _differs(getattr(holder, name), frame)]
+def _changed_frames(holder: Golden | Results, held: dict[str, Any]) -> list[str]:
+    """Return the names of the frames that differ from those that were checked."""
+    memory = held["memory"]
+    if not memory:  # asked for by every function, so that each view is looked at once
+        for name, frame in held["frames"].items():
+            memory[name] = [memory_of(column) for _, column in frame.items()]
+    return [
+        name
+        for name, frame in held["frames"].items()
+        if _differs(getattr(holder, name), frame, memory[name])
+    ]
 
 
-def _differs(frame: pd.DataFrame, before: pd.DataFrame) -> bool:
-    is_alike = frame.columns.tolist() == before.columns.tolist() and (
+def _differs(frame: pd.DataFrame, before: pd.DataFrame, memory: list[object]) -> bool:
+    if frame.columns.tolist() != before.columns.tolist() or not (
         frame.index is before.index or frame.index.equals(before.index)
-    )
-    return not is_alike or any(
-        not has_same_memory(now, old) and not now.equals(old)
-        for (_, now), (_, old) in zip(frame.items(), before.items(), strict=True)
+    ):
+        return True
+    return bool(len(frame)) and any(
+        (there is None or memory_of(now) != there) and not now.equals(before[name])
+        for (name, now), there in zip(frame.items(), memory, strict=True)
     )
 
 

@@ -267,21 +267,20 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
         raise DataError(
             f"columns {missing} are missing", field=kind, allowed=f"found {list(frame.columns)}"
         )
-    frame = frame.assign(
-        **{name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
-    )
-    extra = [name for name in frame.columns if name not in spec.dtypes]
+    made = {name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
+    given = dict((frame.assign(**made) if made else frame).items())
+    extra = [name for name in given if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
     if unknown:
         allowed = [*spec.dtypes, *(f"{prefix}*" for prefix in spec.open_prefixes)]
         raise DataError(
             f"columns {unknown} are unknown", field=kind, allowed=f"allowed are {allowed}"
         )
-    encoded = {name for name in coded if name in frame and is_encoded(frame[name])}
+    encoded = {name for name in coded if name in given and is_encoded(given[name])}
     columns = {
-        name: frame[name] if name in encoded else cast(frame[name], dtype, kind)
+        name: given[name] if name in encoded else cast(given[name], dtype, kind)
         for name, dtype in spec.dtypes.items()
-        if name in frame.columns
+        if name in given
     }
     for name in spec.key:
         if not is_complete(columns[name]):
@@ -298,13 +297,13 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
             is_infinite = np.isinf(column.to_numpy())
             refuse_rows(column, is_infinite, kind, "finite numbers; NaN where unknown")
     for name in extra:
-        if str(name).startswith("latency_") and is_float_dtype(frame[name].dtype):
-            is_infinite = np.isinf(frame[name].to_numpy("float64", na_value=np.nan))
-            refuse_rows(frame[name], is_infinite, kind, "finite numbers; NaN where unknown")
-        elif frame[name].dtype == object:
-            is_large = frame[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
-            refuse_rows(frame[name], is_large, kind, "whole numbers of 64 bits, or text")
-    columns |= {name: frame[name] for name in extra}
+        if str(name).startswith("latency_") and is_float_dtype(given[name].dtype):
+            is_infinite = np.isinf(given[name].to_numpy("float64", na_value=np.nan))
+            refuse_rows(given[name], is_infinite, kind, "finite numbers; NaN where unknown")
+        elif given[name].dtype == object:
+            is_large = given[name].map(_is_beyond_64_bits).to_numpy(dtype=bool)
+            refuse_rows(given[name], is_large, kind, "whole numbers of 64 bits, or text")
+    columns |= {name: given[name] for name in extra}
     return pd.DataFrame(columns, index=frame.index, copy=False)
 
 

@@ -9,6 +9,7 @@ package, and gives rouge-score's values on ASCII texts (a test compares them).
 
 import re
 import string
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,7 +27,7 @@ from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import TABLE, Metric
 from ragscore.scoring.metrics.lists import Lists, ResponseLists
-from ragscore.scoring.nuggets import judged_nuggets, nugget_values
+from ragscore.scoring.nuggets import has_verdicts, judged_nuggets, nugget_values
 from ragscore.scoring.rules import HitResponses, locate_hits, response_of
 
 # "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
@@ -248,7 +249,10 @@ class ResponseFacts:
     @cached_property
     def nuggets(self) -> dict[str, Values]:
         """What the verdicts on nuggets are worth, by metric."""
-        return nugget_values(judged_nuggets(self.results, self.golden), len(self.responses))
+        n = len(self.responses)
+        if not has_verdicts(self.results):
+            return defaultdict(lambda: np.full(n, np.nan))
+        return nugget_values(judged_nuggets(self.results, self.golden), n)
 
     @cached_property
     def literal_key_facts(self) -> Values:

@@ -35,6 +35,12 @@ def nuggets_of(golden: Golden) -> pd.DataFrame:
     return facts[["query_id", "text"]].assign(nugget=number, **known).reset_index(drop=True)
 
 
+def has_verdicts(results: Results) -> bool:
+    """Tell if a judge said anything of nuggets."""
+    judgments = results.judgments
+    return judgments is not None and bool(judgments["criterion"].eq(CRITERION).any())
+
+
 def judged_nuggets(results: Results, golden: Golden) -> pd.DataFrame:
     """Return one row per response to a query with key facts, and key fact.
 

@@ -402,6 +402,8 @@ def judges_by_criterion(results: Results) -> dict[str, dict[str, list[dict[str, 
     Every distinct setting, in order, with what is known of judge, prompt and temperature.
     """
     judges: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    if results.judgments is None:
+        return judges
     for run_id in results.runs["run_id"].astype("str"):
         for setting in _settings(results, run_id).to_dict("records"):
             criterion = str(setting.pop("criterion"))

@@ -244,8 +244,8 @@ def metric_columns(scores: pd.DataFrame) -> list[str]:
     """Return the metric columns of a scores frame, with columns of your own that hold numbers."""
     return [
         name
-        for name in scores.columns
-        if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(scores[name])
+        for name, dtype in zip(scores.columns, scores.dtypes, strict=True)
+        if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(dtype)
     ]
 
 

@@ -6,7 +6,6 @@ all parts, above all the match level, is fixed before (`level_search`).
 In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 """
 
-import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
@@ -270,7 +269,10 @@ class JobOnWorker:
 
     @cached_property
     def job(self) -> ScoringJob:
-        return cast("ScoringJob", pickle.loads(self.pickled))
+        """The job, unpickled for the tasks of this worker."""
+        import cloudpickle
+
+        return cast("ScoringJob", cloudpickle.loads(self.pickled))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return JobOnWorker, (self.pickled,)
