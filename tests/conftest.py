@@ -25,7 +25,7 @@ UNHURRIED = {
     "suppress_health_check": [HealthCheck.too_slow],
     "derandomize": float(os.environ.get("RAGSCORE_FUZZ", "1")) <= 1,
 }
-settings.register_profile("quick", max_examples=20, **UNHURRIED)
+settings.register_profile("quick", max_examples=10, **UNHURRIED)
 settings.register_profile("all", max_examples=20, **UNHURRIED)
 settings.register_profile("large", **UNHURRIED)
 
@@ -35,7 +35,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 Hit = tuple[str, str, int]
 SIZE = [1.0]  # of what `fuzzed` gives
-CASES = 6  # of a test that run unless it says otherwise; --large runs every case
+CASES = 3  # of a test that run unless it says otherwise
+MORE_CASES = 6  # of the same with --all; --large runs every case
 LONG_CASES = 1  # of a long test, with --all
 NOT_PASSED: set[str] = set()
 COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
@@ -81,13 +82,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, same in cases.items():
         marker = same[0].get_closest_marker("sampled")
-        n = marker.args[0] if marker else CASES
-        is_long = same[0].get_closest_marker("long") is not None
-        most = LONG_CASES if is_long else n
+        quick, most = (marker.args[0], marker.args[0]) if marker else (CASES, MORE_CASES)
+        if same[0].get_closest_marker("long"):
+            most = LONG_CASES
         order = Random(name).sample(range(len(same)), len(same))
         for place, at in enumerate(order):
-            if place >= most:
-                same[at].add_marker("large")
+            if place >= quick:
+                same[at].add_marker("large" if place >= most else "long")
     large = {item for item in items if item.get_closest_marker("large")}
     long = {item for item in items if item.get_closest_marker("long")} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]
@@ -107,6 +108,7 @@ def pytest_collection_finish() -> None:
     """Leave what collecting made to itself: thousands of tests slow every later collection."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 50)  # frames hold no cycles worth looking for so often
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -76,6 +76,7 @@ FOUND = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
 def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):

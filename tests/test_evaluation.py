@@ -271,6 +271,7 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
         exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
 
 
+@pytest.mark.long
 def test_asking_for_an_evaluation_imports_no_analysis():
     code = (
         "import sys, ragscore as rs; rs.evaluate; print([name for name in sys.modules if"

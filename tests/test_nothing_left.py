@@ -43,6 +43,7 @@ def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
     assert left() == ([], [])
 
 
+@pytest.mark.long
 def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
     cmp = ev.compare("a", "b")
     mine = plt.figure()
@@ -74,6 +75,7 @@ def many(tmp_path, monkeypatch):
     return tmp_path / "per_query.jsonl"
 
 
+@pytest.mark.long
 def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     assert len(rs.load_results(many).responses) == 200

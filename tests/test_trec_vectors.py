@@ -129,6 +129,7 @@ def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_t
     assert ev.to_profile("trec")["run"]["ndcg"] == pytest.approx(theirs)
 
 
+@pytest.mark.long
 @needs(ROBUST)
 def test_a_robust_run_has_trec_evals_means():
     results = rs.load_results(str(ROBUST / "input.pircRBa1.gz"), ties="trec")

@@ -217,7 +217,6 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
         elif before == [_written(ax) for ax in axes]:
             break
         lay_out(figure)
-    lay_out(figure)  # a second pass moves axes once more, as drawing would
     for ax in axes:
         _wrap_texts(ax)
         _spread_ends(ax)

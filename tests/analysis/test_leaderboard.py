@@ -318,6 +318,7 @@ def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_find
     )
 
 
+@pytest.mark.long
 @needs_robust
 def test_which_trec_runs_are_tied_is_said_in_words(robust):
     board = leaderboard(robust, metrics=["map@1000"])

@@ -217,6 +217,7 @@ def demo():
     return rs.evaluate(str(root / "runs" / "*" / "per_query.jsonl"), root / "golden.yaml")
 
 
+@pytest.mark.long
 def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
     means = clone.metrics().set_index(["run_id", "metric"])
@@ -263,6 +264,7 @@ def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone,
     assert re.search(r"dense.responses-\w+\.parquet", str(caught.value))
 
 
+@pytest.mark.long
 def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
     stored_file(clone, "hybrid", "scores").unlink()
     with refused("hybrid", kept=False) as caught:

@@ -66,6 +66,7 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
         assert (project / "kept" / name).stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, capsys):
     store = rs.RunStore(project / "history")
     for name in ("dense", "bm25"):
@@ -81,6 +82,7 @@ def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, ca
         says(capsys.readouterr().err, told)
 
 
+@pytest.mark.long
 def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):
     told = json.loads((project / "runs/dense/run.json").read_text())
     told["golden_hash"] = "0" * 16
@@ -91,6 +93,7 @@ def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(projec
     assert main([*command.split(), "--allow-different", "golden"]) == 0
 
 
+@pytest.mark.long
 def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
     ev = rs.evaluate([str(DEMO / "runs/dense"), str(DEMO / "runs/hybrid")], DEMO / "golden.yaml")
     cmp = ev.compare("dense", "hybrid")

@@ -290,6 +290,7 @@ def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+@pytest.mark.long
 def test_repeats_with_seeds_of_their_own_are_one_system_to_the_noise_floor(golden, tmp_path):
     def system(query, seed):
         return [{"doc_id": "d1" if random.Random(f"{query}{seed}").random() < 0.5 else "d2"}]

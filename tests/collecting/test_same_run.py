@@ -122,6 +122,7 @@ def test_more_than_one_run_is_refused(runs):
     assert rs.collecting.same_run(both.select("a"), both.select("b"))
 
 
+@pytest.mark.long
 def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
     write_golden, tmp_path
 ):

@@ -26,6 +26,7 @@ def committed():
     return run
 
 
+@pytest.mark.long
 def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
     results = rs.collect(
         demo_system("bm25", tmp_path / "cache"),

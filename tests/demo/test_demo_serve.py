@@ -120,6 +120,7 @@ def served(index):
         yield running
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", SYSTEMS)
 def test_a_run_collected_over_http_is_what_the_retriever_finds(

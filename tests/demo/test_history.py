@@ -192,6 +192,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     pd.testing.assert_frame_equal(stored.loc[today.index, today.columns], today, check_dtype=False)
 
 
+@pytest.mark.long
 def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_path):
     few = RELABELLED
     for name in few:
@@ -360,6 +361,7 @@ def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkey
     assert made.runs()["golden_hash"].nunique() == 2
 
 
+@pytest.mark.long
 def test_a_committable_history_is_smaller_and_holds_the_same(store, tmp_path):
     shutil.copytree(store.path(RELABELLED[1]), tmp_path / RELABELLED[1])
     large = rs.RunStore(tmp_path)
@@ -431,6 +433,7 @@ def test_a_deeper_reranking_takes_more_processor_time(results, readme):
     assert results.responses.columns.intersection(["elapsed_ms"]).empty
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:ids of .* do not join .level chunk.:UserWarning")
 def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
     results, golden, readme

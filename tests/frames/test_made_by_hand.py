@@ -116,6 +116,7 @@ def test_hits_that_belong_to_no_response_are_counted_and_said():
 LABELS = ["hit@3", "recall@3", "precision@3", "mrr", "map", "ndcg@3", "judged@3", "rbp", "bpref"]
 
 
+@pytest.mark.long
 @given(st.integers(0, 10**6))
 @settings(max_examples=fuzzed(40))
 def test_scores_do_not_depend_on_the_order_of_rows(seed):

@@ -220,6 +220,7 @@ RULES = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=fuzzed(40))
 @given(
     values=RULES,

@@ -277,6 +277,7 @@ def test_a_column_without_any_value_comes_back(tmp_path, name):
     assert_comes_back(golden, tmp_path, name)
 
 
+@pytest.mark.long
 @settings(max_examples=fuzzed(40))
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))
 def test_any_golden_set_comes_back(tmp_path_factory, rows, name):

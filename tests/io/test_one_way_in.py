@@ -397,6 +397,7 @@ def expected_of(rankings):
     )
 
 
+@pytest.mark.long
 @PROPERTY
 @given(rankings=RANKINGS, seed=st.integers(0, 9))
 def test_one_ranking_said_in_many_ways_gives_the_same_hits(rankings, seed, tmp_path):

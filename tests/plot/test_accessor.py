@@ -40,6 +40,7 @@ def content(ax):
     return ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), lines, len(ax.patches)
 
 
+@pytest.mark.long
 def test_the_usual_picture_is_drawn_by_a_call(cmp):
     assert content(cmp.plot()) == content(rs.plot.forest(cmp.deltas, None, "dense", "hybrid"))
 

@@ -56,6 +56,7 @@ def test_it_fits_a_column_half_a_notebook_and_names_of_40_letters_in_light_and_d
 SIXTY = tuple(f"category number {n} of many" for n in range(60))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", ["alone", "paper", "half"])
 @pytest.mark.parametrize("n_runs", [1, 3, 25])
@@ -75,6 +76,7 @@ def test_of_sixty_categories_the_largest_with_values_are_drawn(name, n_runs, pla
     assert not faults(ax.figure)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", ["alone", "paper", "half"])
 @pytest.mark.parametrize("name", [name for name in PICTURES if name not in PANELS])

@@ -320,6 +320,7 @@ def test_a_comparison_from_json_says_what_it_needs(cmp):
 # Bytes
 
 
+@pytest.mark.long
 def test_equal_frames_give_equal_bytes(demo, cmp):
     again = rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
     assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
@@ -510,6 +511,7 @@ def test_a_hit_that_is_not_there_is_no_hit(cmp, hit):
     assert row["query_id"] == "pd-014" and pd.isna(row["run_id"]) and pd.isna(row["rank"])
 
 
+@pytest.mark.long
 @needs_widget
 def test_labelling_opens_at_the_selected_query_with_the_hit_on_top(write_golden, write_run):
     others = [hit(f"x{n}", "dx", n, snippet=f"words of {n}") for n in (1, 2, 3)]
@@ -587,6 +589,7 @@ def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     assert content["queries"]["first"][0][query] == 2
 
 
+@pytest.mark.long
 def test_the_calls_of_the_explorer_are_those_of_the_view_and_of_the_report():
     ev = of_calls()
     content, view, report = unpacked(ev.explore()), ev.query("q"), ev.calls()
@@ -649,6 +652,7 @@ def test_turns_name_their_conversation_and_are_a_filter():
     ]
 
 
+@pytest.mark.long
 def test_a_run_looks_alike_in_plots_reports_and_explorers(demo, tmp_path):
     ev = replace(demo, baseline="dense")
     drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}

@@ -113,6 +113,7 @@ def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs
     assert summary.reading["query_id"].tolist() == ["lost first", "lost", "lost dear"]
 
 
+@pytest.mark.long
 def test_of_many_comparisons_the_newest_are_in_the_summary_and_the_rest_is_counted(runs):
     made = runs.report()
     many = SimpleNamespace(**{name: getattr(made, name) for name in made.__dataclass_fields__})
@@ -121,6 +122,7 @@ def test_of_many_comparisons_the_newest_are_in_the_summary_and_the_rest_is_count
     assert len(summary.cards) == 4 and says(summary.more, 3, "Run by run")
 
 
+@pytest.mark.long
 def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
     made = runs.select("old").report()
     summary = summary_of(made)
@@ -129,6 +131,7 @@ def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
     assert made.explorer and "Query by query" in made.to_html()
 
 
+@pytest.mark.long
 def test_a_report_of_a_comparison_from_json_has_no_explorer_and_says_why(runs):
     cmp = rs.Comparison.from_json(runs.compare("old", "new").to_json())
     made = cmp.report()

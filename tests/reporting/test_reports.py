@@ -217,6 +217,7 @@ def test_markdown_and_page_hold_the_same_tables(two):
         assert "question q3" not in one and "By difficulty" in one and "Configuration" in one
 
 
+@pytest.mark.long
 def test_no_text_opens_a_tag_a_cell_or_a_heading_in_markdown(two):
     text = report(*two, title="# <b>").to_markdown()
     assert "<" not in text and "\n# no heading" not in text and text.startswith("# # &lt;b>\n")
@@ -302,6 +303,7 @@ def test_no_text_breaks_out_of_a_page(texts, title):
     assert all(line in shown for text in texts for line in visible(text).split("\n"))
 
 
+@pytest.mark.long
 def test_a_comparison_alone_is_a_page(pair, tmp_path):
     cmp = compare_runs(*pair, "a", "b")
     text = cmp.report(tmp_path / "cmp.html").to_html()
@@ -537,6 +539,7 @@ def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     says(alone.to_markdown(), "###", "Gate", "passed")
 
 
+@pytest.mark.long
 def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(

@@ -115,6 +115,7 @@ def test_results_from_json_and_pickles_know_what_was_declared(ev):
         assert again.declared == own.declared and again.to_json() == one.to_json()
 
 
+@pytest.mark.long
 def test_pictures_pages_and_exports_go_by_the_declaration(ev, tmp_path):
     own = ev.with_columns(column(), better="lower", range=(0, 1))
     other = ev.with_columns(column(), better="higher", range=(0, 1))

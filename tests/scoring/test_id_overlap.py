@@ -149,6 +149,7 @@ def test_expected_chunks_and_hits_of_whole_documents_are_joined_by_both():
     assert repaired(said, results, golden) == ([1, 1], [])
 
 
+@pytest.mark.long
 @given(
     st.lists(st.from_regex(r"[a-z]{3,8}", fullmatch=True), min_size=6, max_size=40, unique=True),
     st.sampled_from(["{}.md", "Docs/{}", "{}#1", " {}", "x-{}-y", "0{}", "{}"]),

@@ -87,6 +87,7 @@ def every_labelling(docs, grades, free, labels, min_grade):
     return scores.loc[list(labelled), labels]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(cases(), st.integers(1, 2))
 @settings(max_examples=fuzzed(60))

@@ -119,6 +119,7 @@ def test_default_stands_for_the_default_metrics(results, golden):
     pd.testing.assert_frame_equal(both.drop(columns="variety@3"), ours, check_exact=True)
 
 
+@pytest.mark.long
 def test_it_goes_everywhere_by_its_label(ev, golden, tmp_path):
     cmp = ev.compare("a", "b", ["in_budget@3", "ndcg@10"])
     row = cmp.deltas.set_index("metric").loc["in_budget@3"]
@@ -237,6 +238,7 @@ def test_of_responses_citations_and_judgments_it_has_a_value_per_response(golden
     assert told.loc[("effort", "q3"), "state"] == "system_error"
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=fuzzed(100), deadline=None)
 def test_ndcg_and_recall_by_the_public_means_equal_ours_to_the_bit(seed):

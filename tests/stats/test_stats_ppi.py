@@ -138,6 +138,7 @@ def test_what_doesnt_fit_is_refused():
         ppi_mean([1, 0], [4, 0], [1, 0], bounds=(0, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", [None, (0, 1)])
 def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels(bounds):
     rng = np.random.default_rng(0)

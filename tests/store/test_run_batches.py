@@ -97,6 +97,7 @@ def assert_same(found, expected):
             )
 
 
+@pytest.mark.long
 def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     expected = one_by_one(several)
     monkeypatch.delattr(tables, "read_run")

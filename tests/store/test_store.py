@@ -84,6 +84,7 @@ HITS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(
     st.lists(HITS, min_size=1, max_size=3),
     st.lists(st.none() | TEXT, min_size=3, max_size=3),
@@ -217,6 +218,7 @@ def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_st
     }
 
 
+@pytest.mark.long
 def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     results, golden = pair
     store = rs.RunStore(tmp_path)

@@ -243,6 +243,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch):
     results, golden = without_texts(large[0]), large[1]
     store = rs.RunStore(tmp_path / "small")

@@ -74,6 +74,7 @@ def copied(store, kind="scores"):
     return sorted(compact.valid_rows(there, kind, list(there.stored))[1])
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)  # two runs of three rows

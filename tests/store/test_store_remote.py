@@ -130,6 +130,7 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
         remote.scores()
 
 
+@pytest.mark.long
 def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote, monkeypatch):
     """Both have found the place free, and written their tables, before either writes its
     run.json.
@@ -165,6 +166,7 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     assert len(names_in(remote)) == len(("run.json", "hits", "responses"))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, overwrite):

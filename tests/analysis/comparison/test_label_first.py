@@ -90,6 +90,7 @@ def test_a_metric_that_labels_do_not_move_is_refused(file):
         compared(file, ["passed", "failed"]).label_first()
 
 
+@pytest.mark.long
 def test_labelling_what_comes_first_moves_the_verdict(file):
     before = compared(file)
     assert before.deltas.set_index("metric").loc["mrr@10", "delta"] == pytest.approx(-1 / 6)

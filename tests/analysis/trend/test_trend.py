@@ -645,6 +645,7 @@ def test_words_that_do_not_fit_are_counted_together(table):
     assert words(ax) == said[7.6], "placed anew in another width"
 
 
+@pytest.mark.long
 def test_words_are_placed_in_any_output_and_size(table, tmp_path):
     figure = rs.plot.trend(table, notes={"07-dense": "costs $5 and $6 \\frac"}).figure
     for name in ("a.svg", "a.pdf", "a.png"):
@@ -683,6 +684,7 @@ def test_words_above_the_axes_do_not_overlap(table, width):
     assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)
 
 
+@pytest.mark.long
 def test_a_store_follows_and_draws_a_metric(changing):
     store, _ = changing
     found = store.trend("hit@1")

@@ -509,6 +509,7 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
                 pd.testing.assert_frame_equal(first, second, check_like=True)
 
 
+@pytest.mark.long
 @settings(max_examples=fuzzed(150), deadline=None)
 @given(st.lists(QUESTION, max_size=4), DAMAGE, st.booleans())
 def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):

@@ -328,6 +328,7 @@ def test_a_log_of_inspect_that_unpacks_to_too_much_is_refused(tmp_path):
     assert len(rs.load_results(file, max_bytes=None).responses) == 1
 
 
+@pytest.mark.long
 def test_a_log_of_inspect_with_any_flipped_byte_is_read_or_refused(tmp_path):
     whole = (FIXTURES / "inspect_log.eval").read_bytes()
     draw = Random(31)
