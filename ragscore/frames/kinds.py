@@ -268,7 +268,8 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
             f"columns {missing} are missing", field=kind, allowed=f"found {list(frame.columns)}"
         )
     made = {name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
-    given = dict((frame.assign(**made) if made else frame).items())
+    whole = frame.assign(**made) if made else frame
+    given: dict[Any, pd.Series] = dict(whole.items())
     extra = [name for name in given if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
     if unknown:

@@ -60,7 +60,7 @@ class OwnFormula(ListFormula):
         if found is self.function:
             return OwnFormula, (self.function, *parts)
         try:
-            import cloudpickle  # type: ignore[import-untyped]
+            import cloudpickle
         except ImportError:
             raise DataError(
                 f"its function {name} is in no module that could be imported", field=self.name,
