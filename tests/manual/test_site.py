@@ -32,7 +32,17 @@ SEARCHES = {
     "CSV": "howto/load",
     "gate": "howto/gate",
     "trend": "howto/trends",
+    "elasticsearch": "howto/load",
+    "langchain": "howto/load",
+    "llamaindex": "howto/load",
+    "pinecone": "howto/load",
+    "session": "howto/conversations",
+    "multi-turn": "howto/conversations",
+    "deploy marker": "howto/trends",
+    "github comment": "howto/gate",
+    "dark mode": "howto/export",
 }
+FIRST = list(SEARCHES)[-9:]  # what people type: its page is the first
 IN_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 # The manual's own page; what an embedded explorer does is tested with it.
 WIDTHS = {"phone": 390, "desktop": 1280}
@@ -150,4 +160,4 @@ def test_search_finds(site, browser, words):
     )
     places = [one for one in found if SEARCHES[words] in one]
     assert places, found
-    assert found.index(places[0]) < 10, found[:10]
+    assert found.index(places[0]) < (1 if words in FIRST else 10), found[:10]

@@ -19,8 +19,11 @@ README_LINES = 250
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 # What is asked of a system is a query.
 OTHER_WORDS = re.compile(r"\b(questions?|simply|obviously|please|e\.g\.|i\.e\.)\b", flags=re.I)
-# Text in which those words are meant: what a model generates, names of other projects' fields.
-MEANT = re.compile(r"generated questions?|questions? generated|How to|question-answer", flags=re.I)
+# Text in which those words are meant: what a model generates, names of other projects' fields, and
+# the class that an evaluation's declaration is.
+MEANT = re.compile(
+    r"generated questions?|questions? generated|How to|question-answer|^### Question$", flags=re.I
+)
 
 
 def prose(page: Path) -> str:
