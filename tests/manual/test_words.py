@@ -14,6 +14,7 @@ OF_PAGE = pytest.mark.parametrize(
 )
 TEXTS = [*PAGES, *sorted(NOTEBOOKS.glob("*.ipynb"))]
 OF_TEXT = pytest.mark.parametrize("page", TEXTS, ids=[str(one.relative_to(ROOT)) for one in TEXTS])
+pytestmark = pytest.mark.each_case
 LONGEST = 25  # words of a sentence
 README_LINES = 250
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
