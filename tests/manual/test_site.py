@@ -32,7 +32,7 @@ SEARCHES = {
     "CSV": "howto/load",
     "gate": "howto/gate",
     "trend": "howto/trends",
-    "elasticsearch": "howto/load",
+    "elasticsearch": "howto/other-scores",
     "langchain": "howto/load",
     "llamaindex": "howto/load",
     "pinecone": "howto/load",
