@@ -360,13 +360,14 @@ def _wrap_texts(ax: "Axes") -> None:
         figure: Any = ax.figure.get_figure(root=True)
         is_narrow = right - box.x0 < 0.75 * (right - left)
         begin = left if is_narrow else box.x0
+        room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
         ax.title.set_x(left / figure.bbox.width if is_narrow else 0.0)
         across = figure.transFigure if is_narrow else ax.transAxes
         place: Any = blended_transform_factory(across, ax.transAxes)
         ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
-        if wrap_text(ax.title, right - begin) > 3 and ax.figure not in _own:
+        if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
             ax.title.set_fontsize(sizes()["note"])
-            wrap_text(ax.title, right - begin)
+            wrap_text(ax.title, room)
     else:
         middle = (box.x0 + box.x1) / 2
         wrap_text(ax.title, 2 * min(middle - left, right - middle))
