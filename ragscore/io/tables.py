@@ -40,7 +40,9 @@ from ragscore.io.columns import (
 )
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
-from ragscore.io.golden_read import golden_of
+from ragscore.io.golden_read import check_catalogue, golden_of
+from ragscore.io.label_columns import label_frames
+from ragscore.io.plain_columns import NotPlain
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -68,6 +70,7 @@ from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
 LISTS = ("list", "mapping", "empty")
+GRADES = frozenset("012345")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
@@ -522,7 +525,7 @@ def _per_query(
     table: Table, roles: Columns, run_id: str, problems: Problems, are_repeats: bool
 ) -> Results:
     """Return the results of a table with one row per query."""
-    used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+    used = _used(roles)
     keep = np.ones(len(table), dtype=bool)
     # Whole columns, as where a row is a hit: `Cells` takes what is missing for the file's.
     ids: dict[str, list[str | None]] = {
@@ -600,7 +603,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
         some = np.bincount(run[~without & (run >= 0)], minlength=len(runs.cat.categories)) > 0
         allowed = "a score in every hit of a run, or a rank"
         _report(table, columns["score"], without & some[run], keep, problems, allowed)
-    used = {name.partition(".")[0] for name in roles.values()} | set(roles.values())
+    used = _used(roles)
     extra = [name for name in table.fields if name not in used]
     if table.frame is not None:
         hits |= {f"x_{name}": _own(table.frame[name]) for name in extra}
@@ -1045,10 +1048,12 @@ def read_golden_table(
     table = _with_whole_turns(table, roles)
     problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
     problems.typos.warn()
-    merged = _Merged(problems, gains)
-    rows = list(table.rows(problems))
     if "grade" not in roles.keys() | (columns or {}).keys():
-        _warn_of_grades(rows, roles, table.name)
+        _warn_of_grades(table, roles)
+    golden = _golden_of_columns(table, roles, _Merged(problems, gains), absent_docs, catalogue)
+    if golden is not None:
+        return replace(golden, mapping=_mapping(roles))
+    merged, rows = _Merged(problems, gains), list(table.rows(problems))
     made: list[str | None] = [None] * len(rows)
     if "conversation" in roles and "query_id" not in roles:
         asked = [
@@ -1062,18 +1067,48 @@ def read_golden_table(
     return merged.golden(absent_docs, catalogue, _mapping(roles))
 
 
-def _warn_of_grades(rows: list[Row], roles: Columns, name: str) -> None:
+def _golden_of_columns(
+    table: Table, roles: Columns, merged: "_Merged", absent_docs: str,
+    catalogue: pd.DataFrame | None,
+) -> Golden | None:  # fmt: skip
+    """Return the labels of a frame, column by column; None where rows have to be read."""
+    frame, used = table.frame, _used(roles)
+    if frame is None or not {*roles.values()} <= {*frame.columns}:
+        return None
+    columns = {role: frame[name] for role, name in roles.items()}
+    own = {str(name): frame[name] for name in frame if name not in used}
+    try:
+        queries, targets, merged.n_negative = label_frames(columns, own, merged.grade, absent_docs)
+    except (NotPlain, pa.ArrowException):
+        return None
+    merged.warn()
+    if catalogue is not None:
+        check_catalogue(targets, catalogue, merged.problems)
+    return Golden(queries, targets, problems=merged.problems.frame())
+
+
+def _used(roles: Columns) -> set[str]:
+    """Return the columns that roles take, and those that these lie in."""
+    return {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+
+
+def _warn_of_grades(table: Table, roles: Columns) -> None:
     """Warn of columns that may grade the judgements of a table, where none is taken for grades."""
-    query = roles.get("query_id", roles.get("query", ""))
-    n_queries = len({str(value_at(row.values, query)) for row in rows})
-    if not roles.keys() & {"doc_id", "chunk_id"} or n_queries == len(rows):
+
+    def texts_in(name: str) -> set[str]:
+        column = table.column(name)
+        return {*map(str, column if column.dtype == object else column.unique())}
+
+    n_queries = len(texts_in(roles.get("query_id", roles.get("query", ""))))
+    if not roles.keys() & {"doc_id", "chunk_id"} or n_queries == len(table):
         return
-    for column in sorted(rows[0].values.keys() - set(roles.values())):
-        found = {str(row.values.get(column)) for row in rows}
-        if "0" in found and len(found) > 1 and found <= set("012345"):
+    for column in sorted(table.fields.keys() - set(roles.values())):
+        if str(table.fields[column]) not in GRADES or (found := texts_in(column)) - GRADES:
+            continue
+        if "0" in found and len(found) > 1:
             warn(
-                f"{name}: no column is taken for grades, so every id is relevant; {column!r} holds"
-                f" {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
+                f"{table.name}: no column is taken for grades, so every id is relevant; {column!r}"
+                f" holds {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
                 " grades, None as the column if not"
             )
 
@@ -1087,8 +1122,17 @@ def golden_of_dict(
     gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
+    labels = _keyed(source, name, "query")
+    roles = {"query_id": "query_id", "doc_id": "doc_id"}
+    if any(isinstance(one, (list, tuple, dict)) for one in labels.values()):
+        columns = {"query_id": pd.Series([*labels], dtype="str")}
+        columns["doc_id"] = pd.Series([*labels.values()], dtype=object)
+        table = Table(name, name, pd.DataFrame(columns))
+        merged = _Merged(problems, gains)
+        if golden := _golden_of_columns(table, roles, merged, absent_docs, catalogue):
+            return golden
     merged = _Merged(problems, gains)
-    expected = {q: plain_cell(one) for q, one in _keyed(source, name, "query").items()}
+    expected = {query: plain_cell(one) for query, one in labels.items()}
     # A text beside lists is a description of something, not one expected id.
     has_lists = any(isinstance(one, (list, dict)) for one in expected.values())
     for number, (query, found) in enumerate(expected.items(), 1):
@@ -1102,7 +1146,7 @@ def golden_of_dict(
                 allowed="{query: [ids]}, {query: {id: grade}}, or a list of records",
             )
         row = Row({"query_id": query, "doc_id": found}, number)
-        merged.add(row, {"query_id": "query_id", "doc_id": "doc_id"})
+        merged.add(row, roles)
     return merged.golden(absent_docs, catalogue, None)
 
 
@@ -1163,7 +1207,7 @@ class _Merged:
         if (texts := cells.texts("text")) is not None and "chunk_id" not in roles:
             made = [text_id(one) for one in texts]
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)
-        used = {path.partition(".")[0] for path in roles.values()} | set(roles.values())
+        used = _used(roles)
         for name, value in row.values.items():
             own = "record_id" if name == "id" else name  # a golden record's `id` is its query's
             if name not in used and record.get(own) is None:
@@ -1215,7 +1259,7 @@ class _Merged:
             if isinstance(one, dict):
                 items.append(one)
                 continue
-            found = self._grade(written)
+            found = self.grade(written)
             if found is None:
                 allowed = (
                     "a whole number, such as 0 or 1"
@@ -1228,7 +1272,7 @@ class _Merged:
             else:
                 items.append({"any": one if isinstance(one, list) else [one], "grade": found})
 
-    def _grade(self, written: Any) -> float | None:
+    def grade(self, written: Any) -> float | None:
         """Return a grade as a whole number, or a gain as a float; None for anything else."""
         if self.gains is not None:
             known = self.gains.get(key_of(written))
@@ -1241,10 +1285,8 @@ class _Merged:
         self.fractions.add(number)
         return number if len(self.fractions) <= MOST_FRACTIONS else None
 
-    def golden(
-        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
-    ) -> Golden:
-        """Return the golden set of all records."""
+    def warn(self) -> None:
+        """Warn of grades that are left out, or taken as gains."""
         if self.n_negative:
             text = (
                 f"{self.n_negative} judgements with a negative grade are left out: those documents"
@@ -1258,6 +1300,12 @@ class _Merged:
                 f"{self.problems.file}: grades are fractions ({shown}): they are taken as gains,"
                 " and levels from 0 count the different ones"
             )
+
+    def golden(
+        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
+    ) -> Golden:
+        """Return the golden set of all records."""
+        self.warn()
         rows = [
             Row({"query": query_id, **record}, self.lines[query_id])
             for query_id, record in self.records.items()
