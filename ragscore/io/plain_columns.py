@@ -4,7 +4,8 @@ In: a column of a table, or lists. Out: arrow arrays, or `NotPlain` where only a
 at each value can take it or tell its fault.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.typing import Codes
+from ragscore.io.columns import ID_ROLES
 from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.source import YamlDate
 
@@ -109,3 +111,31 @@ def lists_in(column: pd.Series) -> Lists | None:
     cells = column.astype(object).where(column.notna(), None).tolist()
     kinds = {*map(type, cells)}
     return Lists.of(cells) if kinds & {dict, list, tuple, np.ndarray} else None
+
+
+def hit_lists(columns: Mapping[str, pd.Series]) -> tuple[Lists, pd.DataFrame]:
+    """Return lists of ids, and all their hits one behind the other, with the columns of roles.
+
+    Lists are in the order of the ranks, perhaps with lists of scores beside them. A mapping
+    id -> score is by score, the highest first; equal ones keep their order.
+    """
+    found = {role: lists for role, one in columns.items() if (lists := lists_in(one)) is not None}
+    first, scores = next(iter(found.values()), None), found.pop("score", None)
+    n_lists = len(found) + (scores is not None)
+    if first is None or not found or {*found} - {*ID_ROLES} or n_lists < len(columns):
+        raise NotPlain
+    every = [*found.values(), *([] if scores is None else [scores])]
+    mapped = [one.values for one in every if one.values is not None]
+    if any((one.lengths != first.lengths).any() for one in every) or (mapped and len(every) > 1):
+        raise NotPlain
+    hits = pd.DataFrame({role: series_of(ids_of(one.items)) for role, one in found.items()})
+    for values in mapped or ([] if scores is None else [scores.items]):
+        is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+        if values.null_count or not is_number:
+            raise NotPlain
+        hits["score"] = values.cast(pa.float64()).to_numpy()
+    row = np.repeat(np.arange(len(first.lengths)), first.lengths)
+    if mapped and ((np.diff(hits["score"]) > 0) & (np.diff(row) == 0)).any():
+        hits = hits.take(np.lexsort((-hits["score"].to_numpy(), row))).reset_index(drop=True)
+    is_known = np.logical_or.reduce([one.is_known for one in found.values()])
+    return replace(first, is_known=is_known), hits

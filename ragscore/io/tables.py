@@ -7,7 +7,7 @@ to end; rows per query, and all labels, are read one by one.
 
 import csv
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from pandas.api.types import is_float_dtype
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, warn
-from ragscore.frames.kinds import LABELS, cast, categorical
+from ragscore.frames.kinds import LABELS, cast, categorical, empty
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
@@ -42,7 +42,7 @@ from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import check_catalogue, golden_of
 from ragscore.io.label_columns import label_frames
-from ragscore.io.plain_columns import NotPlain
+from ragscore.io.plain_columns import NotPlain, hit_lists
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -71,6 +71,7 @@ from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
 LISTS = ("list", "mapping", "empty")
 GRADES = frozenset("012345")
+OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
@@ -292,70 +293,86 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
 
     One row per hit. A list of lists has the ids of each call.
     """
-    runs: list[str | None] = []
-    queries: list[str] = []
-    ids: list[Any] = []
-    scores: list[float | None] = []
-    ranks: list[int] = []
-    of_call: list[int] = []
-    calls: list[dict[str, Any]] = []
-    every: list[tuple[str | None, str]] = []
     has_runs = all(
         isinstance(value, Mapping)
         and all(isinstance(inner, (Mapping, list, tuple)) for inner in value.values())
         and len(value)
         for value in source.values()
     )
-    named_runs = _keyed(source, name, "run").items() if has_runs else [(None, source)]
-    for run_id, of_run in named_runs:
-        for query_id, value in _keyed(of_run, name, "query").items():
-            every.append((run_id, query_id))
-            found = plain_cell(value)
-            numbers: list[int] | None = None
-            if are_calls(found):
-                numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
-                calls += [
-                    {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
-                    for n, of_one in enumerate(found, 1)
-                ]
-                found = [one for of_one in found for one in of_one]
-            if isinstance(found, Mapping):
-                for one, score in found.items():
-                    if isinstance(score, bool) or not isinstance(score, (int, float)):
-                        raise DataError(
-                            f"found {describe(score)} as the score of {one!r} for query"
-                            f" {query_id!r}",
-                            file=name,
-                            allowed="a number",
-                        )
-                pairs = sorted(found.items(), key=lambda pair: -pair[1])
-            elif isinstance(found, list):
-                pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
-            else:
-                _refuse_shape(query_id, value, name)
-            for one, score in pairs:
-                if as_id(one) is None:
-                    raise DataError(
-                        f"found {describe(one)} among the hits of query {query_id!r}",
-                        file=name,
-                        allowed=ID_ALLOWED,
-                    )
-                ids.append(as_id(one))
-                scores.append(score)
-            ranks += range(1, len(pairs) + 1)
-            of_call += numbers or [1] * len(pairs)
-            runs += [run_id] * len(pairs)
-            queries += [query_id] * len(pairs)
-    columns: dict[str, Any] = {"query_id": pd.Series(queries, dtype="str")}
-    columns["doc_id"] = pd.Series(ids, dtype="str")
-    columns["rank"] = pd.Series(ranks, dtype="int32")
+    named_runs = _keyed(source, name, "run") if has_runs else {None: source}
+    listed = {
+        (run_id, query_id): value
+        for run_id, of_run in named_runs.items()
+        for query_id, value in _keyed(of_run, name, "query").items()
+    }
+    calls: list[dict[str, Any]] = []
+    try:
+        lists, hits = hit_lists({"doc_id": pd.Series([*listed.values()], dtype=object)})
+        if not lists.is_known.all():
+            raise NotPlain
+        lengths = lists.lengths
+    except (NotPlain, pa.ArrowException):
+        lengths, hits, calls = _listed_hits(listed, name)
+    places = pd.DataFrame([*listed], columns=["run_id", "query_id"], dtype="str")
+    at = np.repeat(np.arange(len(listed)), lengths)
+    places = places.take(at).reset_index(drop=True)
+    columns = {"query_id": places["query_id"], "doc_id": hits["doc_id"]}
+    columns["rank"] = pd.Series(_ranks_in_order(at, int((lengths > 0).sum())))
     if has_runs:
-        columns["run_id"] = pd.Series(runs, dtype="str")
+        columns["run_id"] = places["run_id"]
+    columns |= {role: hits[role] for role in ("score", "call") if role in hits}
+    return Table(name, name, pd.DataFrame(columns), queries=[*listed], calls=calls)
+
+
+def _listed_hits(
+    listed: Mapping[tuple[str | None, str], Any], name: str
+) -> tuple[Codes, pd.DataFrame, list[dict[str, Any]]]:
+    """Return how many hits each query has, all hits, and calls, from values of any kind."""
+    ids: list[str] = []
+    scores: list[float | None] = []
+    of_call: list[int] = []
+    calls: list[dict[str, Any]] = []
+    lengths = np.zeros(len(listed), np.int64)
+    for place, ((run_id, query_id), value) in enumerate(listed.items()):
+        found = plain_cell(value)
+        numbers: list[int] | None = None
+        if are_calls(found):
+            numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
+            calls += [
+                {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
+                for n, of_one in enumerate(found, 1)
+            ]
+            found = [one for of_one in found for one in of_one]
+        if isinstance(found, Mapping):
+            for one, score in found.items():
+                if isinstance(score, bool) or not isinstance(score, (int, float)):
+                    raise DataError(
+                        f"found {describe(score)} as the score of {one!r} for query {query_id!r}",
+                        file=name,
+                        allowed="a number",
+                    )
+            pairs = sorted(found.items(), key=lambda pair: -pair[1])
+        elif isinstance(found, list):
+            pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
+        else:
+            _refuse_shape(query_id, value, name)
+        for one, score in pairs:
+            if (known := as_id(one)) is None:
+                raise DataError(
+                    f"found {describe(one)} among the hits of query {query_id!r}",
+                    file=name,
+                    allowed=ID_ALLOWED,
+                )
+            ids.append(known)
+            scores.append(score)
+        of_call += numbers or [1] * len(pairs)
+        lengths[place] = len(pairs)
+    hits = pd.DataFrame({"doc_id": pd.Series(ids, dtype="str")})
     if any(score is not None for score in scores):
-        columns["score"] = pd.Series(scores, dtype=object)
+        hits["score"] = pd.Series(scores, dtype=object)
     if calls:
-        columns["call"] = pd.Series(of_call, dtype="int32")
-    return Table(name, name, pd.DataFrame(columns), queries=every, calls=calls)
+        hits["call"] = pd.Series(of_call, dtype="int32")
+    return lengths, hits, calls
 
 
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
@@ -536,13 +553,23 @@ def _per_query(
     none = [None] * len(table)
     query_ids, runs = ids.get("query_id", none), ids.get("run_id", none)
     others = {role: column for role, column in roles.items() if role not in ids}
+    lists = None
+    with suppress(NotPlain, pa.ArrowException):
+        of_hits = {role: others[role] for role in OF_HITS if role in others}
+        lists, hits = hit_lists({role: table.column(name) for role, name in of_hits.items()})
+        others = {role: column for role, column in others.items() if role not in of_hits}
+        if table.frame is not None:
+            read = {*of_hits.values()} - _used(others)
+            table = replace(table, frame=table.frame.drop(columns=[*read], errors="ignore"))
     cases = []
-    for row, is_kept, query_id, run in zip(
-        table.rows(problems), keep, query_ids, runs, strict=True
+    for place, (row, is_kept, query_id, run) in enumerate(
+        zip(table.rows(problems), keep, query_ids, runs, strict=True)
     ):
         if not is_kept:
             continue
         case = with_roles(Record(row.line, query_id=query_id, run=run), row, others, problems)
+        if lists is not None and lists.is_known[place]:
+            case.hits = [{"x_row": place}]
         case.extra = {
             name: value
             for name, value in row.values.items()
@@ -560,7 +587,17 @@ def _per_query(
             field="columns",
             allowed="ids, texts, an answer or an error in at least one row",
         )
-    return found
+    if lists is None or "x_row" not in found.hits:
+        return found
+    row = found.hits["x_row"].to_numpy(np.int64)  # of what was kept
+    lengths = lists.lengths[row]
+    at = np.repeat(np.arange(len(row)), lengths)
+    rank = _ranks_in_order(at, np.count_nonzero(lengths))
+    first = np.cumsum(lists.lengths) - lists.lengths
+    listed = hits.take(first[row][at] + rank - 1).reset_index(drop=True)
+    placed = found.hits[["run_id", "query_id"]].take(at).reset_index(drop=True)
+    hits = pd.concat([placed.assign(rank=rank), listed], axis=1) if len(at) else empty("hits")
+    return replace(found, hits=hits)
 
 
 def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:

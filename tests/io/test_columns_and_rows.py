@@ -27,8 +27,8 @@ def outcome(load, source, **options):
         try:
             found = load(source, **options)
             frames = {item.name: getattr(found, item.name) for item in fields(found)}
-        except rs.DataError as error:
-            frames = str(error)
+        except Exception as error:  # whatever it is, it is the same
+            frames = f"{type(error).__name__}: {error}"
     return frames, [str(one.message) for one in caught]
 
 
@@ -96,7 +96,7 @@ def judgements(draw):
         "turn": columns_of([1, 2, None, 1.0, "1"], n),
         "reference_answer": columns_of(TEXTS, n), "tags": columns_of([["t"], "t", None], n),
         "own": columns_of(OWN, n), "id": columns_of(["r1", "r2", None, 3], n),
-        "other": columns_of([0, 1, None, "0", "5"], n), "expected_doc_ids": columns_of(IDS, n),
+        "other": columns_of([0, 1, None, "0", "5"], n), "chunker_version": columns_of(TEXTS, n),
     }  # fmt: skip
     for name in draw(st.lists(st.sampled_from([*optional]), max_size=5, unique=True)):
         columns[name] = optional[name]
