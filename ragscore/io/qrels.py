@@ -21,8 +21,7 @@ from ragscore.frames.errors import warn
 from ragscore.frames.typing import Codes
 from ragscore.io.file_content import read_text
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.label_columns import first_rows, judged_targets
-from ragscore.io.plain_columns import series_of
+from ragscore.io.plain_columns import first_rows, judged_targets, series_of
 from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import ID_ALLOWED
 
@@ -157,8 +156,8 @@ class JudgedColumns:
                 zip(self.queries.to_pylist(), is_relevant, strict=True)
             )
         ]  # fmt: skip
-        query_ids = series_of(self.queries.take(pa.array(self.query)))
-        targets = judged_targets(query_ids, "doc", series_of(self.doc_id), self.grade)
+        ids = series_of(self.queries), series_of(self.doc_id)
+        targets = judged_targets(ids[0], self.query, "doc", ids[1], self.grade)
         if catalogue is not None:
             check_catalogue(targets, catalogue, problems)
         frame = from_records(queries, "queries")

@@ -51,7 +51,7 @@ def assert_same_by_rows(load, source, **options):
     return fast
 
 
-READ_AS_COLUMNS = ("label_frames",)
+READ_AS_COLUMNS = ("label_frames", "hit_lists")
 LONG = "d" * 70_000
 IDS = ["d1", "d2", "é", "", " ", "[d]", "{d", "1", None, 7, 2.0, 1.5, True, LONG, "a;b"]
 GRADES = [0, 1, 2, -1, 1.0, 0.5, -0.5, "1", "yes", "2.0", "x", "", None, True, False, [1], "[1]"]
@@ -175,3 +175,77 @@ def test_judgements_of_list_columns(data, options):
             dtype=object,
         )
     assert_same_by_rows(rs.load_golden, frame, **options)
+
+
+SCORES = st.sampled_from([0.5, 1, 1.0, -2, 0.1 + 0.2])
+SCORED = st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), SCORES, max_size=4)
+ODD_SCORED = st.dictionaries(ITEMS.filter(lambda one: one is not None), st.sampled_from(GRADES))
+HITS = (st.lists(st.sampled_from("abc"), max_size=4), SCORED, LISTS, ODD_SCORED)
+
+
+@given(st.one_of(of_queries(*HITS), st.dictionaries(st.sampled_from("rs"), of_queries(*HITS))))
+@example({"q": {"a": 0.5, "b": 2, "c": 0.5}, "r": {"z": 1}})
+@example({"q": ["a", "b"], "r": []})
+@example({"q": [["a", 0.5], ["b", 0.7]]})
+@example({"q": [["a"], ["b", "c"]]})
+@settings(max_examples=fuzzed(400), deadline=None)
+def test_hits_of_a_dict(source):
+    assert_same_by_rows(rs.load_results, source)
+
+
+@given(st.data(), st.booleans())
+@settings(max_examples=fuzzed(400), deadline=None)
+def test_hits_of_list_columns(data, strict):
+    n = data.draw(st.integers(1, 4))
+    lists = data.draw(st.lists(data.draw(st.sampled_from(HITS)), min_size=n, max_size=n))
+    frame = pd.DataFrame({"query_id": data.draw(columns_of(["q1", "q2", "q3", "q4", None], n))})
+    frame["retrieved_doc_ids"] = pd.Series(lists, dtype=object)
+    more = {
+        "scores": st.just([[0.5] * len(one) if isinstance(one, list) else one for one in lists]),
+        "chunk_ids": st.just([one if isinstance(one, list) else None for one in lists]),
+        "ranks": st.just([[1, 2, 3]] * n), "run_id": st.just(["r", "s", "r", "s"][:n]),
+        "answer": st.lists(st.sampled_from(["yes", "", None]), min_size=n, max_size=n),
+        "session_id": st.just(["u", "v", "u", "v"][:n]),
+    }  # fmt: skip
+    for name in data.draw(st.lists(st.sampled_from([*more]), max_size=3, unique=True)):
+        frame[name] = pd.Series(data.draw(more[name]), dtype=object)
+    assert_same_by_rows(rs.load_results, frame, strict=strict)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    assert_same_by_rows(rs.load_results, rows, strict=strict)
+
+
+def test_a_date_in_a_list_of_ids_of_a_record_is_refused():
+    rows = [{"query_id": "q", "retrieved_doc_ids": [datetime.date(2026, 1, 2)]}]
+    assert "2026-01-02" in assert_same_by_rows(rs.load_results, rows)
+
+
+@pytest.mark.parametrize("as_columns", [True, False])
+def test_labels_are_read_as_columns_where_they_are_plain(monkeypatch, as_columns):
+    taken = []
+
+    def spied(*arguments):
+        found = label_frames(*arguments)
+        taken.append(found)
+        return found
+
+    label_frames = tables.label_frames
+    monkeypatch.setattr(tables, "label_frames", spied)
+    grades = [1, 2, 0] if as_columns else [1, "no grade", 0]
+    frame = pd.DataFrame({"query_id": ["q", "q", "r"], "doc_id": ["a", "b", "a"], "grade": grades})
+    outcome(rs.load_golden, frame)
+    assert len(taken) == as_columns
+
+
+def test_the_highest_score_of_a_dict_comes_first_and_ties_keep_their_order():
+    hits = rs.load_results({"q": {"a": 1, "b": 3, "c": 1}, "r": {"z": 0.5}}).hits
+    assert hits["doc_id"].tolist() == ["b", "a", "c", "z"]
+    assert hits["rank"].tolist() == [1, 2, 3, 1]
+    assert hits["score"].tolist() == [3, 1, 1, 0.5]
+
+
+def test_fractions_are_gains_whose_levels_count_from_0():
+    frame = pd.DataFrame({"query_id": list("qqr"), "doc_id": list("aba"), "grade": [0.5, 1, 0.25]})
+    with pytest.warns(UserWarning, match=r"fractions \(0.25, 0.5\)"):
+        targets = rs.load_golden(frame).targets
+    assert targets["gain"].tolist() == [0.5, 1, 0.25]
+    assert targets["grade"].tolist() == [2, 3, 1]  # of 0, .25, .5 and 1
