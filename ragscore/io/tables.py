@@ -1,8 +1,8 @@
 """Tables of any library and shape -> `Results` or `Golden`.
 
 In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, or a file of CSV,
-TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit stay columns from end
-to end; rows per query, and all labels, are read one by one.
+TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit, lists of ids and plain
+labels stay columns from end to end (plain_columns.py); all else is read row by row.
 """
 
 import csv
