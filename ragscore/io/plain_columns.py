@@ -128,7 +128,7 @@ def hit_lists(columns: Mapping[str, pd.Series]) -> tuple[Lists, pd.DataFrame]:
         raise NotPlain
     hits = pd.DataFrame({role: series_of(ids_of(items)) for role, items in ids.items()})
     if is_mapping or "score" in every:
-        scores = lists.values if is_mapping else every["score"].items
+        scores: pa.Array = lists.values if is_mapping else every["score"].items
         if scores.null_count or not (
             pa.types.is_integer(scores.type) or pa.types.is_floating(scores.type)
         ):

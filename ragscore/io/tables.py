@@ -1,8 +1,8 @@
 """Tables of any library and shape -> `Results` or `Golden`.
 
 In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, or a file of CSV,
-TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit, lists of ids and plain
-labels stay columns from end to end (plain_columns.py); all else is read row by row.
+TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit, lists of ids and
+plain labels stay columns from end to end (plain_columns.py). All else is read row by row.
 """
 
 import csv
@@ -588,12 +588,12 @@ def _per_query(
         )
     if lists is None or "x_row" not in found.hits:
         return found
-    row = found.hits["x_row"].to_numpy(np.int64)  # of what was kept
-    lengths = lists.lengths[row]
-    at = np.repeat(np.arange(len(row)), lengths)
-    rank = _ranks_in_order(at, np.count_nonzero(lengths))
+    kept = found.hits["x_row"].to_numpy(np.int64)
+    lengths = lists.lengths[kept]
+    at = np.repeat(np.arange(len(kept)), lengths)
+    rank = _ranks_in_order(at, int(np.count_nonzero(lengths)))
     first = np.cumsum(lists.lengths) - lists.lengths
-    listed = hits.take(first[row][at] + rank - 1).reset_index(drop=True)
+    listed = hits.take(first[kept][at] + rank - 1).reset_index(drop=True)
     placed = found.hits[["run_id", "query_id"]].take(at).reset_index(drop=True)
     hits = pd.concat([placed.assign(rank=rank), listed], axis=1) if len(at) else empty("hits")
     return replace(found, hits=hits)
@@ -1112,7 +1112,7 @@ def _golden_of_columns(
     if frame is None or not {*roles.values()} <= {*frame.columns}:
         return None
     columns = {role: frame[name] for role, name in roles.items()}
-    own = {str(name): frame[name] for name in frame if name not in used}
+    own = {str(name): column for name, column in frame.items() if name not in used}
     try:
         queries, targets, merged.n_negative = label_frames(columns, own, merged.grade, absent_docs)
     except (NotPlain, pa.ArrowException):
@@ -1161,11 +1161,10 @@ def golden_of_dict(
     labels = _keyed(source, name, "query")
     roles = {"query_id": "query_id", "doc_id": "doc_id"}
     if any(isinstance(one, (list, tuple, dict)) for one in labels.values()):
-        columns = {"query_id": pd.Series([*labels], dtype="str")}
-        columns["doc_id"] = pd.Series([*labels.values()], dtype=object)
-        table = Table(name, name, pd.DataFrame(columns))
-        merged = _Merged(problems, gains)
-        if golden := _golden_of_columns(table, roles, merged, absent_docs, catalogue):
+        lists = pd.Series([*labels.values()], dtype=object)
+        columns = {"query_id": pd.Series([*labels], dtype="str"), "doc_id": lists}
+        table, fresh = Table(name, name, pd.DataFrame(columns)), _Merged(problems, gains)
+        if golden := _golden_of_columns(table, roles, fresh, absent_docs, catalogue):
             return golden
     merged = _Merged(problems, gains)
     expected = {query: plain_cell(one) for query, one in labels.items()}
