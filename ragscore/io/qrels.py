@@ -148,20 +148,20 @@ class JudgedColumns:
         _tell(self.n_negative, NEGATIVE, problems)
         _tell(self.n_repeated, "judgements that stand there twice count once", problems)
         is_relevant = np.bincount(self.query[self.grade > 0], minlength=len(self.queries)) > 0
-        otherwise = False if absent_docs == "refuse" else None
-        queries = [
-            {"query_id": query_id, "query": query_id, "answerable": bool(is_known) or otherwise,
-             "position": position, **more.get(query_id, {})}
-            for position, (query_id, is_known) in enumerate(
-                zip(self.queries.to_pylist(), is_relevant, strict=True)
-            )
-        ]  # fmt: skip
-        ids = series_of(self.queries), series_of(self.doc_id)
-        targets = judged_targets(ids[0], self.query, "doc", ids[1], self.grade)
+        answerable = pd.Series(is_relevant, dtype="boolean")
+        if absent_docs != "refuse":
+            answerable = answerable.where(is_relevant)
+        query_ids, docs = series_of(self.queries), series_of(self.doc_id)
+        queries = pd.DataFrame({"query_id": query_ids, "query": query_ids})
+        if any(more.values()):
+            records = [{"query_id": one, **more.get(one, {})} for one in query_ids.tolist()]
+            queries = from_records(records, "queries")
+            queries["query"] = queries["query"].fillna(query_ids)
+        queries = queries.assign(answerable=answerable, position=np.arange(len(queries)))
+        targets = judged_targets(query_ids, self.query, "doc", docs, self.grade)
         if catalogue is not None:
             check_catalogue(targets, catalogue, problems)
-        frame = from_records(queries, "queries")
-        return Golden(queries=frame, targets=targets, problems=problems.frame())
+        return Golden(queries=queries, targets=targets, problems=problems.frame())
 
 
 NEGATIVE = "judgements with a negative grade are left out: those documents count as not judged"

@@ -1135,13 +1135,13 @@ def _warn_of_grades(table: Table, roles: Columns) -> None:
         column = table.column(name)
         return {*map(str, column if column.dtype == object else column.unique())}
 
-    n_queries = len(texts_in(roles.get("query_id", roles.get("query", ""))))
-    if not roles.keys() & {"doc_id", "chunk_id"} or n_queries == len(table):
-        return
+    query = roles.get("query_id", roles.get("query", ""))
     for column in sorted(table.fields.keys() - set(roles.values())):
-        if str(table.fields[column]) not in GRADES or (found := texts_in(column)) - GRADES:
+        if not {*ID_ROLES} & roles.keys() or str(table.fields[column]) not in GRADES:
             continue
-        if "0" in found and len(found) > 1:
+        found = texts_in(column)
+        is_graded = found <= GRADES and "0" in found and len(found) > 1
+        if is_graded and len(texts_in(query)) < len(table):
             warn(
                 f"{table.name}: no column is taken for grades, so every id is relevant; {column!r}"
                 f" holds {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
