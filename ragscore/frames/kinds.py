@@ -342,7 +342,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         values = [record.get(name) for record in records]
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
-            dtype = _new_dtype(declared) if declared else _common_dtype(values)
+            dtype = _new_dtype(declared) if declared else common_dtype(values)
             columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
@@ -352,7 +352,7 @@ def _new_dtype(dtype: str) -> str:
     return "str" if dtype == "category" else dtype
 
 
-def _common_dtype(values: list[Any]) -> str:
+def common_dtype(values: list[Any]) -> str:
     """Return the narrowest dtype that keeps every value of a user's own column as it is."""
     present = [value for value in values if value is not None]
     types = {type(value) for value in present}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import (
     AXES,
@@ -73,10 +74,10 @@ def golden_of(
         if query_id is not None:
             read_row(row, query_id, tables, problems, absent_docs)
     _check_groups(tables, problems)
-    if catalogue is not None:
-        check_catalogue(tables.targets, catalogue, problems)
     tables.targets = with_levels(tables.targets)
     frames = {name: from_records(getattr(tables, name), name) for name in FRAMES}
+    if catalogue is not None:
+        check_catalogue(frames["targets"], catalogue, problems)
     queries = frames["queries"]
     # A column without any value is one, too: what is asked `by` it is all in one slice.
     empty = dict.fromkeys(
@@ -345,18 +346,16 @@ def _check_groups(tables: Tables, problems: Problems) -> None:
         )
 
 
-def check_catalogue(
-    targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems
-) -> None:
+def check_catalogue(targets: pd.DataFrame, catalogue: pd.DataFrame, problems: Problems) -> None:
     """Report expected ids that the catalogue lacks, of each kind that it has, in one problem."""
     check_type(catalogue, pd.DataFrame, "catalogue")
     fields, found = [], []
     for level, what in (("doc", "document"), ("chunk", "chunk")):
         name, column = ID_FIELDS[level]
-        if column in catalogue.columns:
-            expected = {target[column] for target in targets if target["level"] == level}
-            unknown = sorted(expected - set(catalogue[column].dropna().astype("str")))
-            if unknown:
+        if column in catalogue and column in targets:
+            expected = targets.loc[targets["level"] == level, column]
+            is_known = is_among(expected, catalogue[column].dropna().astype("str"))
+            if unknown := sorted(set(expected[~is_known])):
                 fields.append(name)
                 plural = "s" if len(unknown) > 1 else ""
                 found.append(f"{len(unknown)} {what}{plural} ({', '.join(unknown)})")

@@ -5,7 +5,9 @@ or JSON lines.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,11 +15,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.data import Golden, empty, from_records
+from ragscore.frames.codes import coded, codes_of
+from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Codes
 from ragscore.io.file_content import read_text
 from ragscore.io.golden_read import check_catalogue
+from ragscore.io.plain_columns import first_rows, judged_targets, series_of
 from ragscore.io.source import Problems, as_id, as_text, json_rows
 from ragscore.io.values import ID_ALLOWED
 
@@ -67,48 +71,22 @@ class Qrels:
                 allowed="one grade per query and document",
             )
 
+    def columns(self) -> "JudgedColumns":
+        """Return the judgements as columns."""
+        grades = [self.grades.get(query_id, {}) for query_id in self.queries]
+        return JudgedColumns(
+            pa.array(self.queries, pa.large_string()),
+            np.repeat(np.arange(len(grades)), [*map(len, grades)]),
+            pa.array(chain.from_iterable(grades), pa.large_string()),
+            np.fromiter(chain.from_iterable(map(dict.values, grades)), np.int64),
+            self.n_negative, self.n_repeated,
+        )  # fmt: skip
+
     def golden(
         self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
     ) -> Golden:
-        """Return the golden set.
-
-        A query without a relevant document is unlabelled; with `absent_docs="refuse"` it should be
-        refused.
-        """
-        _tell(self.n_negative, NEGATIVE, problems)
-        _tell(self.n_repeated, "judgements that stand there twice count once", problems)
-        otherwise = False if absent_docs == "refuse" else None
-        queries, targets = [], []
-        for position, (query_id, more) in enumerate(self.queries.items()):
-            grades = self.grades.get(query_id, {})
-            answerable = True if any(grade > 0 for grade in grades.values()) else otherwise
-            queries.append(
-                {
-                    "query_id": query_id,
-                    "query": query_id,
-                    "answerable": answerable,
-                    "position": position,
-                    **more,
-                }
-            )
-            targets += [
-                {
-                    "query_id": query_id,
-                    "level": "doc",
-                    "target_id": doc_id,
-                    "alternative": 0,
-                    "grade": grade,
-                    "doc_id": doc_id,
-                }
-                for doc_id, grade in grades.items()
-            ]
-        if catalogue is not None:
-            check_catalogue(targets, catalogue, problems)
-        return Golden(
-            queries=from_records(queries, "queries"),
-            targets=from_records(targets, "targets"),
-            problems=problems.frame(),
-        )
+        """Return the golden set, as `JudgedColumns.golden` does."""
+        return self.columns().golden(problems, absent_docs, catalogue, self.queries)
 
 
 @dataclass(frozen=True)
@@ -118,11 +96,13 @@ class JudgedColumns:
     Attributes
     ----------
     queries
-        The ids of the queries, in order of appearance.
+        The ids of the queries, in order.
     query
-        The place in `queries` of each judgement that isn't negative, ascending.
+        The place in `queries` of each judgement, ascending.
     doc_id, grade
         Document and grade of these judgements.
+    n_negative, n_repeated
+        How many judgements are left out.
     """
 
     queries: pa.Array
@@ -130,58 +110,57 @@ class JudgedColumns:
     doc_id: pa.Array
     grade: Codes
     n_negative: int
+    n_repeated: int
 
     @classmethod
     def of(cls, table: pa.Table) -> "JudgedColumns | None":
         """Return the judgements of the columns query_id, doc_id and grade.
 
-        None if a judgement stands there twice, or a grade is out of range.
+        None if a document has two grades for a query, or a grade is out of range.
         """
-        queries, docs = (
-            table.column(name).combine_chunks().dictionary_encode()
+        ids, docs = (
+            pd.Series(pd.array(table.column(name).combine_chunks(), dtype="str"))
             for name in ("query_id", "doc_id")
         )
-        query, doc = (one.indices.to_numpy().astype(np.int64) for one in (queries, docs))
-        grade = table.column("grade").to_numpy()
-        is_judged = grade >= 0
-        pair = query[is_judged] * len(docs.dictionary) + doc[is_judged]
-        if np.abs(grade).max(initial=0) > HIGHEST or pd.Index(pair).has_duplicates:
+        queries, grade = coded(ids), table.column("grade").to_numpy()
+        if np.abs(grade).max(initial=0) > HIGHEST:
             return None
-        order = np.flatnonzero(is_judged)
-        order = order[np.argsort(query[order], kind="stable")]
+        rows = np.flatnonzero(grade >= 0)
+        query = codes_of(queries).astype(np.int64)
+        once = first_rows(query[rows], docs.iloc[rows], grade[rows])
+        if once is None:
+            return None
+        order = rows[once][np.argsort(query[rows[once]], kind="stable")]
         return cls(
-            queries.dictionary, query[order], docs.take(pa.array(order)).dictionary_decode(),
-            grade[order], int((~is_judged).sum()),
+            pa.array(queries.cat.categories), query[order], pa.array(docs.iloc[order]),
+            grade[order], len(grade) - len(rows), len(rows) - len(once),
         )  # fmt: skip
 
-    def golden(self, problems: Problems, absent_docs: str, texts: dict[str, str]) -> Golden:
-        """Return the golden set, as `Qrels.golden` does; `texts` are the queries' by their id."""
+    def golden(
+        self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None,
+        more: Mapping[str, dict[str, Any]],
+    ) -> Golden:  # fmt: skip
+        """Return the golden set; `more` has other columns of queries by their id.
+
+        A query without a relevant document is unlabelled; with `absent_docs="refuse"` it should be
+        refused.
+        """
         _tell(self.n_negative, NEGATIVE, problems)
-        query_ids = pd.Series(pd.array(self.queries, dtype="str"))
-        is_relevant = np.bincount(self.query[self.grade > 0], minlength=len(query_ids)) > 0
+        _tell(self.n_repeated, "judgements that stand there twice count once", problems)
+        is_relevant = np.bincount(self.query[self.grade > 0], minlength=len(self.queries)) > 0
         answerable = pd.Series(is_relevant, dtype="boolean")
         if absent_docs != "refuse":
             answerable = answerable.where(is_relevant)
-        queries = pd.DataFrame(
-            {
-                "query_id": query_ids,
-                "query": query_ids.map(texts).fillna(query_ids) if texts else query_ids,
-                "answerable": answerable,
-                "position": np.arange(len(query_ids)),
-            }
-        )
-        doc_id = pd.Series(pd.array(self.doc_id, dtype="str"))
-        targets = pd.DataFrame(
-            {
-                "query_id": query_ids.take(self.query).reset_index(drop=True),
-                "level": pd.Series("doc", index=doc_id.index, dtype="str"),
-                "target_id": doc_id,
-                "alternative": 0,
-                "grade": self.grade,
-                "doc_id": doc_id,
-            }
-        )
-        targets = targets if len(targets) else empty("targets")  # as records of none are
+        query_ids, docs = series_of(self.queries), series_of(self.doc_id)
+        queries = pd.DataFrame({"query_id": query_ids, "query": query_ids})
+        if any(more.values()):
+            records = [{"query_id": one, **more.get(one, {})} for one in query_ids.tolist()]
+            queries = from_records(records, "queries")
+            queries["query"] = queries["query"].fillna(query_ids)
+        queries = queries.assign(answerable=answerable, position=np.arange(len(queries)))
+        targets = judged_targets(query_ids, self.query, "doc", docs, self.grade)
+        if catalogue is not None:
+            check_catalogue(targets, catalogue, problems)
         return Golden(queries=queries, targets=targets, problems=problems.frame())
 
 

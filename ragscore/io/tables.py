@@ -1,13 +1,13 @@
 """Tables of any library and shape -> `Results` or `Golden`.
 
 In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, or a file of CSV,
-TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit stay columns from end
-to end; rows per query, and all labels, are read one by one.
+TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit, lists of ids and
+plain labels stay columns from end to end (plain_columns.py). All else is read row by row.
 """
 
 import csv
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from pandas.api.types import is_float_dtype
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, warn
-from ragscore.frames.kinds import LABELS, cast, categorical
+from ragscore.frames.kinds import LABELS, cast, categorical, empty
 from ragscore.frames.ranking import rank_hits
 from ragscore.frames.schema import FIELDS
 from ragscore.frames.typing import Codes
@@ -40,7 +40,8 @@ from ragscore.io.columns import (
 )
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
-from ragscore.io.golden_read import golden_of
+from ragscore.io.golden_read import check_catalogue, golden_of
+from ragscore.io.plain_columns import NotPlain, hit_lists, label_frames
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -68,6 +69,8 @@ from ragscore.io.tools.importer import run_name_of
 from ragscore.io.values import ID_ALLOWED, as_json, as_number
 
 LISTS = ("list", "mapping", "empty")
+GRADES = frozenset("012345")
+OF_HITS = (*ID_ROLES, "text", "score", "rank")
 FEW_ROWS, MOST_GRADES = 20, 5  # from so many rows on, scores below this may be grades
 IN_DIALOGUE = ("query", "conversation", "turn")
 PER_QUERY = {
@@ -289,70 +292,86 @@ def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
 
     One row per hit. A list of lists has the ids of each call.
     """
-    runs: list[str | None] = []
-    queries: list[str] = []
-    ids: list[Any] = []
-    scores: list[float | None] = []
-    ranks: list[int] = []
-    of_call: list[int] = []
-    calls: list[dict[str, Any]] = []
-    every: list[tuple[str | None, str]] = []
     has_runs = all(
         isinstance(value, Mapping)
         and all(isinstance(inner, (Mapping, list, tuple)) for inner in value.values())
         and len(value)
         for value in source.values()
     )
-    named_runs = _keyed(source, name, "run").items() if has_runs else [(None, source)]
-    for run_id, of_run in named_runs:
-        for query_id, value in _keyed(of_run, name, "query").items():
-            every.append((run_id, query_id))
-            found = plain_cell(value)
-            numbers: list[int] | None = None
-            if are_calls(found):
-                numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
-                calls += [
-                    {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
-                    for n, of_one in enumerate(found, 1)
-                ]
-                found = [one for of_one in found for one in of_one]
-            if isinstance(found, Mapping):
-                for one, score in found.items():
-                    if isinstance(score, bool) or not isinstance(score, (int, float)):
-                        raise DataError(
-                            f"found {describe(score)} as the score of {one!r} for query"
-                            f" {query_id!r}",
-                            file=name,
-                            allowed="a number",
-                        )
-                pairs = sorted(found.items(), key=lambda pair: -pair[1])
-            elif isinstance(found, list):
-                pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
-            else:
-                _refuse_shape(query_id, value, name)
-            for one, score in pairs:
-                if as_id(one) is None:
-                    raise DataError(
-                        f"found {describe(one)} among the hits of query {query_id!r}",
-                        file=name,
-                        allowed=ID_ALLOWED,
-                    )
-                ids.append(as_id(one))
-                scores.append(score)
-            ranks += range(1, len(pairs) + 1)
-            of_call += numbers or [1] * len(pairs)
-            runs += [run_id] * len(pairs)
-            queries += [query_id] * len(pairs)
-    columns: dict[str, Any] = {"query_id": pd.Series(queries, dtype="str")}
-    columns["doc_id"] = pd.Series(ids, dtype="str")
-    columns["rank"] = pd.Series(ranks, dtype="int32")
+    named_runs = _keyed(source, name, "run") if has_runs else {None: source}
+    listed = {
+        (run_id, query_id): value
+        for run_id, of_run in named_runs.items()
+        for query_id, value in _keyed(of_run, name, "query").items()
+    }
+    calls: list[dict[str, Any]] = []
+    try:
+        lists, hits = hit_lists({"doc_id": pd.Series([*listed.values()], dtype=object)})
+        if not lists.is_known.all():
+            raise NotPlain
+        lengths = lists.lengths
+    except (NotPlain, pa.ArrowException):
+        lengths, hits, calls = _listed_hits(listed, name)
+    places = pd.DataFrame([*listed], columns=["run_id", "query_id"], dtype="str")
+    at = np.repeat(np.arange(len(listed)), lengths)
+    places = places.take(at).reset_index(drop=True)
+    columns = {"query_id": places["query_id"], "doc_id": hits["doc_id"]}
+    columns["rank"] = pd.Series(_ranks_in_order(at, int((lengths > 0).sum())))
     if has_runs:
-        columns["run_id"] = pd.Series(runs, dtype="str")
+        columns["run_id"] = places["run_id"]
+    columns |= {role: hits[role] for role in ("score", "call") if role in hits}
+    return Table(name, name, pd.DataFrame(columns), queries=[*listed], calls=calls)
+
+
+def _listed_hits(
+    listed: Mapping[tuple[str | None, str], Any], name: str
+) -> tuple[Codes, pd.DataFrame, list[dict[str, Any]]]:
+    """Return how many hits each query has, all hits, and calls, from values of any kind."""
+    ids: list[str] = []
+    scores: list[float | None] = []
+    of_call: list[int] = []
+    calls: list[dict[str, Any]] = []
+    lengths = np.zeros(len(listed), np.int64)
+    for place, ((run_id, query_id), value) in enumerate(listed.items()):
+        found = plain_cell(value)
+        numbers: list[int] | None = None
+        if are_calls(found):
+            numbers = [n for n, of_one in enumerate(found, 1) for _ in of_one]
+            calls += [
+                {"run_id": run_id, "query_id": query_id, "call": n, "n_hits": len(of_one)}
+                for n, of_one in enumerate(found, 1)
+            ]
+            found = [one for of_one in found for one in of_one]
+        if isinstance(found, Mapping):
+            for one, score in found.items():
+                if isinstance(score, bool) or not isinstance(score, (int, float)):
+                    raise DataError(
+                        f"found {describe(score)} as the score of {one!r} for query {query_id!r}",
+                        file=name,
+                        allowed="a number",
+                    )
+            pairs = sorted(found.items(), key=lambda pair: -pair[1])
+        elif isinstance(found, list):
+            pairs = [(one, None) if not is_scored(one) else tuple(one) for one in found]
+        else:
+            _refuse_shape(query_id, value, name)
+        for one, score in pairs:
+            if (known := as_id(one)) is None:
+                raise DataError(
+                    f"found {describe(one)} among the hits of query {query_id!r}",
+                    file=name,
+                    allowed=ID_ALLOWED,
+                )
+            ids.append(known)
+            scores.append(score)
+        of_call += numbers or [1] * len(pairs)
+        lengths[place] = len(pairs)
+    hits = pd.DataFrame({"doc_id": pd.Series(ids, dtype="str")})
     if any(score is not None for score in scores):
-        columns["score"] = pd.Series(scores, dtype=object)
+        hits["score"] = pd.Series(scores, dtype=object)
     if calls:
-        columns["call"] = pd.Series(of_call, dtype="int32")
-    return Table(name, name, pd.DataFrame(columns), queries=every, calls=calls)
+        hits["call"] = pd.Series(of_call, dtype="int32")
+    return lengths, hits, calls
 
 
 def _keyed(source: Mapping[Any, Any], name: str, what: str) -> dict[str, Any]:
@@ -522,7 +541,7 @@ def _per_query(
     table: Table, roles: Columns, run_id: str, problems: Problems, are_repeats: bool
 ) -> Results:
     """Return the results of a table with one row per query."""
-    used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+    used = _used(roles)
     keep = np.ones(len(table), dtype=bool)
     # Whole columns, as where a row is a hit: `Cells` takes what is missing for the file's.
     ids: dict[str, list[str | None]] = {
@@ -533,13 +552,23 @@ def _per_query(
     none = [None] * len(table)
     query_ids, runs = ids.get("query_id", none), ids.get("run_id", none)
     others = {role: column for role, column in roles.items() if role not in ids}
+    lists = None
+    with suppress(NotPlain, pa.ArrowException):
+        of_hits = {role: others[role] for role in OF_HITS if role in others}
+        lists, hits = hit_lists({role: table.column(name) for role, name in of_hits.items()})
+        others = {role: column for role, column in others.items() if role not in of_hits}
+        if table.frame is not None:
+            read = {*of_hits.values()} - _used(others)
+            table = replace(table, frame=table.frame.drop(columns=[*read], errors="ignore"))
     cases = []
-    for row, is_kept, query_id, run in zip(
-        table.rows(problems), keep, query_ids, runs, strict=True
+    for place, (row, is_kept, query_id, run) in enumerate(
+        zip(table.rows(problems), keep, query_ids, runs, strict=True)
     ):
         if not is_kept:
             continue
         case = with_roles(Record(row.line, query_id=query_id, run=run), row, others, problems)
+        if lists is not None and lists.is_known[place]:
+            case.hits = [{"x_row": place}]
         case.extra = {
             name: value
             for name, value in row.values.items()
@@ -557,7 +586,17 @@ def _per_query(
             field="columns",
             allowed="ids, texts, an answer or an error in at least one row",
         )
-    return found
+    if lists is None or "x_row" not in found.hits:
+        return found
+    kept = found.hits["x_row"].to_numpy(np.int64)
+    lengths = lists.lengths[kept]
+    at = np.repeat(np.arange(len(kept)), lengths)
+    rank = _ranks_in_order(at, int(np.count_nonzero(lengths)))
+    first = np.cumsum(lists.lengths) - lists.lengths
+    listed = hits.take(first[kept][at] + rank - 1).reset_index(drop=True)
+    placed = found.hits[["run_id", "query_id"]].take(at).reset_index(drop=True)
+    hits = pd.concat([placed.assign(rank=rank), listed], axis=1) if len(at) else empty("hits")
+    return replace(found, hits=hits)
 
 
 def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
@@ -600,7 +639,7 @@ def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> R
         some = np.bincount(run[~without & (run >= 0)], minlength=len(runs.cat.categories)) > 0
         allowed = "a score in every hit of a run, or a rank"
         _report(table, columns["score"], without & some[run], keep, problems, allowed)
-    used = {name.partition(".")[0] for name in roles.values()} | set(roles.values())
+    used = _used(roles)
     extra = [name for name in table.fields if name not in used]
     if table.frame is not None:
         hits |= {f"x_{name}": _own(table.frame[name]) for name in extra}
@@ -1045,10 +1084,12 @@ def read_golden_table(
     table = _with_whole_turns(table, roles)
     problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
     problems.typos.warn()
-    merged = _Merged(problems, gains)
-    rows = list(table.rows(problems))
     if "grade" not in roles.keys() | (columns or {}).keys():
-        _warn_of_grades(rows, roles, table.name)
+        _warn_of_grades(table, roles)
+    golden = _golden_of_columns(table, roles, _Merged(problems, gains), absent_docs, catalogue)
+    if golden is not None:
+        return replace(golden, mapping=_mapping(roles))
+    merged, rows = _Merged(problems, gains), list(table.rows(problems))
     made: list[str | None] = [None] * len(rows)
     if "conversation" in roles and "query_id" not in roles:
         asked = [
@@ -1062,18 +1103,48 @@ def read_golden_table(
     return merged.golden(absent_docs, catalogue, _mapping(roles))
 
 
-def _warn_of_grades(rows: list[Row], roles: Columns, name: str) -> None:
+def _golden_of_columns(
+    table: Table, roles: Columns, merged: "_Merged", absent_docs: str,
+    catalogue: pd.DataFrame | None,
+) -> Golden | None:  # fmt: skip
+    """Return the labels of a frame, column by column; None where rows have to be read."""
+    frame, used = table.frame, _used(roles)
+    if frame is None or not {*roles.values()} <= {*frame.columns}:
+        return None
+    columns = {role: frame[name] for role, name in roles.items()}
+    own = {str(name): column for name, column in frame.items() if name not in used}
+    try:
+        queries, targets, merged.n_negative = label_frames(columns, own, merged.grade, absent_docs)
+    except (NotPlain, pa.ArrowException):
+        return None
+    merged.warn()
+    if catalogue is not None:
+        check_catalogue(targets, catalogue, merged.problems)
+    return Golden(queries, targets, problems=merged.problems.frame())
+
+
+def _used(roles: Columns) -> set[str]:
+    """Return the columns that roles take, and those that these lie in."""
+    return {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+
+
+def _warn_of_grades(table: Table, roles: Columns) -> None:
     """Warn of columns that may grade the judgements of a table, where none is taken for grades."""
+
+    def texts_in(name: str) -> set[str]:
+        column = table.column(name)
+        return {*map(str, column if column.dtype == object else column.unique())}
+
     query = roles.get("query_id", roles.get("query", ""))
-    n_queries = len({str(value_at(row.values, query)) for row in rows})
-    if not roles.keys() & {"doc_id", "chunk_id"} or n_queries == len(rows):
-        return
-    for column in sorted(rows[0].values.keys() - set(roles.values())):
-        found = {str(row.values.get(column)) for row in rows}
-        if "0" in found and len(found) > 1 and found <= set("012345"):
+    for column in sorted(table.fields.keys() - set(roles.values())):
+        if not {*ID_ROLES} & roles.keys() or str(table.fields[column]) not in GRADES:
+            continue
+        found = texts_in(column)
+        is_graded = found <= GRADES and "0" in found and len(found) > 1
+        if is_graded and len(texts_in(query)) < len(table):
             warn(
-                f"{name}: no column is taken for grades, so every id is relevant; {column!r} holds"
-                f" {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
+                f"{table.name}: no column is taken for grades, so every id is relevant; {column!r}"
+                f" holds {name_list(sorted(found))}: columns={{'grade': {column!r}}} if these are"
                 " grades, None as the column if not"
             )
 
@@ -1087,8 +1158,16 @@ def golden_of_dict(
     gains: Mapping[str, float] | None = None,
 ) -> Golden:
     """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
+    labels = _keyed(source, name, "query")
+    roles = {"query_id": "query_id", "doc_id": "doc_id"}
+    if any(isinstance(one, (list, tuple, dict)) for one in labels.values()):
+        lists = pd.Series([*labels.values()], dtype=object)
+        columns = {"query_id": pd.Series([*labels], dtype="str"), "doc_id": lists}
+        table, fresh = Table(name, name, pd.DataFrame(columns)), _Merged(problems, gains)
+        if golden := _golden_of_columns(table, roles, fresh, absent_docs, catalogue):
+            return golden
     merged = _Merged(problems, gains)
-    expected = {q: plain_cell(one) for q, one in _keyed(source, name, "query").items()}
+    expected = {query: plain_cell(one) for query, one in labels.items()}
     # A text beside lists is a description of something, not one expected id.
     has_lists = any(isinstance(one, (list, dict)) for one in expected.values())
     for number, (query, found) in enumerate(expected.items(), 1):
@@ -1102,7 +1181,7 @@ def golden_of_dict(
                 allowed="{query: [ids]}, {query: {id: grade}}, or a list of records",
             )
         row = Row({"query_id": query, "doc_id": found}, number)
-        merged.add(row, {"query_id": "query_id", "doc_id": "doc_id"})
+        merged.add(row, roles)
     return merged.golden(absent_docs, catalogue, None)
 
 
@@ -1163,7 +1242,7 @@ class _Merged:
         if (texts := cells.texts("text")) is not None and "chunk_id" not in roles:
             made = [text_id(one) for one in texts]
             self._expect(record, "expected_chunk_ids", made, grade, roles, row)
-        used = {path.partition(".")[0] for path in roles.values()} | set(roles.values())
+        used = _used(roles)
         for name, value in row.values.items():
             own = "record_id" if name == "id" else name  # a golden record's `id` is its query's
             if name not in used and record.get(own) is None:
@@ -1215,7 +1294,7 @@ class _Merged:
             if isinstance(one, dict):
                 items.append(one)
                 continue
-            found = self._grade(written)
+            found = self.grade(written)
             if found is None:
                 allowed = (
                     "a whole number, such as 0 or 1"
@@ -1228,7 +1307,7 @@ class _Merged:
             else:
                 items.append({"any": one if isinstance(one, list) else [one], "grade": found})
 
-    def _grade(self, written: Any) -> float | None:
+    def grade(self, written: Any) -> float | None:
         """Return a grade as a whole number, or a gain as a float; None for anything else."""
         if self.gains is not None:
             known = self.gains.get(key_of(written))
@@ -1241,10 +1320,8 @@ class _Merged:
         self.fractions.add(number)
         return number if len(self.fractions) <= MOST_FRACTIONS else None
 
-    def golden(
-        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
-    ) -> Golden:
-        """Return the golden set of all records."""
+    def warn(self) -> None:
+        """Warn of grades that are left out, or taken as gains."""
         if self.n_negative:
             text = (
                 f"{self.n_negative} judgements with a negative grade are left out: those documents"
@@ -1258,6 +1335,12 @@ class _Merged:
                 f"{self.problems.file}: grades are fractions ({shown}): they are taken as gains,"
                 " and levels from 0 count the different ones"
             )
+
+    def golden(
+        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
+    ) -> Golden:
+        """Return the golden set of all records."""
+        self.warn()
         rows = [
             Row({"query": query_id, **record}, self.lines[query_id])
             for query_id, record in self.records.items()

@@ -53,8 +53,7 @@ class FieldReader:
         return next((value for value in taken if value is not None), None)
 
     def _read(self, type: str, *names: str) -> Any:
-        value = self.pop(*names)
-        if value is None:
+        if (value := self.pop(*names)) is None:
             return None
         value = LOOSE[type](value) if self.loose and type in LOOSE else value
         return STRICT[type](value, self.name(names[0]), self.line, self.problems)

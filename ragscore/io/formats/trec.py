@@ -75,24 +75,20 @@ def read_qrels(
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
     problems, text = Problems(path, strict), read_text(path)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
-    columns = _judgement_columns(text) if catalogue is None else None
-    qrels = Qrels()
-    if columns is None:
+    judged = _judgement_columns(text)
+    if judged is None:
+        qrels = Qrels()
         _add_judgements(text, qrels, problems)
-    query_ids = list(qrels.grades) if columns is None else columns.queries.to_pylist()
+        judged = replace(qrels, queries={query_id: {} for query_id in qrels.grades}).columns()
+    query_ids = judged.queries.to_pylist()
     if texts and (n_without := sum(query_id not in texts for query_id in query_ids)):
         problems.note(
             f"{n_without} of {len(query_ids)} judged queries have no text in {topics}; their id"
             " stands for it",
             field="query",
         )
-    if columns is not None:
-        return columns.golden(problems, absent_docs, texts)
-    qrels.queries = {
-        query_id: {"query": texts[query_id]} if query_id in texts else {}
-        for query_id in qrels.grades
-    }
-    return qrels.golden(problems, absent_docs, catalogue)
+    more = {query_id: {"query": query} for query_id, query in texts.items()}
+    return judged.golden(problems, absent_docs, catalogue, more)
 
 
 def read_judgements(path: Path, qrels: Qrels, problems: Problems) -> None:

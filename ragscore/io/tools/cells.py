@@ -249,6 +249,8 @@ def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Proble
 
     Dotted column names reach into mappings, and into each mapping of a list.
     """
+    if not columns:
+        return case
     values = {role: first_at(row.values, paths.split("|")) for role, paths in columns.items()}
     cells = Cells(Row(values, row.line), problems, columns)
     for role, (column, read) in COLUMN.items():
@@ -261,9 +263,19 @@ def with_roles(case: Record, row: Row, columns: dict[str, str], problems: Proble
         case.answerable = not should_refuse
     case.query_id = cells.identifier("query_id") or case.query_id
     case.run = cells.identifier("run_id") or case.run
-    case.labels |= {name: text for name in LABELS if (text := cells.text(name)) is not None}
-    case.tags |= {kind: texts for role, kind in TAG.items() if (texts := cells.texts(role))}
-    case.checks |= {kind: texts for role, kind in CHECK.items() if (texts := cells.texts(role))}
+    case.labels |= {
+        name: text for name in LABELS if name in columns and (text := cells.text(name)) is not None
+    }
+    case.tags |= {
+        kind: texts
+        for role, kind in TAG.items()
+        if role in columns and (texts := cells.texts(role))
+    }
+    case.checks |= {
+        kind: texts
+        for role, kind in CHECK.items()
+        if role in columns and (texts := cells.texts(role))
+    }
     case.gold_ids |= {
         level: ids
         for level in ("doc", "chunk")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.columns import Columns, is_role, unknown_role
 from ragscore.io.detect import Format, function_at
 from ragscore.io.golden_read import check_catalogue
@@ -112,7 +112,7 @@ def _golden_part(tool: Format) -> Callable[..., Golden]:
             )
         if catalogue is not None:
             problems = Problems(file, strict)
-            check_catalogue(records_of(found.targets), catalogue, problems)
+            check_catalogue(found.targets, catalogue, problems)
             found = replace(
                 found, problems=pd.concat([found.problems, problems.frame()], ignore_index=True)
             )

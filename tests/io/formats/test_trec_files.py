@@ -209,6 +209,6 @@ def test_judgements_read_at_once_are_those_read_line_by_line(tmp_path_factory, t
         trec._add_judgements(text, qrels, problems)
         qrels.queries = {query_id: {} for query_id in qrels.grades}
         slow = qrels.golden(problems, "unlabelled", None)
-        fast = columns.golden(trec.Problems(file, strict=True), "unlabelled", {})
+        fast = columns.golden(trec.Problems(file, strict=True), "unlabelled", None, {})
     for name in ("queries", "targets", "problems"):
         pd.testing.assert_frame_equal(getattr(fast, name), getattr(slow, name), check_exact=True)
