@@ -30,6 +30,7 @@ PLACES = ("right", "below", "inside")
 END = "ragscore:end"  # marks names at the ends of lines
 PAD = 4.0  # points between a picture and the edge of its place
 BESIDE = 0.3  # share of a picture's width that names or a legend beside its axes may take
+MANY = 30  # rows whose names take two lines at most, lest a figure be higher than a page
 AROUND = 1.1  # inches at 10 points that title and labels take of a figure's height
 SMALLEST = 6.0  # points of the smallest text that is read in print
 _own: "WeakKeyDictionary[Figure, float]" = WeakKeyDictionary()  # inches that its axes are high
@@ -308,7 +309,8 @@ def _fit_names(ax: "Axes", height: float = 0.0) -> None:
     if ax.yaxis.label.get_text():
         room -= 1.6 * float(ax.yaxis.label.get_fontsize()) * points
     if figure in _own:
-        lines = max(wrap_text(label, room, cut=3) for label in labels)
+        cut = 3 if len(labels) < MANY else 2
+        lines = max(wrap_text(label, room, cut=cut) for label in labels)
         _keep(ax.yaxis, labels)
         _own[figure] = max(_own[figure], 1.25 * size * lines * len(labels) / 72)
         return
