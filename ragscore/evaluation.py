@@ -1134,8 +1134,8 @@ class Evaluation(Display):
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
-        Its summary fits one screen: verdicts, primary metrics, and three queries to read first. The
-        newest comparison follows query by query, then sections that fold.
+        The first screen says what the runs decide, and shows them best first. All pairs follow, the
+        newest comparison with three queries to read first, and sections that fold.
 
         Parameters
         ----------
@@ -1179,6 +1179,7 @@ class Evaluation(Display):
             path, slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
             history=history, reported=self.reported, primary=self.primary,
             explore=lambda run: self.explore(runs=[run]), declared=self.declared,
+            decide=partial(whole._decided, margins, of_all=True),
         )  # fmt: skip
 
     def config_effects(
@@ -1949,7 +1950,7 @@ class Evaluation(Display):
         found = self._decision
         names = [*self.primary, *(name for name in MEDIANS if name in self.scores)]
         table = standings(found, self._summarized(names), limit=SHOWN_RUNS)
-        return [f"{found.sentence}.", title, table, *alone, found.asked, *self._notes()]
+        return [f"{found.short}.", title, table, *alone, found.asked, *self._notes()]
 
     @cached_property
     def _decision(self) -> Decision | None:

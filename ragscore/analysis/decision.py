@@ -18,9 +18,10 @@ from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import asked_text, quality_of, set_letters
 from ragscore.frames.data import Golden
 from ragscore.frames.render import shown_number
+from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.stats import ALPHA, UNSURE, Together, overall_word
+from ragscore.stats import ALPHA, MIXED, UNSURE, Together, overall_word
 
 BESIDE = {"latency_ms": ("faster", "slower", " ms"), "cost_usd": ("cheaper", "dearer", " USD")}
 """What is said of a run beside the metrics that decide: words for less and for more, and unit."""
@@ -35,8 +36,10 @@ PHRASES = {
 }
 OPPOSITE = {"better": "worse", "worse": "better", "higher": "lower", "lower": "higher"}
 MOST_RUNS = 100  # of more, thousands of pairs would be tested for a sentence
+NAME = 28  # characters of a name where there is little room
+PAIRS = 12  # runs whose pairs are looked at
 NAMED = 3  # runs of one verdict in the sentence
-_Words = dict[tuple[str, str], tuple[str, str]]
+_Words = dict[tuple[str, str], tuple[str, str, str]]  # verdict, details, the trade if mixed
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,11 @@ class Decision:
     letters: pd.DataFrame = field(repr=False)
     pairs: pd.DataFrame = field(repr=False)
 
+    @property
+    def short(self) -> str:
+        """The sentence with shorter names."""
+        return renamed(self.sentence, fitting_names(self.run_ids, NAME))
+
     def of_pair(self, baseline: str, candidate: str) -> tuple[str, str]:
         """Return verdict and details of a pair; empty where it isn't tested."""
         rows = self.pairs
@@ -108,7 +116,7 @@ def decide(
     margins
         As for `compare`.
     of_all
-        Look at every pair that is tested, not at those of `against` alone.
+        Look at every pair of the twelve best runs that is tested, not at those of `against` alone.
     """
     question = asked[0]
     runs, primary = list(question.run_ids), question.primary
@@ -131,10 +139,12 @@ def decide(
     words: _Words = {}
     for place, run in enumerate(best):
         for second in best[place + 1 :]:
-            if against in (run, second) or (of_all and question.baseline is None):
+            is_near = of_all and question.baseline is None and place < PAIRS
+            if is_near or against in (run, second):
                 words |= known.words(run, second)
     if len(runs) == 2:
-        sentence = f"{other}: {PHRASES[words[one, other][0]]} {one}{known.beside(one, other, '')}"
+        told = _phrases({one: words[one, other]})
+        sentence = f"{other}: {told}{known.beside(one, other, '')}"
     elif question.baseline is not None:
         sentence = _against_baseline(words, [run for run in best if run != against], against)
     else:
@@ -147,7 +157,7 @@ def decide(
             columns=["metric", "run_id", "sets"], dtype="str",
         ),
         pd.DataFrame(
-            [(*key, *found) for key, found in words.items()],
+            [(*key, *found[:2]) for key, found in words.items()],
             columns=["run_baseline", "run_candidate", "verdict", "told"], dtype="str",
         ),
     )  # fmt: skip
@@ -162,33 +172,43 @@ def _of_leader(words: _Words, best: list[str], question: Question, known: "_Pair
     }:
         top = "highest" if question.declared.describe(first).better == "not declared" else "best"
         return f"None of the {len(best)} runs is told from another; {lead} has the {top} {first}"
-    found = {run: words[run, lead][0] for run in others}
-    tied = [run for run in others if found[run] == UNSURE]
+    found = {run: words[run, lead] for run in others}
+    tied = [run for run in others if found[run][0] == UNSURE]
     rival = (tied or others)[0]
     return f"{lead}: {_phrases(found)}{known.beside(rival, lead, rival)}"
 
 
 def _against_baseline(words: _Words, others: list[str], baseline: str) -> str:
     """Say of each run what it is against the baseline."""
-    found = {run: words[baseline, run][0] for run in others}
+    found = {run: words[baseline, run] for run in others}
     parts = [
-        f"{_some([run for run in others if found[run] == word])}: {phrase} {baseline}"
-        for word, phrase in PHRASES.items()
-        if word in found.values()
+        f"{_some(runs)}: {phrase} {baseline}{trade}" for phrase, runs, trade in _by_phrase(found)
     ]
     return "; ".join(parts)
 
 
-def _phrases(found: dict[str, str]) -> str:
-    """Return "better than a and b, not told from c"; `found` has the word against each run."""
+def _phrases(found: dict[str, tuple[str, str, str]]) -> str:
+    """Return "better than a and b, not told from c"; `found` has the words against each run.
+
+    Of many runs only those are named that can't be told from it.
+    """
+    parts = []
+    for phrase, runs, trade in _by_phrase(found):
+        if len(runs) == len(found) > 1:
+            return f"{phrase} each of the {len(found)} others{trade}"
+        is_named = phrase == PHRASES[UNSURE] or len(found) <= NAMED or len(runs) == 1
+        parts.append(f"{phrase} {_some(runs) if is_named else f'{len(runs)} runs'}{trade}")
+    return ", ".join(parts)
+
+
+def _by_phrase(found: dict[str, tuple[str, str, str]]) -> list[tuple[str, list[str], str]]:
+    """Return each phrase that is said, its runs, and the trade if it is the same of all."""
     parts = []
     for word, phrase in PHRASES.items():
-        runs = [run for run, own in found.items() if own == word]
-        if len(runs) == len(found) > 1:
-            every = "any other run" if word == UNSURE else f"all {len(found)} others"
-            return f"{phrase} {every}"
-        parts += [f"{phrase} {_some(runs)}"] if runs else []
-    return ", ".join(parts)
+        runs = [run for run, own in found.items() if own[0] == word]
+        trades = {found[run][2] for run in runs}
+        parts += [(phrase, runs, trades.pop() if len(trades) == 1 else "")] if runs else []
+    return parts
 
 
 def _some(runs: list[str]) -> str:
@@ -196,6 +216,10 @@ def _some(runs: list[str]) -> str:
     if len(runs) > NAMED + 1:
         runs = [*runs[:NAMED], f"{len(runs) - NAMED} more"]
     return " and ".join(filter(None, [", ".join(runs[:-1]), runs[-1]]))
+
+
+def _rounded(value: float) -> str:
+    return f"{float(f'{value:.2g}'):g}"
 
 
 @dataclass(frozen=True)
@@ -231,17 +255,17 @@ class _Pairs:
         told = self._paired(baseline, candidate, tuple(names)) if names else pd.DataFrame()
         for row in told.to_dict("records"):
             less, more, unit = BESIDE[row["metric"]]
-            a, b = (f"{row[f'p50_{side}']:.3g}" for side in ("baseline", "candidate"))
+            a, b = (_rounded(row[f"p50_{side}"]) for side in ("baseline", "candidate"))
             if row["n"] and row["verdict"] in OPPOSITE and not np.isnan(row["asked"]):
                 word = less if row["verdict"] == "better" else more
-                size = f"{abs(row['p50_delta']):.3g}{unit}"
+                size = f"{_rounded(abs(row['p50_delta']))}{unit}"
                 texts.append(f"{word} {f'than {named} ' if named else ''}by {size}")
             elif row["n"] and a != b:
                 of = f" of {named}" if named else ""
                 texts.append(f"median {b}{unit} against {a}{unit}{of}")
         return "".join(f"; {text}" for text in texts)
 
-    def _judged(self, deltas: pd.DataFrame) -> tuple[str, str]:
+    def _judged(self, deltas: pd.DataFrame) -> tuple[str, str, str]:
         aspects = judge_aspects(deltas, self.asked[0].primary, self.margins)
         told = [
             f"{name} {shown_number(delta, 3, True)} {word}"
@@ -249,7 +273,10 @@ class _Pairs:
                 deltas["metric"], deltas["delta"], deltas["verdict"], strict=True
             )
         ]
-        return overall_word(aspects["verdict"].tolist()), "; ".join(told)
+        word = overall_word(aspects["verdict"].tolist())
+        names = {own: part["aspect"].tolist() for own, part in aspects.groupby("verdict")}
+        sides = [f"{own} in {_some(names[own])}" for own in ("better", "worse") if own in names]
+        return word, "; ".join(told), f" ({', '.join(sides)})" if word == MIXED and sides else ""
 
     def _deltas(self, baseline: str, candidate: str, names: tuple[str, ...]) -> pd.DataFrame:
         """One row per metric: delta (of times: of medians), verdict, sentence and n."""

@@ -12,35 +12,35 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.text import in_words
-from ragscore.analysis.decision import BESIDE, Decision
+from ragscore.analysis.decision import BESIDE, NAME, Decision
 from ragscore.frames.escaping import html_text, visible
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.short_names import fitting_names
-from ragscore.frames.tables import SIGNS, TINTS, WIDTH, Table, wide, with_sign
+from ragscore.frames.tables import TINTS, WIDTH, Table, wide, with_sign
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import table_kind
 
 BARS = (32, 10)  # characters that a drawn interval takes, at most and at least
-NAME = 28  # characters of a name in a narrow table
+CUT = "Names are shortened; ev.run_ids has them whole."
 
 STYLE = """
 .rs-standings table { border-collapse: collapse; width: 100%; font-size: .92em; color: inherit; border: 0 }
-.rs-standings :is(th, td) { text-align: left; vertical-align: middle; padding: .25em .5em; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: none }
-.rs-standings thead th { vertical-align: bottom; font-weight: 600; overflow-wrap: anywhere } .rs-standings tbody th { font-weight: 600; overflow-wrap: anywhere }
-.rs-standings .bar { width: 26%; min-width: 9em } .rs-standings svg { display: block; width: 100%; height: 1.1em; overflow: visible }
+.rs-standings :is(th, td) { text-align: left; vertical-align: middle; padding: .3em .5em; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: none }
+.rs-standings thead th { vertical-align: bottom; font-weight: 600 } .rs-standings tbody th { font-weight: 600; white-space: nowrap; max-width: 20em; overflow: hidden; text-overflow: ellipsis }
+.rs-standings .bar { width: 22%; min-width: 9em } .rs-standings svg { display: block; width: 100%; height: 1.1em; overflow: visible }
 .rs-standings .bar span { display: flex; justify-content: space-between; font-weight: 400; opacity: .75 }
-.rs-standings .n { font-variant-numeric: tabular-nums } .rs-standings i { font-style: normal; opacity: .75; white-space: nowrap }
-.rs-standings .w { white-space: nowrap; font-weight: 600 } .rs-standings thead .w { white-space: normal }
+.rs-standings .n { font-variant-numeric: tabular-nums } .rs-standings i { font-style: normal; font-weight: 400; opacity: .75; white-space: nowrap }
+.rs-standings tbody :is(.lead, .w, .n) { white-space: nowrap } .rs-standings tbody .w { font-weight: 600 }
 .rs-standings .rs-good { background: color-mix(in srgb, #009E73 22%, transparent) } .rs-standings .rs-poor { background: color-mix(in srgb, #E69F00 22%, transparent) } .rs-standings .rs-bad { background: color-mix(in srgb, #D55E00 24%, transparent) }
-.rs-standings select { font: inherit; max-width: 16em; color: inherit; background: Canvas }
+.rs-standings select { font: inherit; max-width: 10em; color: inherit; background: Canvas }
 @media (max-width: 600px) {
-  .rs-standings table { display: block; font-size: .8em } .rs-standings :is(thead, tbody) { display: block }
-  .rs-standings tr { display: flex; flex-wrap: wrap; align-items: baseline; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .15em 0 }
-  .rs-standings :is(th, td) { border: 0; padding: .05em .3em; flex: 1 1 3.5em; min-width: 0 }
-  .rs-standings :is(tbody th, thead th:first-child) { order: 1; flex: 1 1 55% } .rs-standings .w { order: 2; flex: 0 1 auto }
+  .rs-standings table { display: block; font-size: .8em; line-height: 1.3 } .rs-standings :is(thead, tbody) { display: block }
+  .rs-standings tr { display: flex; flex-wrap: wrap; align-items: baseline; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .1em 0 }
+  .rs-standings :is(th, td) { border: 0; padding: 0 .2em; flex: 1 1 3em; min-width: 0; overflow-wrap: anywhere }
+  .rs-standings tbody th { order: 1; flex: 1 1 55% } .rs-standings .w { order: 2; flex: 0 1 auto } .rs-standings thead th:first-child { display: none }
   .rs-standings .bar { order: 3; flex: 1 1 50%; width: auto; align-self: center } .rs-standings .lead { order: 4; flex: 0 0 12em }
-  .rs-standings .n { order: 5 } .rs-standings thead .n { font-size: .85em; font-weight: 400 }
+  .rs-standings thead .w { flex: 1 1 100% } .rs-standings .n { order: 5 } .rs-standings tbody .n { white-space: normal } .rs-standings tbody .n b { font-size: .8em; font-weight: 600 } .rs-standings thead .n { font-size: .8em; font-weight: 400; line-height: 1.15 }
 }
 """  # noqa: E501
 
@@ -122,6 +122,7 @@ class Standings(Table):
             return super().to_text(width)
         for are_full, is_broken, most in (
             (True, False, None), (False, False, None), (False, True, None), (False, True, NAME),
+            (False, True, NAME - 8),
         ):  # fmt: skip
             table = self._for_text(are_full, is_broken, most)
             widths = [
@@ -137,7 +138,7 @@ class Standings(Table):
             drawn = {f"{self.ends[0]}{gap}{self.ends[1]}": [_drawn(bar, room) for bar in self.bars]}
             (first, names), *others = table.items()
             table = dict([(first, names), *drawn.items(), *others])
-        return Table(pd.DataFrame(table)).to_text(width)
+        return "\n".join([Table(pd.DataFrame(table)).to_text(width), *([CUT] if most else [])])
 
     def _for_text(self, are_full: bool, is_broken: bool, most: int | None) -> dict[str, list[str]]:
         """Return heading -> cells; lines of a heading are no longer than they must be."""
@@ -149,9 +150,9 @@ class Standings(Table):
             heading = f"{name},\n{one.n}" if one.n else name
             table[heading] = one.cells(are_full=are_full or not at)
         if found is not None and found.baseline is not None:
-            told = (found.of_pair(found.baseline, run)[0] for run in runs)
+            told = [verdict_text(found.of_pair(found.baseline, run)[0]) for run in runs]
             name = visible(short.get(found.baseline, found.baseline))
-            table[f"against\n{name}"] = [with_sign(word) for word in told]
+            table[f"against\n{name}"] = told
         return table
 
     @property
@@ -220,11 +221,17 @@ def standings(
     )  # fmt: skip
 
 
-def verdict_cell(word: str, told: str) -> str:
-    """Return the cell of a verdict against the run of the heading; a dash for that run itself."""
-    text = f"{SIGNS[word]} {word}" if word in SIGNS else word or "–"
+def verdict_cell(word: str, told: str, link: str = "") -> str:
+    """Return the cell of a verdict, its details in the title; a dash where nothing is tested."""
     tint = f" rs-{TINTS[word]}" if word in TINTS else ""
-    return f'<td class="w{tint}" title="{html_text(told)}">{html_text(text)}</td>'
+    text = html_text(verdict_text(word))
+    inner = f'<a href="#{link}">{text}</a>' if link else text
+    return f'<td class="w{tint}" title="{html_text(told)}">{inner}</td>'
+
+
+def verdict_text(word: str) -> str:
+    """Return a verdict with its sign."""
+    return with_sign(word) if word else "–"
 
 
 def _count(n: float, expected: float) -> str:
@@ -267,8 +274,7 @@ def _drawn(bar: tuple[float, float, float], room: int) -> str:
 
 
 def _heading(one: Column) -> str:
-    n = f", {one.n}" if one.n else ""
-    return f"{html_text(one.heading).replace('_', '_<wbr>')}<i>{n}</i>"
+    return f"{html_text(one.heading).replace('_', '_<wbr>')} <i>{one.n}</i>"
 
 
 def _lettered(value: str, letters: str) -> str:

@@ -25,16 +25,21 @@ def short_names(runs: Iterable[str]) -> tuple[dict[str, str], str]:
 
 
 def fitting_names(runs: Collection[str], most: int) -> dict[str, str]:
-    """Return name -> at most so many characters of it, the middle left out.
+    """Return name -> at most so many characters of it, what all share and a part left out.
 
-    Names stay whole where two would look alike.
+    The part is left out where it tells no two names apart; without such a part names stay whole.
     """
     short = short_names(runs)[0] or {run: run for run in runs}
-    cut = {
-        run: name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"
-        for run, name in short.items()
-    }
-    return cut if len(set(cut.values())) == len(cut) else short
+    for head in sorted(range(most), key=lambda n: abs(n - most // 2)):
+        cut = {run: _cut(name, head, most) for run, name in short.items()}
+        if len(set(cut.values())) == len(cut):
+            return cut
+    return short
+
+
+def _cut(name: str, head: int, most: int) -> str:
+    tail = len(name) - (most - head - 1)
+    return name if len(name) <= most else f"{name[:head]}…{name[tail:]}"
 
 
 def renamed(text: str, short: Mapping[str, str]) -> str:
