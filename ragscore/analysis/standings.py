@@ -25,7 +25,7 @@ BARS = (32, 10)  # characters that a drawn interval takes, at most and at least
 CUT = "Names are shortened; ev.run_ids has them whole."
 
 STYLE = """
-.rs-standings table { border-collapse: collapse; width: 100%; font-size: .92em; color: inherit; border: 0 }
+.rs-standings { overflow-x: auto } .rs-standings table { border-collapse: collapse; width: 100%; font-size: .92em; color: inherit; border: 0 }
 .rs-standings :is(th, td) { text-align: left; vertical-align: middle; padding: .3em .5em; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: none }
 .rs-standings thead th { vertical-align: bottom; font-weight: 600 } .rs-standings tbody th { font-weight: 600; white-space: nowrap; max-width: 20em; overflow: hidden; text-overflow: ellipsis }
 .rs-standings .bar { width: 22%; min-width: 9em } .rs-standings svg { display: block; width: 100%; height: 1.1em; overflow: visible }
@@ -34,7 +34,7 @@ STYLE = """
 .rs-standings tbody :is(.lead, .w, .n) { white-space: nowrap } .rs-standings tbody .w { font-weight: 600 }
 .rs-standings .rs-good { background: color-mix(in srgb, #009E73 22%, transparent) } .rs-standings .rs-poor { background: color-mix(in srgb, #E69F00 22%, transparent) } .rs-standings .rs-bad { background: color-mix(in srgb, #D55E00 24%, transparent) }
 .rs-standings select { font: inherit; max-width: 10em; color: inherit; background: Canvas }
-@media (max-width: 600px) {
+@media screen and (max-width: 800px) {
   .rs-standings table { display: block; font-size: .8em; line-height: 1.3 } .rs-standings :is(thead, tbody) { display: block }
   .rs-standings tr { display: flex; flex-wrap: wrap; align-items: baseline; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: .1em 0 }
   .rs-standings :is(th, td) { border: 0; padding: 0 .2em; flex: 1 1 3em; min-width: 0; overflow-wrap: anywhere }

@@ -66,9 +66,9 @@ def pairs_html(decision: Decision, links: Mapping[tuple[str, str], str]) -> str:
         f'<th scope="col" title="{html_text(run)}">{at + 1}</th>' for at, run in enumerate(runs)
     )
     return (
-        f'<p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p><div class="matrix"'
+        f'<div><p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p><div class="matrix"'
         ' role="region" aria-label="All pairs" tabindex="0"><table><thead><tr><th scope="col">run'
-        f"</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{''.join(lines)}"
+        f"</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{''.join(lines)}</div>"
     )
 
 

@@ -10,6 +10,7 @@
     const read = () => {
       const at = Math.max(runs.indexOf(address().get('against') ?? against), 0);
       box.value = at in cells ? at : 0;
+      place.dataset.run = runs[box.value];  // for paper
       for (const row of document.querySelectorAll('.rs-standings tr[data-run]')) {
         row.querySelector('.w').outerHTML = cells[box.value][row.dataset.run];
       }
