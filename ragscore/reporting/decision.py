@@ -11,13 +11,14 @@ import pandas as pd
 
 from ragscore.analysis.decision import NAME, PAIRS, Decision
 from ragscore.analysis.standings import Standings, verdict_cell, verdict_text
+from ragscore.frames.errors import plural
 from ragscore.frames.escaping import html_text, markdown_paragraph
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.frames.tables import Table
 from ragscore.scoring.primary import REFUSALS
 
 ONLY = "Only differences from {0} are tested here; a report without a baseline tests all pairs."
-MORE = "{0} more runs are not in this table: ev.compare(baseline, candidate) has their pairs."
+MORE = "{0} no row here: ev.compare(baseline, candidate) has their pairs."
 ONE_SIDED = (
     "A cell may say more than its mirror: losing in one metric of refusals is worse, but winning in"
     " one is better only where the other hasn't fallen."
@@ -66,9 +67,10 @@ def pairs_html(decision: Decision, links: Mapping[tuple[str, str], str]) -> str:
         f'<th scope="col" title="{html_text(run)}">{at + 1}</th>' for at, run in enumerate(runs)
     )
     return (
-        f'<div><p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p><div class="matrix"'
-        ' role="region" aria-label="All pairs" tabindex="0"><table><thead><tr><th scope="col">run'
-        f"</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{''.join(lines)}</div>"
+        f'<div><p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p>'
+        '<div class="matrix" role="region" aria-label="All pairs" tabindex="0"><table><thead><tr><th scope="col">run'
+        f"</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"{''.join(lines)}</div>"
     )
 
 
@@ -93,8 +95,12 @@ def has_pairs(decision: Decision) -> bool:
 
 def _more(decision: Decision) -> list[str]:
     """Say which pairs are left out, and why a pair may read differently from its other side."""
-    n, is_refusing = len(decision.run_ids) - PAIRS, set(REFUSALS) <= set(decision.primary)
-    return [*([ONE_SIDED] if is_refusing else []), *([MORE.format(n)] if n > 0 else [])]
+    n, notes = len(decision.run_ids) - PAIRS, list[str]()
+    if set(REFUSALS) <= set(decision.primary):
+        notes.append(ONE_SIDED)
+    if n > 0:
+        notes.append(MORE.format(f"{plural(n, 'more run')} {'has' if n == 1 else 'have'}"))
+    return notes
 
 
 def _readings(decision: Decision) -> dict[str, object]:
