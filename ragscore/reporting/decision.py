@@ -68,7 +68,8 @@ def pairs_html(decision: Decision, links: Mapping[tuple[str, str], str]) -> str:
     )
     return (
         f'<div><p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p>'
-        '<div class="matrix" role="region" aria-label="All pairs" tabindex="0"><table><thead><tr><th scope="col">run'
+        '<div class="matrix" role="region" aria-label="All pairs" tabindex="0"><table><thead><tr>'
+        '<th scope="col">run'
         f"</th>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         f"{''.join(lines)}</div>"
     )
