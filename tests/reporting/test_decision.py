@@ -162,7 +162,9 @@ def test_hostile_names_are_text_everywhere():
 def page(tmp_path_factory):
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine")
-    ev = runs_of(dict(zip(LONG, np.linspace(0.2, 0.9, 10), strict=True)))
+    one = runs_of(dict(zip(LONG, np.linspace(0.2, 0.9, 10), strict=True)))
+    names = ["hit@1", "mrr@10", "ndcg@10", "precision@5", "passed"]
+    ev = rs.evaluate(one.results, one.golden, names, primary=names)
     file = ev.report().write(tmp_path_factory.mktemp("decision") / "ten.html")
     with Browser() as browser:
         yield browser, file
@@ -210,6 +212,8 @@ def test_a4_cuts_no_column(page):
         " && one.getBoundingClientRect().right > innerWidth + 1).length"
     )
     assert browser.run(cut) == 0
+    held = "[...document.querySelectorAll('.rs-standings, .matrix, .rs-table')]"
+    assert browser.run(f"{held}.every(one => one.scrollWidth <= one.clientWidth + 1)")
 
 
 @pytest.mark.long
