@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.comparison.score_diff import ScoreDiff
     from ragscore.analysis.config_effects import ConfigEffects
     from ragscore.analysis.conversations import Conversations
+    from ragscore.analysis.decision import Decision
     from ragscore.analysis.failure_causes import Failures
     from ragscore.analysis.leaderboard import Leaderboard
     from ragscore.analysis.nuggets import Nuggets
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
 # The metrics that tell answers from refusals, and right answers from wrong ones.
 DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
+MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
 
 
@@ -1132,8 +1134,8 @@ class Evaluation(Display):
     ) -> Report:
         """Build a page to decide from, and write it if it has a path.
 
-        Its summary fits one screen: verdicts, primary metrics, and three queries to read first. The
-        newest comparison follows query by query, then sections that fold.
+        The first screen says what the runs decide, and shows them best first. All pairs follow, the
+        newest comparison with three queries to read first, and sections that fold.
 
         Parameters
         ----------
@@ -1177,6 +1179,7 @@ class Evaluation(Display):
             path, slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
             history=history, reported=self.reported, primary=self.primary,
             explore=lambda run: self.explore(runs=[run]), declared=self.declared,
+            decide=partial(whole._decided, margins, of_all=True),
         )  # fmt: skip
 
     def config_effects(
@@ -1930,14 +1933,54 @@ class Evaluation(Display):
     # What it prints
 
     def _parts(self) -> list[str | Table]:
-        n = len(self.run_ids)
+        n, alone = len(self.run_ids), list[str | Table]()
         title = f"Evaluation: {plural(n, 'run')} × {len(self.golden.queries)} queries"
-        means = summarize(
-            self.scores, self.golden, metrics=list(self.primary), min_grade=self._min_grade,
-            # Results of a store are not read to be printed.
+        if self.reported is not None:
+            from ragscore.analysis.reported import shown_reported
+
+            told = shown_reported(self.reported, self.primary)
+            heading = f"{plural(len(told), 'run')} without rows, as reported"
+            if not n:
+                return [f"Evaluation: {heading}", Table(told), *self._notes()]
+            alone = [Table(told, heading)]
+        if self._decision is None:
+            return [title, self._means(), *alone, *self._notes()]
+        from ragscore.analysis.standings import standings
+
+        found = self._decision
+        names = [*self.primary, *(name for name in MEDIANS if name in self.scores)]
+        table = standings(found, self._summarized(names), limit=SHOWN_RUNS)
+        return [f"{found.short}.", title, table, *alone, found.asked, *self._notes()]
+
+    @cached_property
+    def _decision(self) -> Decision | None:
+        return self._decided()
+
+    def _decided(
+        self, margins: dict[str, float] | None = None, *, of_all: bool = False, **how: Any
+    ) -> Decision | None:
+        """Return what the runs decide; None of one run, of very many, and by a profile."""
+        from ragscore.analysis.decision import MOST_RUNS, decide
+
+        if not 1 < len(self.run_ids) <= MOST_RUNS or self.profile is not None:
+            return None
+        compare = partial(self.compare, margins=margins, allow_different=True)
+        return decide(
+            self.scores, self._asked(self.baseline), self.golden, compare, margins=margins,
+            declared=self.declared, of_all=of_all, **how,
+        )  # fmt: skip
+
+    def _summarized(self, metrics: list[str]) -> pd.DataFrame:
+        """Return `summary` of all queries; results of a store are not read for it."""
+        return summarize(
+            self.scores, self.golden, metrics=metrics, min_grade=self._min_grade,
             results=self._source if isinstance(self._source, Results) else None,
             declared=self.declared,
         )  # fmt: skip
+
+    def _means(self) -> Table:
+        """Return the primary metrics of runs between which nothing is decided."""
+        means = self._summarized(list(self.primary))
         columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
         for metric in self.primary:
             rows = means[(means["metric"] == metric).to_numpy()].set_index("run_id")
@@ -1948,16 +1991,7 @@ class Evaluation(Display):
                 columns[f"{metric}, n = {counts[0]}"] = cells
             else:
                 columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
-        scored = Table(pd.DataFrame(columns))
-        if self.reported is None:
-            return [title, scored, *self._notes()]
-        from ragscore.analysis.reported import shown_reported
-
-        told = shown_reported(self.reported, self.primary)
-        alone = f"{plural(len(told), 'run')} without rows, as reported"
-        if not n:
-            return [f"Evaluation: {alone}", Table(told), *self._notes()]
-        return [title, scored, Table(told, alone), *self._notes()]
+        return Table(pd.DataFrame(columns))
 
     def _notes(self) -> list[str]:
         """Return what a reader must know beside the means: matching, and what is missing."""

@@ -18,7 +18,7 @@ LAYERS = ("analysis", "golden", "judging", "reporting")
 OTHERS = {
     "AlignedScores", "Explorer", "Golden", "GoldenText", "History", "Judge", "JudgedLists",
     "Measured", "Mounted", "NeedleSet", "Reference", "Reply", "Results", "Span", "Together",
-    "Verdict",
+    "Standings", "Verdict",
 }  # fmt: skip
 
 

@@ -350,11 +350,11 @@ def leaderboard(
         aligned.declared,
         aligned.rows(),
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
-        _asked_text(asked, base),
+        asked_text(asked, base),
     )
 
 
-def _asked_text(asked: list[Question], baseline: str | None) -> str:
+def asked_text(asked: list[Question], baseline: str | None) -> str:
     """Say what is asked, and what letters mean."""
     if not asked or len(asked[0].run_ids) < 2:
         return ""
@@ -438,17 +438,10 @@ def _metric_rows(
     unknown = np.full(len(run_ids), np.nan)
     mean = values.mean(axis=0) if len(values) else unknown
     p50 = np.median(values, axis=0) if is_timed and len(values) else unknown
-    # higher is better from here on
-    quality = (p50 if is_timed else mean) * (-1.0 if described.better == "lower" else 1.0)
+    quality = quality_of(aligned, metric)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
     is_lettered = len(values) > 0 and baseline is None
-    sets = tied_sets(quality, p, ALPHA) if is_lettered else []
-    # a, b, ..., z, then a2, b2, ...
-    letters_of = [chr(ord("a") + n % 26) + str(n // 26 + 1) * (n >= 26) for n in range(len(sets))]
-    letters = [
-        "".join(name for name, members in zip(letters_of, sets, strict=True) if place in members)
-        for place in range(len(run_ids))
-    ]
+    letters, sets = set_letters(quality, p) if is_lettered else ([""] * len(run_ids), [])
     # the first of the first set is the best run
     with_best = (p[sets[0][0]] >= ALPHA) if sets else [pd.NA] * len(run_ids)
     table = pd.DataFrame(
@@ -481,6 +474,30 @@ def _metric_rows(
         is_asked = (pairs["run_baseline"] == baseline) | (pairs["run_candidate"] == baseline)
         pairs = pairs[is_asked.to_numpy(dtype=bool)].reset_index(drop=True)
     return table, pairs, sentence
+
+
+def quality_of(aligned: AlignedScores, metric: str) -> Values:
+    """Return each run's mean (of times and costs: median) where all have a value; high is good."""
+    values, described = (
+        aligned.of(metric)[aligned.shared(metric)],
+        aligned.declared.describe(metric),
+    )
+    if not len(values):
+        return np.full(len(aligned.run_ids), np.nan)
+    middle = np.median if described.kind in BY_QUANTILES else np.mean
+    return np.asarray(middle(values, axis=0) * (-1.0 if described.better == "lower" else 1.0))
+
+
+def set_letters(quality: Values, p: Values) -> tuple[list[str], list[list[int]]]:
+    """Return each run's letters, and the sets of runs that can't be told apart, best first."""
+    sets = tied_sets(quality, p, ALPHA)
+    # a, b, ..., z, then a2, b2, ...
+    names = [chr(ord("a") + n % 26) + str(n // 26 + 1) * (n >= 26) for n in range(len(sets))]
+    letters = [
+        "".join(name for name, members in zip(names, sets, strict=True) if place in members)
+        for place in range(len(quality))
+    ]
+    return letters, sets
 
 
 def _against(

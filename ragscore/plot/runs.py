@@ -15,6 +15,7 @@ from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.analysis.slices import compare_slices, slice_means
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest, plural
+from ragscore.frames.short_names import LONG
 from ragscore.plot.layout import (
     finish,
     label_ends,
@@ -26,7 +27,7 @@ from ragscore.plot.layout import (
 )
 from ragscore.plot.layout import legend as put_legend
 from ragscore.plot.lettering import lettered
-from ragscore.plot.names import LONG, shown
+from ragscore.plot.names import shown
 from ragscore.plot.style import (
     MAX_RUNS,
     MAX_SLICES,

@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.decision import Decision
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.refusals import Refusals, refusals, right_by
@@ -281,7 +282,7 @@ def report_runs(
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
-    explore: Callable[[str], Explorer],
+    explore: Callable[[str], Explorer], decide: Callable[..., Decision | None],
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -291,13 +292,16 @@ def report_runs(
         Gives the comparison of two of the runs.
     explore
         Gives the explorer of a run alone.
+    decide
+        Says what the runs decide; of two, `pair` is baseline and candidate.
     """
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
     chosen = _slices(golden, slices)
     results = _oldest_first(results)
     scores = _in_order(scores, results.runs["run_id"].astype("str").tolist())
-    compared = tuple(compare(a, b) for a, b in _pairs(results, baseline))
+    pairs = _pairs(results, baseline)
+    compared = tuple(compare(a, b) for a, b in pairs)
     names = headline_of(metric_columns(scores))
     parts = [
         _sliced(
@@ -346,6 +350,7 @@ def report_runs(
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         answers=_answers(results, compared), comparisons=compared, primary=tuple(primary),
         left_out=_left_out(found.reasons), declared=declared,
+        decision=decide(pair=pairs[0] if len(pairs) == 1 else None),
         **parts_of_page,
     )  # fmt: skip
     return _written(made, path)

@@ -6,16 +6,17 @@ from pathlib import Path
 
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.decision import Decision
 from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.frames.render import dump, reload
+from ragscore.frames.render import dump, from_content, reload
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_text
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
-from ragscore.reporting.sections import common_baseline, explored, run_ids, sections
+from ragscore.reporting.sections import common_baseline, decided, explored, run_ids, sections
 from ragscore.reporting.summary import summary_of
 from ragscore.scoring.profiles import Profile
 
@@ -42,6 +43,8 @@ class Report(Display, ReportFrames):
         `results.reported_summary()` of the runs without rows; empty where all have rows.
     slices
         One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
+    decision
+        What several runs decide: a `sentence`, and the verdict on each of the `pairs`.
     leaderboard
         `ev.leaderboard` of several runs.
     gates
@@ -79,20 +82,21 @@ class Report(Display, ReportFrames):
     def to_html(self) -> str:
         """Return one HTML page that needs no other file.
 
-        A summary first, then the explorer of single queries, then sections that fold. Style,
-        figures and scripts are inside; every text is escaped.
+        What the runs decide first, then all pairs, the newest comparison, the explorer of single
+        queries, and sections that fold. Style, figures and scripts are inside; every text is
+        escaped.
         """
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
         baseline = common_baseline(self.comparisons)
         return to_html(
             self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self),
-            baseline,
+            baseline, decided(self),
         )  # fmt: skip
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without figures and the explorer; tables have all rows."""
-        return to_markdown(self.title, sections(self), summary_of(self))
+        return to_markdown(self.title, sections(self), summary_of(self), decided(self))
 
     def to_json(self) -> str:
         """Return the frames as JSON, NaN as null; `from_json` reloads it."""
@@ -124,6 +128,7 @@ class Report(Display, ReportFrames):
                 Comparison.from_json(json.dumps(one), profile) for one in parts
             ),
             gates=lambda parts: tuple(Gate.from_json(json.dumps(one)) for one in parts),
+            decision=lambda part: None if part is None else from_content(Decision, part),
             leaderboard=lambda part: (
                 None if part is None else Leaderboard.from_json(json.dumps(part))
             ),
@@ -163,4 +168,5 @@ class Report(Display, ReportFrames):
         lines += [gate.headline() for gate in self.gates]
         holds = f"{plural(len(self.runs), 'run')}, {plural(len(self.comparisons), 'comparison')}"
         way = ".write('report.html') writes the page; .md and .json, too"
-        return [f"Report: {self.title} ({holds})", *lines, way]
+        told = [f"{self.decision.sentence}."] if self.decision else []
+        return [f"Report: {self.title} ({holds})", *told, *lines, way]

@@ -1,11 +1,39 @@
+// The runs are read against the one that is chosen; the address keeps the choice.
+{
+  const place = document.querySelector('.rs-against');
+  const { runs, against, cells } = JSON.parse(document.getElementById('readings')?.textContent ?? '{"cells":[]}');
+  if (place && cells.length) {
+    const box = document.createElement('select');
+    box.ariaLabel = 'Read the runs against';
+    box.append(...cells.map((_, at) => new Option(runs[at], at)));
+    const address = () => new URLSearchParams(location.hash.includes('=') ? location.hash.slice(1) : '');
+    const read = () => {
+      const at = Math.max(runs.indexOf(address().get('against') ?? against), 0);
+      box.value = at in cells ? at : 0;
+      place.dataset.run = runs[box.value];  // for paper
+      for (const row of document.querySelectorAll('.rs-standings tr[data-run]')) {
+        row.querySelector('.w').outerHTML = cells[box.value][row.dataset.run];
+      }
+    };
+    box.addEventListener('change', () => {
+      const next = address();
+      next.set('against', runs[box.value]);
+      history.replaceState(history.state, '', `#${next}`);
+      read();
+    });
+    addEventListener('hashchange', read);
+    place.replaceChildren(box);
+    read();
+  }
+}
 // Sections fold. A link opens the section it leads into, and paper has all of them open.
 {
   const reveal = () => {
     const name = location.hash.slice(1);
     // what the explorer keeps in the address is its own; here it is only brought into view
-    if (name.startsWith('x.')) return document.getElementById('queries')?.scrollIntoView();
     let target = null;
-    try { target = document.getElementById(decodeURIComponent(name)); } catch { /* no name of ours */ }
+    if (/(^|&)x\./.test(name)) target = document.getElementById('queries');
+    else try { target = document.getElementById(decodeURIComponent(name)); } catch { /* no name of ours */ }
     for (let one = target; one; one = one.parentElement) if (one.localName === 'details') one.open = true;
     target?.scrollIntoView();
   };

@@ -16,18 +16,21 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.decision import NAME, Decision
+from ragscore.analysis.standings import Standings
 from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
+from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
 from ragscore.plot.style import all_runs
+from ragscore.reporting.decision import decision_blocks, decision_html, has_pairs, pairs_html
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
-from ragscore.scoring.metrics import headline_of
-from ragscore.stats import UNSURE, WORDS
+from ragscore.stats import WORDS
 
-OPEN = 3  # sections that are unfolded at first
-QUERIES = "queries"  # the id of the explorer's section
+OPEN = 3  # sections that are unfolded at first, where at most two runs are compared
+QUERIES, PAIRS = "queries", "all-pairs"  # ids of the explorer's section, and of the matrix
 READ_FIRST, UNTOLD = "Read these queries first", "What can't be told"
 
 
@@ -61,15 +64,6 @@ def by_verdict(cmp: Comparison) -> dict[str, str]:
     return {verdict: ", ".join(own.index[own == verdict]) for verdict in WORDS}
 
 
-def exploratory(cmp: Comparison) -> str:
-    """Return what headline metrics say beyond the primary ones, as text: verdict: metrics."""
-    rows = cmp.deltas[(cmp.deltas["n"] > 0).to_numpy() & ~cmp.deltas["is_primary"].to_numpy()]
-    own = rows.set_index("metric")["verdict"]
-    own = own[own.index.isin(headline_of(own.index))]
-    told = {word: ", ".join(own.index[own == word]) for word in WORDS if word != UNSURE}
-    return "; ".join(f"{word}: {names}" for word, names in told.items() if names)
-
-
 def to_html(
     title: str,
     parts: list[Section],
@@ -78,6 +72,7 @@ def to_html(
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
     baseline: str | None = None,
+    decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -87,6 +82,8 @@ def to_html(
         The element that shows single queries, with the sentences `about` above it.
     run_ids, baseline
         All runs, so that each looks alike in every figure, and the one they are compared with.
+    decided
+        What the runs decide, which then comes first; of more than two all else is folded.
     """
     scripts = [tables.SCRIPT + _file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
@@ -94,27 +91,38 @@ def to_html(
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
         f" {' '.join(map(digest, scripts))}; base-uri 'none'; form-action 'none'"
     )
-    names = _names(parts)
-    links = [(QUERIES, "Query by query")] if explorer else []
-    links += [(names[at], part.title) for at, part in enumerate(parts) if part.depth == 2]
-    contents = "".join(f'<li><a href="#{name}">{html_text(text)}</a></li>' for name, text in links)
+    names, short = _names(parts), fitting_names(run_ids, NAME)
+    titles = {part.title: name for part, name in zip(parts, names, strict=True)}
+    is_many = decided is not None and len(decided[0].run_ids) > 2
+    pairs = ""
+    if decided is not None and has_pairs(decided[0]):
+        runs = decided[0].run_ids
+        of = {(a, b): titles.get(f"{b} against {a}", "") for a in runs for b in runs}
+        pairs = _fold(PAIRS, "All pairs", pairs_html(decided[0], of), True)
+    links = [(PAIRS, "All pairs")] if pairs else []
+    links += [(QUERIES, "Query by query")] if explorer else []
+    links += [(titles[part.title], part.title) for part in parts if part.depth == 2]
+    contents = "".join(
+        f'<li><a href="#{name}" title="{html_text(text)}">{html_text(renamed(text, short))}</a></li>'
+        for name, text in links
+    )
     with all_runs(run_ids, baseline):
-        folds = "\n".join(_folds(parts, names))
+        folds = "\n".join(_folds(parts, names, 0 if is_many else OPEN))
     head = (
         f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'
         ' name="viewport" content="width=device-width, initial-scale=1"><link rel="icon"'
         f' href="data:,"><title>{html_text(title)}</title><style>{"".join(styles)}</style>'
     )
     sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
+    top = _summary(summary, explorer is not None, decided is None or is_many) if summary else ""
     body = [
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
-        f'\n<nav aria-label="Contents"><ul>{contents}</ul></nav></header>\n<main id="main"'
-        ' tabindex="-1">',
-        _summary(summary, has_links=explorer is not None) if summary else "",
-        (
-            f'<section id="{QUERIES}" aria-labelledby="{QUERIES}-title"><h2 id="{QUERIES}-title">'
-            f"Query by query</h2>{sentences}\n{explorer.html}</section>"
-        )
+        "\n<nav><details><summary>Contents</summary>"
+        f'<ul>{contents}</ul></details></nav></header>\n<main id="main" tabindex="-1">',
+        decision_html(*decided) if decided else "",
+        pairs,
+        _fold("newest", "The newest comparison", top, False) if is_many and top else top,
+        _fold(QUERIES, "Query by query", f"{sentences}\n{explorer.html}", not is_many)
         if explorer
         else "",
         f"{folds}\n</main>",
@@ -127,13 +135,21 @@ def to_html(
     )
 
 
+def _fold(name: str, title: str, inner: str, is_open: bool) -> str:
+    """Return a section that folds."""
+    return (
+        f'<details class="part" id="{name}"{" open" if is_open else ""}><summary><h2>'
+        f"{html_text(title)}</h2></summary>{inner}</details>"
+    )
+
+
 def _file(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _names(parts: list[Section]) -> list[str]:
     """Return an id for every section: its title in plain letters, so that links outlive changes."""
-    found: dict[str, None] = dict.fromkeys(("main", QUERIES))
+    found: dict[str, None] = dict.fromkeys(("main", QUERIES, PAIRS, "newest"))
     for part in parts:
         name = re.sub("[^a-z0-9]+", "-", part.title.lower())[:50].strip("-") or "section"
         again = 2
@@ -141,40 +157,31 @@ def _names(parts: list[Section]) -> list[str]:
         while own in found:
             own, again = f"{name}-{again}", again + 1
         found[own] = None
-    return list(found)[2:]
+    return list(found)[4:]
 
 
-def _summary(summary: Summary, has_links: bool) -> str:
-    first, *others = summary.cards
-    right, below = [], ""
+def _summary(summary: Summary, has_links: bool, is_titled: bool) -> str:
+    right, below = "", ""
     if len(summary.reading):
         items = "".join(
             f"<li>{_read_first(row, has_links)}</li>" for row in summary.reading.to_dict("records")
         )
-        right += [f"<h3>{READ_FIRST}</h3><ol>{items}</ol>"]
-    if others:
-        folded = "".join(
-            f"<details><summary>{_card_title(card, 'b')}</summary>{''.join(_card_body(card))}"
-            "</details>"
-            for card in others
-        )
-        right.append(f"<h3>Other comparisons</h3>{folded}")
-    right += [f'<p class="note">{html_text(summary.more)}</p>'] if summary.more else []
+        right = f"<h3>{READ_FIRST}</h3><ol>{items}</ol>"
     if summary.untold:
         items = "".join(f"<li>{html_text(text)}</li>" for text in summary.untold)
         below = f"<div><h3>{UNTOLD}</h3><ul>{items}</ul></div>"
+    title = _card_title(summary.card) if is_titled else ""
     return (
         '<section class="summary" aria-label="Summary">'
-        f"<div>{_card_title(first, 'h2')}{''.join(_card_body(first))}</div>"
-        f'<div class="reading">{"".join(right)}</div>{below}</section>'
+        f"<div>{title}{''.join(_card_body(summary.card))}</div>"
+        f'<div class="reading">{right}</div>{below}</section>'
     )
 
 
-def _card_title(card: Card, tag: str) -> str:
-    tint = TINTS.get(card.verdict, "")
+def _card_title(card: Card) -> str:
     sign = f'<span class="sign">{SIGNS[card.verdict]}</span> ' if card.verdict in SIGNS else ""
-    inner = f"{sign}{html_text(card.title)}"
-    return f"<{tag}>{f'<span class={chr(34)}{tint}{chr(34)}>{inner}</span>' if tint else inner}</{tag}>"
+    tint = f' class="{TINTS[card.verdict]}"' if card.verdict in TINTS else ""
+    return f"<h2><span{tint}>{sign}{html_text(card.title)}</span></h2>"
 
 
 def _card_body(card: Card) -> list[str]:
@@ -198,7 +205,7 @@ def _read_first(row: dict[Any, Any], has_link: bool) -> str:
     )
 
 
-def _folds(parts: list[Section], names: list[str]) -> list[str]:
+def _folds(parts: list[Section], names: list[str], n_open: int) -> list[str]:
     """Return the sections; each with those below it folds, and the first ones are open."""
     lines: list[str] = []
     n = 0
@@ -207,7 +214,7 @@ def _folds(parts: list[Section], names: list[str]) -> list[str]:
         if part.depth == 2:
             lines += ["</details>"] if n else []
             lines.append(
-                f'<details class="part" id="{name}"{" open" if n < OPEN else ""}><summary>'
+                f'<details class="part" id="{name}"{" open" if n < n_open else ""}><summary>'
                 f"<h2>{title}</h2></summary>"
             )
             n += 1
@@ -234,10 +241,16 @@ def _content(part: Section) -> str:
     return "\n".join([*lines, *(f'<p class="note">{html_text(text)}</p>' for text in part.notes)])
 
 
-def to_markdown(title: str, parts: list[Section], summary: Summary | None = None) -> str:
+def to_markdown(
+    title: str,
+    parts: list[Section],
+    summary: Summary | None = None,
+    decided: tuple[Decision, Standings] | None = None,
+) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
+    first = decision_blocks(*decided) if decided else []
     top = _summary_blocks(summary) if summary else []
-    blocks = [f"# {markdown_line(title)}", *top]
+    blocks = [f"# {markdown_line(title)}", *first, *top]
     for part in parts:
         table = part.table
         blocks += [
@@ -250,7 +263,7 @@ def to_markdown(title: str, parts: list[Section], summary: Summary | None = None
 
 
 def _summary_blocks(summary: Summary) -> list[str]:
-    card = summary.cards[0]  # the section “In short” has the others
+    card = summary.card
     sign = f"{SIGNS[card.verdict]} " if card.verdict in SIGNS else ""
     blocks = [f"## {sign}{markdown_line(card.title)}", *map(markdown_paragraph, card.sentences)]
     blocks += [Table(card.primaries).to_markdown()] if len(card.primaries) else []

@@ -16,9 +16,11 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
+from ragscore.analysis.decision import Decision
 from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
+from ragscore.analysis.standings import Standings, standings
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
 from ragscore.frames.render import (
@@ -31,10 +33,9 @@ from ragscore.frames.render import (
 from ragscore.plot.style import in_order
 from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.page import Section, by_verdict, each, exploratory
+from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import HEADLINE, table_kind
-from ragscore.stats import WORDS
 
 ELSEWHERE = (
     "Pictures of outcomes and ranks are left out here: cmp.plot.outcomes(), cmp.plot.ranks()."
@@ -47,8 +48,7 @@ def sections(report: ReportFrames) -> list[Section]:
 
     Changes come first, then how good each run is, for which slices, and what each run was.
     """
-    found = [_in_short(report)] if len(report.comparisons) > 1 else []
-    found += run_by_run(report)
+    found = run_by_run(report)
     for place, cmp in enumerate(report.comparisons):
         gate = gate_sections(report.gates[place]) if report.gates else []
         found += _compared(cmp, gate, place == 0, bool(report.explorer) and place == 0)
@@ -87,34 +87,6 @@ def explored(report: ReportFrames) -> list[str]:
     if others:
         about.append(f"Not inside: {name_list(others)}; ev.explore() shows all runs.")
     return [" ".join(about)]
-
-
-def _in_short(report: ReportFrames) -> Section:
-    """One row per comparison: the overall word, the gate, and aspects by verdict."""
-    table = pd.DataFrame(
-        {
-            "candidate": cmp.candidate,
-            "against": cmp.baseline,
-            "overall": cmp.overall,
-            **by_verdict(cmp),
-            "exploratory": exploratory(cmp),
-            "regressions": str(cmp.counts.get("regression", 0)),
-        }
-        for cmp in report.comparisons
-    )
-    if report.gates:
-        table.insert(2, "gate", [gate.answer for gate in report.gates])
-    empty = [name for name in (*WORDS, "exploratory") if not table[name].str.len().any()]
-    note = (
-        "Overall: by the primary metrics, aspect by aspect. Exploratory: what other metrics say, a"
-        " reason to look. Regressions: queries that the candidate lost."
-    )
-    return Section(
-        "In short",
-        table=table.drop(columns=empty),
-        notes=(note,),
-        verdicts=("overall",),
-    )
 
 
 def _compared(
@@ -378,6 +350,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
         return []
     run_ids = report.runs["run_id"].tolist()
     of = {cmp.candidate: cmp for cmp in report.comparisons}
+    gates = dict(zip(of, report.gates, strict=False))
     summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
     rows = []
     for run_id, note in zip(
@@ -403,6 +376,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
                 for name, mean, n, of_n in each(own, "metric", "mean", "n", "n_expected")
             ) or "—",
             "against": against or "—", "difference": difference,
+            **({"gate": gates[run_id].answer if run_id in gates else "—"} if gates else {}),
         })  # fmt: skip
     note = (
         "Config: the keys that differ from the run it is compared with. Results: means of n /"
@@ -684,3 +658,15 @@ def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         .reset_index()
         .rename_axis(columns=None)
     )
+
+
+def decided(report: ReportFrames) -> tuple[Decision, Standings] | None:
+    """Return what the runs decide, and the table of them; None: nothing is decided."""
+    if report.decision is None:
+        return None
+    runs, lost = report.runs, ["n_failed", "n_missing"]
+    if not set(lost) <= set(runs):
+        return report.decision, standings(report.decision, report.summary)
+    counts = runs[lost].fillna(0).sum(axis=1).astype("int64")
+    found = dict(zip(runs["run_id"], counts, strict=True))
+    return report.decision, standings(report.decision, report.summary, found)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.frames.errors import name_list, plural
+from ragscore.frames.errors import name_list
 from ragscore.frames.render import (
     decimals_for,
     decimals_within,
@@ -22,7 +22,6 @@ from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import table_kind
 from ragscore.stats import UNSURE, WORDS
 
-CARDS = 4  # comparisons in the summary; the others are in the table of runs
 SENTENCES = {
     "better": "{0} is better than {1}",
     "worse": "{0} is worse than {1}",
@@ -45,29 +44,25 @@ class Card:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a reader must know who reads nothing else; the newest comparison comes first."""
+    """What to know of the newest comparison, or of a run alone, without reading on."""
 
-    cards: tuple[Card, ...]
+    card: Card
     reading: pd.DataFrame = field(default_factory=pd.DataFrame)
     untold: tuple[str, ...] = ()
-    more: str = ""
 
 
 def summary_of(report: ReportFrames) -> Summary | None:
     """Return the summary of a report; None where it has neither comparisons nor values."""
     if report.comparisons:
-        shown = report.comparisons[:CARDS]
-        gates = [f"Gate {one.answer}" for one in report.gates] or [""] * len(report.comparisons)
-        cards = tuple(_compared(*pair) for pair in zip(shown, gates, strict=False))
-        n = len(report.comparisons) - len(shown)
-        more = f"{plural(n, 'more comparison')}: see “Run by run”." if n else ""
-        return Summary(cards, report.read_first, _untold(report), more)
+        gate = f"Gate {report.gates[0].answer}" if report.gates else ""
+        card = _compared(report.comparisons[0], gate)
+        return Summary(card, report.read_first, _untold(report))
     own = report.summary[report.summary["n"] > 0] if len(report.summary) else report.summary
     if not len(own):
         return None
     run_id = str(own["run_id"].iloc[-1])
     alone = Card("", f"{run_id}: no run to compare with", primaries=_measured(report, run_id))
-    return Summary((alone,), report.read_first, _untold(report))
+    return Summary(alone, report.read_first, _untold(report))
 
 
 def _compared(cmp: Comparison, gate: str) -> Card:

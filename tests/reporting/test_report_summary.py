@@ -2,7 +2,6 @@
 
 import io
 import re
-from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pandas as pd
@@ -98,7 +97,7 @@ def test_of_a_run_alone_answers_to_be_refused_come_first_then_the_lowest_values(
 )
 def test_every_verdict_is_a_sentence(runs, monkeypatch, overall):
     monkeypatch.setattr(rs.Comparison, "overall", property(lambda _: overall))
-    card = summary_of(runs.report()).cards[0]
+    card = summary_of(runs.report()).card
     word = overall.capitalize() if card.title.startswith("C") else overall
     says(card.title, "new", "old", word)
     assert card.title.index("new") < card.title.index("old") and card.verdict == overall
@@ -106,7 +105,7 @@ def test_every_verdict_is_a_sentence(runs, monkeypatch, overall):
 
 def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs):
     summary = summary_of(runs.report(gate={"mrr@10": 0.5}))
-    gate, counts = summary.cards[0].sentences
+    gate, counts = summary.card.sentences
     says(gate, "passed")
     says(counts, "3 regression ▼!", "1 win ▲", "1 loss ▼", "1 draw =")
     says(summary.untold[-1])
@@ -114,20 +113,11 @@ def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs
 
 
 @pytest.mark.long
-def test_of_many_comparisons_the_newest_are_in_the_summary_and_the_rest_is_counted(runs):
-    made = runs.report()
-    many = SimpleNamespace(**{name: getattr(made, name) for name in made.__dataclass_fields__})
-    many.comparisons = made.comparisons * 7
-    summary = summary_of(many)
-    assert len(summary.cards) == 4 and says(summary.more, 3, "Run by run")
-
-
-@pytest.mark.long
 def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
     made = runs.select("old").report()
     summary = summary_of(made)
-    says(summary.cards[0].title, "old")
-    assert made.primary[0] in summary.cards[0].primaries["metric"].tolist()
+    says(summary.card.title, "old")
+    assert made.primary[0] in summary.card.primaries["metric"].tolist()
     assert made.explorer and "Query by query" in made.to_html()
 
 
@@ -147,7 +137,7 @@ def test_links_of_hostile_ids_are_data():
     )
     from ragscore.reporting.explorer.element import element
 
-    page = to_html("t", [], Summary((_card(),), reading), element({"queries": {}}))
+    page = to_html("t", [], Summary(_card(), reading), element({"queries": {}}))
     (link,) = re.findall(r'href="#x\.q=([^"]*)"', page)
     assert unquote(link) == '"><b>&#x.q=+ %' and re.fullmatch(r"[\w%.-]*", link)
     assert "<i>" not in page and "<u>" not in page

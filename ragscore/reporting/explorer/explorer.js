@@ -1261,6 +1261,10 @@ const ragscoreExplorer = (() => {
       }
       if (sought) params.set("x.search", sought);
       if (model.others.length > 1 && run !== null) params.set("x.run", run);
+      // what the page around keeps there stays
+      if (options.link === "hash") for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+        if (value && !name.startsWith("x.")) params.set(name, value);
+      }
       return `#${params}`;
     }
     function readAddress() {

@@ -1,0 +1,253 @@
+"""What a report and a printed evaluation say first: the decision, the runs, all pairs."""
+
+import re
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+
+import ragscore as rs
+from ragscore.frames.short_names import fitting_names, renamed
+from tests.messages import says
+
+LONG = [f"prod-eu-west-retriever-{n:02d}-chunk512-over64" for n in range(10)]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=y>',
+    "a | b",
+    "</td></script>",
+    "x&amp;",
+]
+
+
+def runs_of(shares, n=80, times=None):
+    """Runs of n queries; each finds its share of the documents, the same ones first."""
+    ids = [f"q{at:03d}" for at in range(n)]
+    golden = [{"id": one, "query": one, "expected_doc_ids": [one]} for one in ids]
+    hits, responses = [], []
+    for run, share in shares.items():
+        for at, one in enumerate(ids):
+            doc = one if at < share * n else "other"
+            hits.append({"run_id": run, "query_id": one, "rank": 1, "doc_id": doc})
+            took = 10.0 + (times or {}).get(run, 0) + at / n
+            responses.append({"run_id": run, "query_id": one, "elapsed_ms": took})
+    results = rs.Results(
+        runs=pd.DataFrame({
+            "run_id": list(shares),
+            "created_at": pd.date_range("2026-01-01", periods=len(shares), tz="UTC"),
+        }),
+        responses=pd.DataFrame(responses), hits=pd.DataFrame(hits),
+    )  # fmt: skip
+    return rs.evaluate(results, rs.load_golden(golden), ["hit@1"])
+
+
+@pytest.fixture(scope="module")
+def demo():
+    return rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+
+
+def told(ev):
+    return ev.report().decision
+
+
+def test_planted_differences_are_in_the_sentence_and_in_the_letters():
+    ev = runs_of({"low": 0.3, "best": 0.9, "near": 0.88, "mid": 0.6})
+    found = told(ev)
+    assert found.run_ids == ("best", "near", "mid", "low")
+    says(found.sentence, "best: better than mid and low, not told from near")
+    board = ev.leaderboard().table.set_index("run_id")["sets"]
+    assert found.letters.set_index("run_id")["sets"].to_dict() == board.to_dict()
+    assert set(board["best"]) & set(board["near"]) and not set(board["best"]) & set(board["mid"])
+    assert repr(ev).startswith(f"{found.sentence}.\nEvaluation: 4 runs")
+
+
+def test_equal_runs_are_not_told_apart_and_none_is_recommended():
+    found = told(runs_of({"a": 0.5, "b": 0.5, "c": 0.5}))
+    says(found.sentence, "None of the 3 runs is told from another")
+    assert set(found.pairs["verdict"]) == {"can't tell"} and set(found.letters["sets"]) == {"a"}
+
+
+def test_a_run_above_all_others_is_said_to_be():
+    says(
+        told(runs_of({"a": 0.2, "b": 0.25, "c": 0.9})).sentence,
+        "c: better than each of the 2 others",
+    )
+
+
+def test_the_sentence_about_two_runs_or_a_baseline_is_about_those():
+    two = runs_of({"old": 0.9, "new": 0.3}, times={"new": 5})
+    says(told(two).sentence, "new: worse than old")
+    ev = runs_of({"old": 0.5, "good": 0.9, "bad": 0.1, "same": 0.5})
+    against = rs.evaluate(ev.results, ev.golden, ["hit@1"], baseline="old")
+    found = told(against)
+    says(found.sentence, "good: better than old", "bad: worse than old", "same: not told from old")
+    pairs = set(zip(found.pairs["run_baseline"], found.pairs["run_candidate"], strict=True))
+    assert all("old" in pair for pair in pairs), "no other pair is tested, so none is shown"
+    page = against.report().to_html()
+    assert 'id="all-pairs"' not in page and "▲ better" in page
+    assert "Only differences from old are tested" in page
+    assert re.search(r"bad .*▼ worse", repr(against))
+
+
+def test_time_is_said_with_its_verdict_and_else_in_numbers(demo):
+    two = demo.select(["hybrid", "hybrid_rerank"])
+    row = two.compare("hybrid", "hybrid_rerank").deltas.set_index("metric").loc["latency_ms"]
+    assert row["verdict"] == "worse" and round(row["p50_delta"], 1) == 6.9
+    says(told(two).sentence, "hybrid_rerank: better than hybrid; slower by 6.9 ms")
+    # without latency of one run nothing is tested of it, whatever the others have
+    scores = demo.scores.copy()
+    scores.loc[scores["run_id"].eq("bm25").to_numpy(), ["latency_ms", "answer_checks"]] = np.nan
+    lacking = replace(demo, scores=scores)._decided(of_all=True)
+    says(lacking.sentence, "median 19 ms against 11 ms of dense")
+
+
+@pytest.mark.parametrize("how", ["plain", "baseline", "lacking", "margins"])
+def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
+    ev, margins = demo, None
+    if how == "baseline":
+        ev = replace(demo, baseline="bm25")
+    if how == "lacking":  # no query has answer_checks in all runs
+        scores = demo.scores.copy()
+        scores.loc[scores["run_id"].eq("dense").to_numpy(), "answer_checks"] = np.nan
+        ev = replace(demo, scores=scores)
+    if how == "margins":
+        margins = {"ndcg@10": 0.5, "passed": 0.5}
+    found = ev._decided(margins, of_all=True)
+    pairs = [pair for pair in permutations(ev.run_ids, 2) if how != "baseline" or "bm25" in pair]
+    assert len(found.pairs) == len(pairs)
+    for pair in pairs:
+        assert found.of_pair(*pair)[0] == ev.compare(*pair, margins=margins).overall, pair
+
+
+def test_of_thirteen_runs_twelve_are_in_the_matrix_and_the_rest_is_counted():
+    page = runs_of({f"r{n:02d}": 0.1 + n / 20 for n in range(13)}).report().to_html()
+    matrix = page.partition('class="matrix"')[2].partition("</table>")[0]
+    assert matrix.count("<tr>") == 13 and "1 more run has" in page
+    assert page.count('<tr data-run="') == 13
+
+
+def test_names_stand_apart_when_they_are_shortened():
+    short = fitting_names(LONG, 28)
+    assert list(short.values()) == [f"{n:02d}" for n in range(10)]
+    odd = [*LONG, "another_name_of_forty_characters_in_all"]
+    short = fitting_names(odd, 20)
+    assert len(set(short.values())) == 11 and max(map(len, short.values())) == 20
+    assert renamed(f"{odd[-1]}: better", short) == f"{short[odd[-1]]}: better"
+    assert fitting_names(["a" * 50 + "b" + "c" * 50, "a" * 50 + "d" + "c" * 50], 9)
+
+
+def test_the_printed_table_is_best_first_and_no_wider_than_a_terminal(demo):
+    for ev in (demo, runs_of(dict(zip(LONG, np.linspace(0.2, 0.9, 10), strict=True)))):
+        table = repr(ev).split("\n\n")[1].splitlines()
+        assert max(map(len, table)) <= 100
+        assert table[0].startswith("run") and "●" in "".join(table)
+    assert [line.split()[0] for line in table[-10:]] == LONG[::-1]
+
+
+def test_hostile_names_are_text_everywhere():
+    ev = runs_of(dict(zip(HOSTILE, [0.1, 0.3, 0.5, 0.7, 0.9], strict=True)))
+    for page in (ev.report().to_html(), ev._repr_html_()):
+        assert not re.search(r"<img src=x|<script>alert", page)
+        assert "&lt;img" in page
+    assert "a \\| b" in ev.report().to_markdown()
+
+
+# -- in a browser
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
+    one = runs_of(dict(zip(LONG, np.linspace(0.2, 0.9, 10), strict=True)))
+    names = ["hit@1", "mrr@10", "ndcg@10", "precision@5", "passed"]
+    ev = rs.evaluate(one.results, one.golden, names, primary=names)
+    file = ev.report().write(tmp_path_factory.mktemp("decision") / "ten.html")
+    with Browser() as browser:
+        yield browser, file
+
+
+def opened(page, width, height, media=""):
+    browser, file = page
+    browser.send(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+        mobile=False,
+    )  # fmt: skip
+    browser.send("Emulation.setEmulatedMedia", media=media, features=[])
+    browser.open(file)
+    return browser
+
+
+ROWS = "[...document.querySelectorAll('.rs-standings tbody tr')]"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
+def test_the_first_screen_has_the_sentence_and_all_ten_runs(page, width, height):
+    browser = opened(page, width, height)
+    assert browser.run(f"{ROWS}.length") == 10
+    assert (
+        browser.run(f"Math.max(...{ROWS}.map(row => row.getBoundingClientRect().bottom))") < height
+    )
+    assert browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    cut = (
+        "[...document.querySelectorAll('.decision :is(h2, th, td)')].filter(one =>"
+        " one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)"
+        ".map(one => one.textContent)"
+    )
+    assert browser.run(cut) == []
+    assert browser.run("document.querySelector('nav').getBoundingClientRect().height") < 60
+
+
+@pytest.mark.long
+def test_a4_cuts_no_column(page):
+    browser = opened(page, 703, 1000, "print")  # A4 at 96 dots an inch, less its margins
+    browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    cut = (
+        "[...document.querySelectorAll(':is(.decision, .matrix, .part) :is(th, td)')].filter("
+        "one => !one.closest('.rs-explorer')"
+        " && one.getBoundingClientRect().right > innerWidth + 1).length"
+    )
+    assert browser.run(cut) == 0
+    held = "[...document.querySelectorAll('.rs-standings, .matrix, .rs-table')]"
+    assert browser.run(f"{held}.every(one => one.scrollWidth <= one.clientWidth + 1)")
+
+
+@pytest.mark.long
+def test_choosing_a_baseline_reads_the_rows_again_and_the_link_keeps_it(page):
+    browser = opened(page, 1400, 900)
+    words = f"{ROWS}.map(row => row.querySelector('.w').textContent)"
+    first = browser.run(words)
+    assert first[0] == "–" and first[-1] == "▼ worse"
+    browser.run(
+        "(() => { const box = document.querySelector('.rs-against select'); box.value = '9';"
+        " box.dispatchEvent(new Event('change')); })()"
+    )
+    again = browser.run(words)
+    assert again[-1] == "–" and again[0] == "▲ better"
+    assert browser.run("new URLSearchParams(location.hash.slice(1)).get('against')") == LONG[0]
+    browser.visit(f"{page[1].as_uri()}#against={LONG[0]}")
+    browser.wait(f"document.querySelector('.rs-against select') && {words}[0] === '▲ better'")
+    assert browser.run("localStorage.length + sessionStorage.length + document.cookie.length") == 0
+    assert browser.complaints == []
+
+
+@pytest.mark.long
+def test_a_cell_of_the_matrix_leads_to_its_section_or_its_line(page):
+    browser = opened(page, 1400, 900)
+    links = browser.run(
+        "[...document.querySelectorAll('.matrix a')].map(one => one.getAttribute('href'))"
+    )
+    assert len(links) == 90
+    section = next(one for one in links if not one.startswith("#pair-"))
+    browser.click(f'.matrix a[href="{section}"]')
+    browser.wait(f"document.querySelector({section!r}).open")
+    line = next(one for one in links if one.startswith("#pair-"))
+    shown = f"getComputedStyle(document.querySelector({line!r})).display"
+    assert browser.run(shown) == "none"
+    browser.click(f'.matrix a[href="{line}"]')
+    browser.wait(f"{shown} === 'block'")
+    says(browser.run(f"document.querySelector({line!r}).textContent"), "hit@1", "against")
