@@ -43,8 +43,8 @@ STYLE = """
   .rs-standings thead .w { flex: 1 1 100% } .rs-standings .n { order: 5 } .rs-standings tbody .n { white-space: normal } .rs-standings tbody .n b { font-size: .8em; font-weight: 600 } .rs-standings thead .n { font-size: .8em; font-weight: 400; line-height: 1.15 }
 }
 @media print {
-  .rs-standings { overflow: visible; font-size: .72em } .rs-standings select { display: none } .rs-standings .bar { min-width: 5em }
-  .rs-standings :is(th, td) { padding: .2em .25em } .rs-standings tbody :is(th, td, .lead, .w, .n) { white-space: normal } .rs-standings thead th { overflow-wrap: anywhere }
+  .rs-standings { overflow: visible; font-size: .72em } .rs-standings select { display: none } .rs-standings .bar { min-width: 5em; width: 14% }
+  .rs-standings :is(th, td) { padding: .2em .25em } .rs-standings tbody :is(th, td, .lead, .w, .n) { white-space: normal }
 }
 """  # noqa: E501
 
