@@ -122,6 +122,27 @@ def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
         assert found.of_pair(*pair)[0] == ev.compare(*pair, margins=margins).overall, pair
 
 
+def test_conversations_are_the_clusters_of_the_matrix_as_of_compare():
+    rng, n = np.random.default_rng(5), 48
+    asked = pd.DataFrame({"query_id": [f"q{at}" for at in range(n)], "turn": np.arange(n) % 6 + 1})
+    asked = asked.assign(query=asked["query_id"], conversation=np.arange(n) // 6, doc_id="right")
+    easy = np.repeat(rng.random(n // 6), 6)
+    runs = {
+        run: asked[["query_id"]].assign(
+            rank=1, doc_id=np.where(rng.random(n) < easy + more, "right", "wrong")
+        )
+        for run, more in {"a": -0.1, "b": 0.1, "c": 0.35}.items()
+    }
+    hits = pd.concat(runs, names=["run_id"]).reset_index(level=0)
+    golden = rs.load_golden(asked.astype({"conversation": "str"}))
+    ev = rs.evaluate(rs.load_results(hits), golden)
+    pairs = ev.report().decision.pairs
+    assert len(pairs) == 6
+    for row in pairs.to_dict("records"):
+        assert ev.compare(row["run_baseline"], row["run_candidate"]).overall == row["verdict"]
+    assert set(pairs["verdict"]) == {"better", "worse", "can't tell"}
+
+
 def test_of_thirteen_runs_twelve_are_in_the_matrix_and_the_rest_is_counted():
     page = runs_of({f"r{n:02d}": 0.1 + n / 20 for n in range(13)}).report().to_html()
     matrix = page.partition('class="matrix"')[2].partition("</table>")[0]
