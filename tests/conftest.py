@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
+    config.addinivalue_line("markers", "again: as long; two quicker tests run what it runs")
     config.addinivalue_line("markers", "large: only by --large, or by the test's own name")
     config.addinivalue_line("markers", f"sampled(n): n cases are quick, not {CASES}")
     config.addinivalue_line("markers", "each_case: all cases are quick")
@@ -90,7 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if place >= quick:
                 same[at].add_marker("large" if place >= most else "long")
     large = {item for item in items if item.get_closest_marker("large")}
-    long = {item for item in items if item.get_closest_marker("long")} - large
+    left_for_all = ("long", "again")
+    long = {item for item in items if any(map(item.get_closest_marker, left_for_all))} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]
     left_out = {"quick": long | large, "all": large, "large": set()}[size_of(config)]
     if left_out and not any("::" in one for one in config.args):

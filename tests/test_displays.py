@@ -102,6 +102,7 @@ def test_a_result_begins_with_its_title_in_every_form(evaluation, make):
     assert "<table" not in before
 
 
+@pytest.mark.again
 def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation):
     cmp = evaluation.compare("a_1", "b#2")
     table, note = cmp.shown()
@@ -112,6 +113,7 @@ def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation
         says(note, n)
 
 
+@pytest.mark.again
 def test_deltas_begin_with_what_decides_and_end_with_what_has_no_value(evaluation):
     deltas = evaluation.compare("a_1", "b#2").deltas
     place = (deltas["n"] == 0) * 2 + (~deltas["is_primary"] & (deltas["n"] > 0))

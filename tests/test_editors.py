@@ -53,6 +53,7 @@ def shown_by(script: jedi.Script, line: int | None = None) -> list[list[str]]:
     return [[part.name for part in one.params] for one in script.get_signatures(line)]
 
 
+@pytest.mark.again
 @pytest.mark.sampled(6)
 @EACH_METHOD
 def test_an_editor_shows_the_parameters(cls, name):

@@ -31,6 +31,7 @@ def ev():
     return rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
 
 
+@pytest.mark.again
 def test_an_evaluation_holds_what_was_scored(ev):
     results, golden = (
         rs.load_results(str(DEMO / "runs" / "*")),
@@ -56,6 +57,7 @@ def test_means_know_golden_set_and_results(ev):
     assert hard["metric"].unique().tolist() == ["mrr@10"]
 
 
+@pytest.mark.again
 def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     few = rs.evaluate(ev.results, ev.golden, ["mrr"])
     assert "hit@2" not in few.scores
@@ -66,6 +68,7 @@ def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     assert few.pivot("hit@2").shape == (182, 4)
 
 
+@pytest.mark.again
 def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
     by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
@@ -190,6 +193,7 @@ def lengths(ev):
     return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
 
 
+@pytest.mark.again
 def test_columns_of_ones_own_go_where_ours_go(ev):
     own = ev.with_columns(lengths(ev), better="lower")
     means = lengths(ev).groupby("run_id", observed=True)["length"].mean()

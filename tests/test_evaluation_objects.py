@@ -158,6 +158,7 @@ def test_averages_of_repeats_do_not_pass_for_results(repeated):
         averaged.summary("hit@7")
 
 
+@pytest.mark.again
 def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])

@@ -52,6 +52,7 @@ def test_aggregate_of_run_b(kebab):
     assert kebab(THREE_QUERIES, RUN_B) == AGGREGATE_B
 
 
+@pytest.mark.again
 def test_compare_report(pair):
     results, golden = pair
     report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
@@ -149,6 +150,7 @@ def test_recall_counts_the_expected_documents_that_were_found(kebab):
     assert found["recall_at_k_doc"]["3"] == found["recall_at_k_doc"]["10"] == 0.5
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("expected", "chunks", "at_5", "at_10"),
     [
@@ -202,6 +204,7 @@ ALPHA = [
 ]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("given", "coverage", "grounded"),
     [
@@ -277,6 +280,7 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
     }
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("a", "b", "kind"),
@@ -346,6 +350,7 @@ def test_strict_comparison_refuses_another_chunker(rechunked):
         compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
 
 
+@pytest.mark.again
 def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
     plain = {"chunker_version": None}
     files = [
@@ -363,6 +368,7 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
     assert cmp.level.chunker_version_match == "exact"
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))

@@ -146,6 +146,7 @@ def test_a_formulas_values_change_only_with_its_version(small):
     )
 
 
+@pytest.mark.again
 def test_the_example_gives_every_metric_of_the_table_different_values(small):
     found = measured(*small)
     assert set(found) == set(json.loads(FILE.read_text(encoding="utf-8")))

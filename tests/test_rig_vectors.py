@@ -52,6 +52,7 @@ def scored(tmp_path):
     return score
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
@@ -152,6 +153,7 @@ def test_means_over_three_graded_queries(scored, rankings, means):
     assert scored(rankings, GOLD, AT_5)[AT_5].mean().tolist() == pytest.approx(means, abs=5e-7)
 
 
+@pytest.mark.again
 def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id)
@@ -370,6 +372,7 @@ def profile_means(tmp_path):
     return means
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),

@@ -19,6 +19,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.typing import Flags
 
 Apply = Callable[[pd.Series], pd.Series]
+Read = Callable[[Iterable[str]], pd.Series]
 
 # Readings and affixes are tried with so many of the expected ids: enough to tell the right one.
 TRIED = 500
@@ -150,7 +151,8 @@ def reading_that_joins(
     names = _names(expected, hits) if is_paired else _names(*_near(expected, hits), False)
     words = " and ".join(READINGS[name].words for name in names)
     best = Reading(words, partial(read_as, names=names), repr("+".join(names)) if names else "")
-    found = _joined(expected, hits, names) if is_paired else join(*map(best.read, (expected, hits)))
+    sides = _read_once(expected), _read_once(hits)
+    found = _joined(*sides, names) if is_paired else join(*map(best.read, (expected, hits)))
     if "path" not in names and found.sum() >= ENOUGH * min(len(expected), len(hits)):
         return best, found
     # An affix cuts less than the directories of a path.
@@ -192,24 +194,36 @@ def _names(expected: pd.Series, hits: pd.Series, is_paired: bool = True) -> tupl
     """Return the fewest readings that join most of these ids."""
     kept = tuple(name for name in READINGS if name not in CUTTING)
     names, n = kept, 0
+    sides = _read_once(expected), _read_once(hits)
     for n_parts in range(4):
         for parts in combinations(CUTTING, n_parts):
-            more = _joined(expected, hits, (*kept, *parts), is_paired).sum()
+            more = _joined(*sides, (*kept, *parts), is_paired).sum()
             if ENOUGH * more > n:
                 names, n = (*kept, *parts), more
         if n >= ENOUGH * len(expected):
             break
     for name in kept[::-1]:
         fewer = tuple(one for one in names if one != name)
-        less = _joined(expected, hits, fewer, is_paired).sum()
+        less = _joined(*sides, fewer, is_paired).sum()
         if less >= ENOUGH * n:
             names, n = fewer, less
     return tuple(name for name in READINGS if name in names)
 
 
-def _joined(
-    expected: pd.Series, hits: pd.Series, names: Iterable[str], is_paired: bool = True
-) -> Flags:
+def _read_once(ids: pd.Series) -> Read:
+    """Return what reads ids by any readings, and keeps each result for those that begin alike."""
+    known = {(): ids}
+
+    def read(names: Iterable[str]) -> pd.Series:
+        names = tuple(names)
+        if names not in known:
+            known[names] = read_as(read(names[:-1]), names[-1:])
+        return known[names]
+
+    return read
+
+
+def _joined(expected: Read, hits: Read, names: Iterable[str], is_paired: bool = True) -> Flags:
     """Flag expected ids that these readings join; of pairs, `CUTTING` ones from one side."""
     names = [name for name in READINGS if name in names]
     join = same = _are_equal if is_paired else is_among
@@ -217,10 +231,10 @@ def _joined(
     if is_paired and "path" in names:
         same, read = _are_equal_paths, [name for name in names if name != "path"]
     bare = [name for name in read if name not in (CUTTING if is_paired else PARTS)]
-    own, their = read_as(expected, read), read_as(hits, read)
-    own_bare, their_bare = read_as(expected, bare), read_as(hits, bare)
+    own, their = expected(read), hits(read)
+    own_bare, their_bare = expected(bare), hits(bare)
     found = same(own, their_bare) | same(own_bare, their) | same(own_bare, their_bare)
-    return found & join(read_as(expected, names), read_as(hits, names))
+    return found & join(expected(names), hits(names))
 
 
 def _affixes(expected: pd.Series, hits: pd.Series) -> list[Reading]:

@@ -83,6 +83,7 @@ def test_its_picture_has_a_line_for_each_run_and_says_n(ev):
     plt.close("all")
 
 
+@pytest.mark.again
 def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     runs = {
         "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
@@ -97,6 +98,7 @@ def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     assert first.compare("A", "B").per_query["outcome"].tolist() == ["regression", "loss", "win"]
 
 
+@pytest.mark.again
 def test_each_query_may_have_its_own_level(ev):
     mixed = rs.evaluate(RUNS, GOLDEN, match="per_query")
     pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)

@@ -82,6 +82,7 @@ def test_intervals_take_conversations_as_independent_and_say_so(golden):
     assert talks[["cluster", "n_clusters", "n_clustered"]].tolist() == ["conversation", 2, 5]
 
 
+@pytest.mark.again
 def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
     row = ev.summary("hit@1", over="conversation").iloc[0]
     # (2/3 + 0 + 1) / 3, of three conversations
@@ -219,6 +220,7 @@ RUNS = {"org_convdr.run": (0.3502, 0.3478, 0.5617, 0.3213),
 BY_TURN = [0.5617, 0.4004, 0.3971, 0.3384, 0.1735, 0.3514, 0.3457, 0.2770, 0.2029, 0.3118, 0.4161]
 
 
+@pytest.mark.again
 @pytest.mark.skipif(not CAST.exists(), reason="needs a track's files beside the checkout")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_turns_of_a_track_have_the_values_of_trec_eval():
@@ -294,6 +296,7 @@ RATED_MEANS = {"reference": (3.6080, 3.6500, 3.6019), "gpt-4o": (3.2390, 3.5500,
                "llama-3.1-405b-instruct": (3.2432, 3.5333, 3.2014)}  # fmt: skip
 
 
+@pytest.mark.again
 def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     found = rated.conversations("rated")
     table = found.table.set_index("run_id")
@@ -308,6 +311,7 @@ def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     assert turns["n"].tolist() == [20, 20, 20, 20, 20, 18, 15, 14, 8, 2, 1, 1]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("run_id", "column", "known"),
     [
@@ -339,6 +343,7 @@ def test_a_difference_of_two_models_is_no_finding_once_conversations_are_indepen
 UNANSWERED = RATED.parent / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:records")
 @pytest.mark.skipif(not UNANSWERED.exists(), reason="needs scored answers beside the checkout")
 def test_stored_scores_of_a_file_have_the_known_means_by_turn():

@@ -133,6 +133,7 @@ def test_answers_to_queries_without_labels_stay_out():
     assert query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
 
 
+@pytest.mark.again
 def test_each_candidate_has_the_difference_of_compare_runs_and_the_p_of_all_tests(pair):
     results, golden = pair
     board = leaderboard(rs.score(results, golden), ["hit@1", "mrr@10"], baseline="a")
@@ -250,6 +251,7 @@ def test_what_cannot_be_ranked_is_refused():
         leaderboard(pd.concat([clear(), clear()]))
 
 
+@pytest.mark.again
 def test_letters_go_on_after_z():
     runs = {f"r{n:02}": np.full(12, 1 - n / 60) for n in range(53)}
     board = leaderboard(scores_of("mrr", **runs), iterations=500)
@@ -488,6 +490,7 @@ def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_perce
     assert n_alone > most  # what the correction is for
 
 
+@pytest.mark.again
 def test_verdict_words_are_corrected_over_metrics_and_candidates_and_the_notes_say_so():
     board = leaderboard(of_no_difference(np.random.default_rng(9)), list(METRICS), baseline="r0")
     tested = board.table.dropna(subset="p_adjusted")

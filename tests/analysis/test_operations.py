@@ -394,6 +394,7 @@ def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path
     assert [content[name] for name in counts] == [3, 2, 1]
 
 
+@pytest.mark.again
 def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
     results, golden, _ = chatbot
     written = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())
@@ -430,6 +431,7 @@ def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     )
 
 
+@pytest.mark.again
 def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
     results, golden, _ = chatbot
     folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")

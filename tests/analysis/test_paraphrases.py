@@ -255,6 +255,7 @@ def test_published_summary_of_24_groups(summary_of):
     ) == (24, 22, 0.083)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("n_groups", "n_consistent", "spread"),
     [(24, 19, 0.208), (18, 14, 0.222), (18, 13, 0.278), (18, 16, 0.111)],

@@ -174,6 +174,7 @@ def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
     assert len(view.hits) == 7 and repr(view).count("not scored") == 3
 
 
+@pytest.mark.again
 def test_a_call_finds_relevant_targets_only(four):
     results, _ = four
     golden = rs.load_golden({"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})

@@ -49,6 +49,7 @@ def runs_of(lists):
 ranking = st.lists(st.sampled_from("stuvwxyz"), unique=True, min_size=1, max_size=8)
 
 
+@pytest.mark.again
 @settings(max_examples=fuzzed(60))
 @given(
     st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4), st.sampled_from([0.5, 0.9, 0.98])

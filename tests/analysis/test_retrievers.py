@@ -107,6 +107,7 @@ def test_the_matrix_shows_ranks(published):
     assert matrix.loc["made up"].tolist() == ["✅"] * 4
 
 
+@pytest.mark.again
 def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
     _, golden = published
     lines = [
@@ -226,6 +227,7 @@ def test_times_have_one_decimal_in_summaries_and_aggregates(tmp_path):
     assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1
 
 
+@pytest.mark.again
 def test_cut_texts_leave_questions_undecided(tmp_path):
     questions = [
         {"query": "open", "expected_substrings": ["late"]},

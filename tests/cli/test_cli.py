@@ -46,6 +46,7 @@ def test_score_prints_json_with_null(files, capsys):
     assert next(row for row in rows if row["metric"] == "answer_checks")["mean"] is None
 
 
+@pytest.mark.again
 def test_compare_prints_the_report_of_a_profile(files, capsys):
     golden, a, b = files
     assert main(["compare", a, b, "--golden", golden, "--profile", "kebab", "--json"]) == 0
@@ -56,6 +57,7 @@ def test_compare_prints_the_report_of_a_profile(files, capsys):
     ] == ["loss", "win", "win"]
 
 
+@pytest.mark.again
 def test_compare_prints_every_query_in_a_profiles_own_layout(write_golden, write_run, capsys):
     ids = [f"q{n:02d}" for n in range(25)]
     rows = [{"id": one, "query": "?", "expected_doc_ids": ["d"]} for one in ids]
@@ -68,6 +70,7 @@ def test_compare_prints_every_query_in_a_profiles_own_layout(write_golden, write
     assert out.count("| loss | 1 | 2 | rank 1→2 |\n") == 25
 
 
+@pytest.mark.again
 def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
     golden, a, b = files
     main(["compare", a, b, "--golden", golden])
@@ -357,6 +360,7 @@ def passages(write_golden, write_run):
     ]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("options", "means"),
     [
@@ -374,6 +378,7 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
     assert [row["mean"], row["n"]] == pytest.approx(means)
 
 
+@pytest.mark.again
 def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
     rows = [
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},

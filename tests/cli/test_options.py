@@ -273,6 +273,7 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     says(rs.Report.from_json(Path("page.json").read_text()).title, 2)
 
 
+@pytest.mark.again
 def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]

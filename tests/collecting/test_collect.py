@@ -129,6 +129,7 @@ CARRIED_BY = {
 }
 
 
+@pytest.mark.again
 def test_a_callable_gets_what_the_snapshot_says(golden, out):
     seen = []
 
@@ -262,6 +263,7 @@ def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     assert response["x_indexing_coverage.chunks_embedded"] == 40
 
 
+@pytest.mark.again
 def test_retrieval_only_asks_for_no_answer(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2, retrieval_only=True)
@@ -486,6 +488,7 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
     assert pd.isna(second)
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
 def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
@@ -525,6 +528,7 @@ def test_turns_come_no_faster_than_the_rate():
     assert [limiter.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("workers", [1, 3, 8])
 def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, workers):
     with Server(chatbot, gather=workers) as server:

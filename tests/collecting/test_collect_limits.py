@@ -72,6 +72,7 @@ def raw(act):
     listening.close()
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("begun", "drop"),

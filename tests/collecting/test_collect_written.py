@@ -277,6 +277,7 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
+@pytest.mark.again
 def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     def system(query, k):
         return []
@@ -402,6 +403,7 @@ def test_a_run_without_a_description_has_none(golden, tmp_path):
         rs.collect(lambda query: [], golden, tmp_path / "x", limit=1, note=3, progress=False)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
 def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
     asked = []

@@ -153,6 +153,7 @@ def test_repeats_are_one_system_whose_results_differ_by_the_seed_alone(runs, res
     assert [settings_of(run_id)[1].seed for run_id in REPEATS] == [1, 2, 3]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("relabelled", [False, True])
 def test_stored_scores_are_those_of_the_stored_hits(relabelled, store, results, golden, runs):
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
@@ -171,6 +172,7 @@ def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store)
     assert set(store.golden_changes(*RELABELLED)["change"]) == {"relabelled"}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("relabelled", [False, True])
 def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     relabelled, store, golden
@@ -401,6 +403,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
         )
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("metric", "a", "b"),

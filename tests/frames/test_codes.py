@@ -309,6 +309,7 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("order", ["as loaded", "shuffled", "category", "object"])
 @pytest.mark.usefixtures("small_blocks")
 def test_scores_are_the_same_to_the_bit_however_the_hits_come(pair, order, monkeypatch):

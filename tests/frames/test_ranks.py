@@ -131,6 +131,7 @@ SCORES = st.dictionaries(
 )
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(
     SCORES,
@@ -239,6 +240,7 @@ def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_r
     assert plain.loc["q"].tolist() == [1, 1, 0]
 
 
+@pytest.mark.again
 def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, tmp_path):
     results, golden = passages
 
@@ -266,6 +268,7 @@ EMPTY = [
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("empty_gold", "expected"),
     [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],

@@ -143,6 +143,7 @@ def test_kept_matches_follow_their_hits_to_other_ranks(write_golden, write_run, 
     assert row[["worst", "mean", "best"]].tolist() == [0.5, 0.5, 1.0]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("n_scores", [3, 10_000])  # many ties, none
 def test_ties_are_the_same_whether_hits_lie_in_order_or_not(n_scores):
     rng = np.random.default_rng(3)

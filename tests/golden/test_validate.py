@@ -167,6 +167,7 @@ def test_every_rule_is_broken_by_some_test():
     }
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "ids",
     [
@@ -180,6 +181,7 @@ def test_ids_without_a_pattern_break_none(found, ids):
     assert found(*(case(query_id) for query_id in ids)) == []
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("heading", ["A > B", "a->b", "x => y", "n >= 3 > C", "", None])
 def test_headings_may_hold_arrows(found, heading):
     assert found(case(gold_supports=[SUPPORT | {"heading": heading}])) == []

@@ -463,6 +463,7 @@ CITATIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("citation", "span"), CITATIONS, ids=[one["kind"] for one, _ in CITATIONS])
 def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, citation, span):
     given = {

@@ -719,6 +719,7 @@ def test_hits_as_records_in_json_lines_are_read_whatever_they_are_called(tmp_pat
     assert load_results(tmp_path / "rows.jsonl").hits["chunk_id"].tolist() == ["c"]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("ranked", [True, False])
 def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
     n = 200_000

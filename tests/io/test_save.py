@@ -49,6 +49,7 @@ def test_results_come_back_from_the_ending_s_format(name, tmp_path):
     ]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.qrels", "g.qrels.gz"])
 def test_a_golden_set_comes_back_from_the_ending_s_format(name, tmp_path):
     found = rs.load_golden(GOLDEN.save(tmp_path / name))
@@ -58,6 +59,7 @@ def test_a_golden_set_comes_back_from_the_ending_s_format(name, tmp_path):
     ]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", ["trec", "json_run", "per_query"])
 def test_results_come_back_from_a_format_that_is_named(name, tmp_path):
     path = RESULTS.save(

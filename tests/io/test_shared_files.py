@@ -76,6 +76,7 @@ RESULTS = {  # file: runs, responses, hits, reported values
 }
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("file", "known"), RESULTS.items(), ids=list(RESULTS))
 def test_results_are_as_many_as_the_file_holds(file, known):
     results = opened(rs.load_results, file)
@@ -106,6 +107,7 @@ TRACES = {  # file: responses, documents of each call, the first document's id (
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("file", "known"), TRACES.items(), ids=list(TRACES))
 def test_spans_end_in_as_many_calls_as_there_were_searches(file, known):
     results = opened(rs.load_results, file)
@@ -127,6 +129,7 @@ TOOLS = {  # file and the pattern of its search tools: documents of each call, t
 }
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("named", "known"), TOOLS.items(), ids=[one for one, _ in TOOLS])
 def test_searches_that_are_tools_are_calls_by_a_pattern_alone(named, known):
     name, pattern = named
@@ -274,6 +277,7 @@ def test_a_tool_in_genai_attributes_is_a_call_by_a_rule_alone():
     ]
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:golden queries without a row")  # of the 24 repeats
 def test_an_agents_run_files_give_the_published_recall_and_counts():
     folder = DATA / "browsecomp-plus-bm25-agent"
@@ -334,6 +338,7 @@ def test_mean_searches_of_an_agents_runs_are_the_published_ones():
     assert len(latest) == 830 and latest.mean() == pytest.approx(4.9349, abs=5e-5)
 
 
+@pytest.mark.again
 def test_the_view_of_a_real_query_shows_which_call_found_what():
     file = "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl"
     results = opened(rs.load_results, file)

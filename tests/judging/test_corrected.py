@@ -161,6 +161,7 @@ def test_labels_that_correct_nothing_say_so(world):
     assert unlike not in (chosen, few["refused"])
 
 
+@pytest.mark.again
 def test_labels_of_one_side_are_counted_and_left_out(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)

@@ -220,6 +220,7 @@ def test_temperature_and_seed_are_those_that_were_set(asked, server):
     )
 
 
+@pytest.mark.again
 def test_judgments_say_who_judged_by_what(asked, server):
     results, golden = asked()
     judged = rs.judge(
@@ -290,6 +291,7 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         same_judges(both, "r", "s")
 
 
+@pytest.mark.again
 def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(
     asked, write_run, server
 ):
@@ -436,6 +438,7 @@ def test_an_endpoint_that_refuses_us_is_an_error_that_keeps_the_key_to_itself(as
     )
 
 
+@pytest.mark.again
 def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypatch):
     results, golden = asked({"q1": ANSWERS["q1"]})
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
@@ -528,6 +531,7 @@ def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, aske
     says(judged.ledger["reason"].dropna().iloc[0], "60 s")
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
 def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
@@ -774,6 +778,7 @@ def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, wri
     assert len(server.bodies) == 2
 
 
+@pytest.mark.again
 def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
     asked, server, tmp_path, write_run
 ):
@@ -974,6 +979,7 @@ def test_a_limit_without_a_price_is_refused(asked, server):
 # Many at a time
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, write_run, workers):
     golden = rs.load_golden(
@@ -1274,6 +1280,7 @@ def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, se
     ]
 
 
+@pytest.mark.again
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are started by forking")
 def test_two_processes_share_one_cache(asked, server, tmp_path):
     results, golden = asked()

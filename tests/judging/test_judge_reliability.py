@@ -460,6 +460,7 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
     assert "no random draw" in worst["refused"] and np.isnan(worst["mean"])
 
 
+@pytest.mark.again
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
     results = rs.Results.concat([judging([*A, np.nan]), judging(A, "s")])
     drawn = as_judged(results).sample_for_annotation(3, seed=1)
@@ -566,6 +567,7 @@ def test_what_is_good_follows_the_scale_and_can_be_given():
         rs.judging.agreement(first, second, thresholds={"judge_correctness": 3})
 
 
+@pytest.mark.again
 def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging, write_golden):
     golden = rs.load_golden(
         write_golden(

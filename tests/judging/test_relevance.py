@@ -130,6 +130,7 @@ def test_several_judges_and_repeats_give_the_median(server, asked):
     assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:.*carry no expectation")
 def test_the_judges_value_is_corrected_by_people_who_labelled_a_sample(asked):
     rng, n = np.random.default_rng(0), 120

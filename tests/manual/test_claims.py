@@ -16,6 +16,7 @@ def prose(page):
     return " ".join((NOTEBOOKS / page).read_text(encoding="utf-8").split())
 
 
+@pytest.mark.again
 def test_the_share_of_ids_below_which_a_warning_is_given_is_the_pages():
     assert f"fewer than {FEW:.0%}".replace("%", " %") in prose("howto/load.md")
     labels = {f"q{n}": [f"d{n}"] for n in range(100)}
@@ -61,6 +62,7 @@ def test_the_detectable_difference_grows_with_what_else_is_compared(ev):
     assert row["delta"] < row["mde"] and row["verdict"] == "better"
 
 
+@pytest.mark.again
 def test_where_the_interval_holds_0_and_the_test_does_not_a_line_says_so(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@5", "mrr@10", "hit@10"])
     rows = cmp.deltas.set_index("metric")

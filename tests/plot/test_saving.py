@@ -74,6 +74,7 @@ def test_a_stored_run_looks_alike_whichever_are_evaluated(tmp_path):
     assert drawn[1] == {run: drawn[0][run] for run in ("rerank", "dense")}
 
 
+@pytest.mark.again
 def test_figures_given_and_our_own_are_forgotten_with_their_owner():
     kept = [weakref.ref(rs.plot.summary(TABLE, **to)) for to in ({}, {"ax": plt.subplots()[1]})]
     plt.close("all")

@@ -264,6 +264,7 @@ def test_a_legend_may_be_left_out_and_is_nowhere_else():
         legend(ax, "above")
 
 
+@pytest.mark.again
 def test_names_at_line_ends_never_overlap():
     import matplotlib.pyplot as plt
 

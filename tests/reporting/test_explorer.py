@@ -129,6 +129,7 @@ def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
             assert [content["items"]["id"][one["item"]] for one in rows] == cited.get(query_id, [])
 
 
+@pytest.mark.again
 def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo, cmp, content):
     differences = [
         (demo.pivot(name)["hybrid"] - demo.pivot(name)["dense"]).abs() for name in cmp.primary
@@ -173,6 +174,7 @@ def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
 # Runs that lack something
 
 
+@pytest.mark.again
 def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
     failed = [record("q1", [], error="timed out"), *RUN_B[1:]]
     ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": failed}, write_golden, write_run)
@@ -181,6 +183,7 @@ def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
     assert "text" not in content["answers"], "no run has answers"
 
 
+@pytest.mark.again
 def test_without_targets_hits_have_no_grade(write_run):
     golden = rs.Golden(queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}))
     files = [write_run("a", RUN_A), write_run("b", RUN_B)]
@@ -265,6 +268,7 @@ def test_lines_of_a_span_are_marked_in_a_text_of_whole_lines():
     assert "first\nsecond\nthird"[begin:end] == "second\nthird"
 
 
+@pytest.mark.again
 def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_run):
     golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
     runs = {
@@ -553,6 +557,7 @@ def of_calls(**options):
     return rs.evaluate(replace(results, calls=calls.astype({"error": "str"})), golden, **options)
 
 
+@pytest.mark.again
 def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     content = unpacked(of_calls().explore(runs="A"))
     query = content["queries"]["id"].index("q")

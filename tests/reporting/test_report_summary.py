@@ -74,6 +74,7 @@ def test_every_list_of_queries_begins_with_the_same_ones(runs):
     assert sorted(first, key=lambda name: page.rindex(f">{name}<")) == first
 
 
+@pytest.mark.again
 def test_a_comparison_from_json_names_them_too_and_one_of_equals_names_none(runs):
     again = rs.Comparison.from_json(runs.compare("old", "new").to_json())
     found = worst_changes(again, 4)

@@ -90,6 +90,7 @@ def test_a_comparison_reloads_from_its_json(pair):
     )
 
 
+@pytest.mark.again
 def test_frames_without_rows_keep_their_columns(write_golden, write_run):
     results = rs.load_results([write_run(name, [record("q1", [])]) for name in "ab"])
     cmp = compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")

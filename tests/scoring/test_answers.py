@@ -43,6 +43,7 @@ def line(path, start, end):
     return {"citation": {"kind": "line", "path": path, "start": start, "end": end}}
 
 
+@pytest.mark.again
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("citations", "strict", "weak"),

@@ -91,6 +91,7 @@ TWICE = pd.DataFrame(
 ).assign(chunk_id=list("abcde"), rank=[1, 2, 3, 1, 2])  # fmt: skip
 
 
+@pytest.mark.again
 def test_ties_order_and_collapsing_closes_up_each_call_by_itself():
     results = rs.load_results(TWICE)
     golden = rs.load_golden({"q": {"d2": 1, "d3": 1}})
@@ -170,6 +171,7 @@ OWN_BY_HAND = {  # q1's calls have 3 and 4 hits, b at 2, t at 1; q3's 1 and 2, a
 }
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("how", list(OWN_BY_HAND))
 def test_a_metric_of_ones_own_sees_each_call_as_a_list(both, how):
     ev = rs.evaluate(*both, [n_seen.label(3), first_right], calls=how)
@@ -269,6 +271,7 @@ def test_a_store_of_before_gives_its_hops_as_calls(both, tmp_path):
 lists = st.lists(st.sampled_from("abcde"), max_size=4, unique=True)
 
 
+@pytest.mark.again
 @settings(max_examples=fuzzed(50))
 @given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
 def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):

@@ -139,6 +139,7 @@ def test_what_is_not_in_the_catalogue_is_out_of_scope(scored):
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("folders", "share"),
     [(["docs"], 0), (["docs/"], 0), (["doc"], 1), (["docs/d.md", "x"], 1 / 2), ([], None)],

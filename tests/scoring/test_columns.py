@@ -62,6 +62,7 @@ def test_columns_may_be_named(scores):
         add_columns(add_columns(scores, table), table)
 
 
+@pytest.mark.again
 def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     state = scores["state"].astype("str").to_numpy()
     state[5] = "missing"

@@ -1,6 +1,7 @@
 """SEEDS F.5.10: only scores of the same judges are compared."""
 
 import pandas as pd
+import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
@@ -72,6 +73,7 @@ def test_what_another_tool_wrote_of_its_judges_counts(pair):
         same_judges(told, "a", "b")
 
 
+@pytest.mark.again
 def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
     results, golden = pair
     cell = {

@@ -94,6 +94,7 @@ def test_many_different_fractions_are_no_grades(tmp_path):
         rs.load_golden(rows)
 
 
+@pytest.mark.again
 def test_gains_come_back_from_our_file(judged, tmp_path):
     golden = rs.load_golden(judged[0], columns={"grade": "esci"}, gains=ESCI)
     back = rs.load_golden(golden.save(tmp_path / "golden.yaml"))

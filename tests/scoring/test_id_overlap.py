@@ -120,6 +120,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize("case", CASES)
@@ -183,6 +184,7 @@ def test_ids_that_join_are_not_read():
     assert not [key for key in golden._derived if key[0] == "expected_ids"]
 
 
+@pytest.mark.again
 def test_honest_runs_are_not_spoken_of():
     golden = rs.load_golden(DEMO / "golden.yaml")
     assert not told(rs.load_results(sorted((DEMO / "runs").glob("*/per_query.jsonl"))), golden)[1]
@@ -301,6 +303,7 @@ def test_a_golden_set_without_a_label_is_said_to_have_none():
     rs.score(results, golden, "failed")
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [1, 7, 10**6])
 @pytest.mark.parametrize("form", ["D{}", "d{}.md", "x/d{}", "y{}", "d{}"])
@@ -322,6 +325,7 @@ def test_a_store_says_the_same_however_it_is_read(form, part_hits, tmp_path):
         rs.RunStore(tmp_path / "t").save(results, golden=golden)
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("column", ["chunk_id", "doc_id"])
 def test_evidence_of_many_runs_is_that_of_each_alone(column):
     forms = {"a": "{}", "b": "other-{}", "c": "{}#x"}

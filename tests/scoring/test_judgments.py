@@ -52,6 +52,7 @@ def of(results, golden, name):
     return rs.score(results, golden, [name])[name].dropna().to_dict()
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
 )
@@ -88,6 +89,7 @@ def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
     )
 
 
+@pytest.mark.again
 def test_context_precision_weighs_by_rank(judged, golden):
     # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; the items come in any order, as chunk ids or as
     # ranks
@@ -119,6 +121,7 @@ def test_context_precision_without_a_relevant_chunk_is_0_and_without_chunks_nan(
     ) == {"q1": 0}
 
 
+@pytest.mark.again
 def test_repeats_are_averaged_pass_by_pass(judged, golden):
     once, again = {"repeat": 1}, {"repeat": 2}
     # passes of 1 and 0, though two of three verdicts are 1

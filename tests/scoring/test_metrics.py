@@ -88,6 +88,7 @@ def as_run(rankings):
     }
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(150), deadline=None)
@@ -114,6 +115,7 @@ def test_six_metrics_agree_with_pytrec_eval(data):
         )
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -131,6 +133,7 @@ def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
             )
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -182,6 +185,7 @@ def test_no_target_is_nan_and_no_hit_is_zero():
     assert found.loc["b"].drop(["run_id", "state", "level"]).isna().all()
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels(), st.permutations(DOCS))
 @settings(max_examples=fuzzed(40), deadline=None)
@@ -343,6 +347,7 @@ OTHERS = {
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(100), deadline=None)

@@ -47,6 +47,7 @@ def passes(load, expectation, found_hits, **options):
     return row["passed"] == 1
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
 @pytest.mark.sampled(3)
@@ -151,6 +152,7 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "expectation", "hits", "passed"),
@@ -361,6 +363,7 @@ def test_runs_are_compared_by_predicate(load):
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
 
+@pytest.mark.again
 def test_a_store_keeps_what_predicates_need(load, tmp_path):
     questions = [
         {"query": "a", "expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
@@ -459,6 +462,7 @@ def cut(load):
 LATE = "....late"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("expectation", "hits", "options", "undecidable"),
     [
@@ -498,6 +502,7 @@ def test_a_substring_that_a_cut_text_may_hold_is_undecided(
     ) == undecidable.count(False)
 
 
+@pytest.mark.again
 def test_an_undecided_question_has_no_score_and_is_counted(cut):
     results, golden = cut(
         {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none")
@@ -544,6 +549,7 @@ def test_passed_looks_as_deep_as_each_run_went(load):
     }
 
 
+@pytest.mark.again
 def test_texts_cut_by_a_store_without_a_golden_set_leave_questions_undecided(load, tmp_path):
     results, golden = load(
         [{"query": "a", "expected_substrings": ["late"]}],

@@ -78,6 +78,7 @@ def test_a_provenance_says_in_words_what_measures(one):
     says(content["fields"], "responses.grounded recorded", "chunks not recorded")
 
 
+@pytest.mark.again
 def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     results, golden = one
     before = components(results, golden)
@@ -102,6 +103,7 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     )
 
 
+@pytest.mark.again
 def test_a_query_without_a_text_has_a_provenance():
     queries = pd.DataFrame({"query_id": ["a", "b"], "query": ["x", None]})
     targets = pd.DataFrame({"query_id": ["a", "b"], "level": "doc", "target_id": ["d", "e"]})
@@ -114,6 +116,7 @@ def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str
 )
@@ -121,6 +124,7 @@ def test_the_policies_component_is_every_policy(one, policy):
     assert changed(components(*one), components(*one, **policy)) == {"policies"}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_asked_for(one, other):
     results, golden = one
@@ -264,6 +268,7 @@ def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_ma
     assert len(store.scores(["hit@1"])) == 6
 
 
+@pytest.mark.again
 def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(runs, write_run):
     store, a, _, golden = runs
     scored(store, a, golden)
@@ -273,6 +278,7 @@ def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(
     assert len(store.scores(["hit@1"])) == 6
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", ["provenance", "policies", "match", "profile"])
 def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, part):
@@ -287,6 +293,7 @@ def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, par
         store.scores()
 
 
+@pytest.mark.again
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     runs, write_run, tmp_path
 ):
@@ -320,6 +327,7 @@ def both(pair, **of_b):
     return replace(results, judgments=judgments), golden
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
@@ -390,6 +398,7 @@ def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
         compare_runs(*both(pair, temperature=0.0005), "a", "b", metrics=["faithfulness"])
 
 
+@pytest.mark.again
 def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     results, golden = pair
     cmp = compare_runs(
@@ -398,6 +407,7 @@ def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     assert cmp.invariants.set_index("name").loc["judge_fingerprint", "state"] == "unknown"
 
 
+@pytest.mark.again
 def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants(
     write_golden, write_run
 ):

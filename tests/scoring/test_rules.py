@@ -151,6 +151,7 @@ def chunk(name, start, end, version):
     }
 
 
+@pytest.mark.again
 def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
     old, new = (
         hits_of(chunk("old", 1, 101, "v1")),

@@ -78,6 +78,7 @@ def first_match(kinds, of_metadata, of_substrings):
     )
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("of_metadata", "of_substrings"), list(product(product(CHOICES, CHOICES), repeat=2))
@@ -132,6 +133,7 @@ def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank)
     assert row["passed"] == float(rank is not None)
 
 
+@pytest.mark.again
 def test_a_golden_row_goes_before_the_callers_choice(load):
     questions = [
         {
@@ -201,6 +203,7 @@ def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
         assert retrievers(results, golden).matrix["dense"].tolist() == [shown]
 
 
+@pytest.mark.again
 def test_a_run_whose_hits_must_all_satisfy_is_compared_and_stored_alike(load, tmp_path):
     question = {
         "query": "q",

@@ -52,6 +52,7 @@ def pair(write):
     return write("a.json", deepeval(first)), write("b.json", deepeval(second))
 
 
+@pytest.mark.again
 def test_two_files_are_compared_item_by_item_in_one_line(pair):
     cmp = rs.compare(*pair)
     tone = cmp.deltas.set_index("metric").loc["Tone"]
@@ -60,6 +61,7 @@ def test_two_files_are_compared_item_by_item_in_one_line(pair):
     assert "40 queries in both" in str(cmp)
 
 
+@pytest.mark.again
 def test_stored_metrics_are_the_primary_ones_with_what_their_file_says(pair):
     ev = rs.evaluate(list(pair))
     assert ev.primary == ("Tone", "success")
@@ -127,6 +129,7 @@ def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     assert "success" not in rs.evaluate(results, golden).scores
 
 
+@pytest.mark.again
 def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     file = write("a.json", deepeval([("a", 0.9, False), ("b", 0.1, True)]))
     assert rs.evaluate(file).declared.describe("Tone").better == "lower"
@@ -189,6 +192,7 @@ def test_files_that_disagree_about_a_metric_are_refused(write):
         rs.evaluate([up, down])
 
 
+@pytest.mark.again
 def test_different_judges_of_a_stored_metric_are_refused_unless_ignored(write):
     other = deepeval([("a", 0.9, True)])
     other["testCases"][0]["metricsData"][0]["evaluationModel"] = "another"

@@ -44,6 +44,7 @@ def load(write_golden, write_run):
     return load
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "given", "points", "expected"),
@@ -113,6 +114,7 @@ def test_undecided_hits_leave_a_query_open_unless_its_answer_settles_it(load):
     assert np.isnan(settled["found"]) and settled["passed"] == 0
 
 
+@pytest.mark.again
 def test_of_the_demo_no_false_refusal_and_no_failed_check_passes():
     root = Path(__file__).parents[2] / "data" / "demo"
     scores = rs.score(
@@ -153,6 +155,7 @@ def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
     assert np.isnan(zero["found"]) and zero["passed"] == 0
 
 
+@pytest.mark.again
 def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden, write_run):
     golden = write_golden([SOUGHT, SOUGHT | {"id": "p"}])
     names = ("q", "p")
@@ -179,6 +182,7 @@ def test_passed_is_measured_by_the_judge_of_correctness(load):
     says(content["fields"], f"judgments.{VERDICT} recorded")
 
 
+@pytest.mark.again
 def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
     load, write_run, tmp_path
 ):
@@ -191,6 +195,7 @@ def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
         assert len(store.scores()) == 2
 
 
+@pytest.mark.again
 def test_values_of_an_earlier_version_are_not_taken_for_the_same(
     write_golden, write_run, tmp_path, monkeypatch
 ):

@@ -67,6 +67,7 @@ def test_a_metric_that_applies_to_no_query_has_n_0_and_nan(tagged):
     assert row["n"] == 0 and row[["mean", "low", "high", "sum"]].isna().all()
 
 
+@pytest.mark.again
 def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     rows = [*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}]
     golden = rs.load_golden(write_golden(rows))
@@ -411,6 +412,7 @@ def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_
     )
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_passed_is_expected_where_there_is_something_to_pass(write_golden, write_run):
     rows = [

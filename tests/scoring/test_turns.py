@@ -27,6 +27,7 @@ def put(tmp_path, records, name="results.jsonl"):
     return tmp_path / name
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("make", [lambda one, _: one, lambda one, _: pd.DataFrame(one), put])
 def test_one_text_in_two_conversations_is_two_queries_on_both_sides(make, tmp_path):
     source = rows("retrieved")
@@ -140,6 +141,7 @@ def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
     assert scores["state"].eq("extra").sum() == 2
 
 
+@pytest.mark.again
 def test_conversations_are_no_content_of_a_golden_set_and_stored_runs_tell_theirs(tmp_path):
     golden = rs.load_golden({one: {"d": 1} for one in "abc"})
     answered = [

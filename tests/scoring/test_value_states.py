@@ -83,6 +83,7 @@ def of_cause(write_golden, write_run):
     return made
 
 
+@pytest.mark.again
 def test_identical_scores_have_six_different_ledgers(of_cause):
     ledgers = {}
     for cause, (_, _, state, named) in CAUSES.items():
@@ -100,6 +101,7 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
     assert len(set(ledgers.values())) == 6
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, cause):
@@ -112,6 +114,7 @@ def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, 
     )
 
 
+@pytest.mark.again
 def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
     scores, golden, results = of_cause("failed")
     own = scores.assign(**{"judge_correctness": [4.0, np.nan]})
@@ -226,6 +229,7 @@ def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
     assert {one[0] for one in found.values()} == {"system_error"}
 
 
+@pytest.mark.again
 def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([*GOLDEN, {"id": "no", "query": "?", "answerable": False}])

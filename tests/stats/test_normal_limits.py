@@ -89,6 +89,7 @@ def test_sign_flips_agree_with_their_normal_limit(monkeypatch):
         assert np.abs(p - drawn).max() < 4 * np.sqrt(0.25 / 4_000)
 
 
+@pytest.mark.again
 def test_false_alarms_of_sign_flips_keep_to_5_percent():
     rng = np.random.default_rng(7)
     differences = recall_like(rng, 4 * N, 400) - recall_like(rng, 4 * N, 400)

@@ -291,6 +291,7 @@ def test_differences_that_dont_fit_are_refused():
         ppi_difference([1, 0, 1], [1, 0, np.nan], groups=[1, 2])
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("scale", ["binary", "points"])

@@ -172,6 +172,7 @@ def test_a_table_that_cant_be_read_is_named(several, break_it, table, field, nam
         several.load()
 
 
+@pytest.mark.again
 def test_columns_that_the_kind_doesnt_know_are_left_out(several):
     expected = one_by_one(several)
     edit_table(

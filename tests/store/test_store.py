@@ -34,6 +34,7 @@ def assert_same(left: rs.Results, right: rs.Results) -> None:
         pd.testing.assert_frame_equal(getattr(left, kind), getattr(right, kind))
 
 
+@pytest.mark.again
 def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path / "store")
@@ -157,6 +158,7 @@ def test_cutting_texts_never_changes_a_score(long_texts, tmp_path):
     assert store.load().hits["text"].str.len().max() == 200
 
 
+@pytest.mark.again
 def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(
     long_texts, tmp_path, write_golden
 ):
@@ -237,6 +239,7 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     store.save(results, golden=golden, overwrite=True)
 
 
+@pytest.mark.again
 def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -255,6 +258,7 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     )
 
 
+@pytest.mark.again
 def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -348,6 +352,7 @@ def test_texts_stay_out_of_version_control_and_metrics_may_go_in(pair, tmp_path)
     ]
 
 
+@pytest.mark.again
 def test_every_table_carries_its_run_as_a_dictionary(pair, tmp_path):
     results, golden = pair
     rs.RunStore(tmp_path).save(results, golden=golden)
@@ -692,6 +697,7 @@ def passages(write_golden, write_run):
     )
 
 
+@pytest.mark.again
 def test_policies_are_stored_with_the_scores(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path / "store")
@@ -735,6 +741,7 @@ def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
 
 
+@pytest.mark.again
 def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)

@@ -263,6 +263,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
         read_part(parts[0])
 
 
+@pytest.mark.again
 def test_every_response_and_hit_is_in_one_part(varied):
     store, _ = varied
     there = open_catalogue(store.root)
@@ -329,6 +330,7 @@ def rewrite(store, run_id, change):
     put_file(store, run_id, "hits", bytes(sink.getvalue()))
 
 
+@pytest.mark.again
 def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
     store, _ = varied
     for name in "abc":

@@ -229,6 +229,7 @@ def test_a_place_that_is_none_is_refused(root, options, field, named):
         rs.RunStore(root, storage_options=options)
 
 
+@pytest.mark.again
 def test_a_file_url_is_a_folder(pair, tmp_path):
     rs.RunStore(f"file://{tmp_path}/s").save(pair[0])
     assert rs.RunStore(tmp_path / "s").runs()["run_id"].tolist() == ["a", "b"]

@@ -114,6 +114,7 @@ def test_only_primary_metrics_make_the_overall_word(ev):
     assert slower.compare("dense", "hybrid_rerank").overall == "worse"
 
 
+@pytest.mark.again
 def test_where_p_alone_is_small_and_the_word_is_not_a_line_says_why(ev):
     cmp = ev.select(["dense", "hybrid_rerank"]).compare("dense", "hybrid_rerank")
     row = cmp.deltas.set_index("metric").loc["ndcg@10"]
@@ -137,6 +138,7 @@ def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev
     assert pair.compare("dense", "hybrid_rerank", "ndcg@10").overall == "better"
 
 
+@pytest.mark.again
 def test_few_moved_queries_have_an_exact_p_beside(ev):
     deltas = ev.compare("bm25", "hybrid_rerank").deltas.set_index("metric")
     row = deltas.loc["answered_unanswerable"]
@@ -149,6 +151,7 @@ def test_few_moved_queries_have_an_exact_p_beside(ev):
     assert deltas.loc["ndcg@10", "p_exact"] != deltas.loc["ndcg@10", "p_exact"]
 
 
+@pytest.mark.again
 def test_flips_are_counted_tested_and_kept_in_json(ev):
     cmp = ev.compare("dense", "hybrid")
     counts = cmp.flip_counts.set_index("metric")
@@ -166,6 +169,7 @@ def test_flips_are_counted_tested_and_kept_in_json(ev):
     pd.testing.assert_frame_equal(again.aspects, cmp.aspects)
 
 
+@pytest.mark.again
 def test_no_correction_makes_p_smaller(ev):
     for pair in (("bm25", "dense"), ("dense", "hybrid"), ("hybrid", "hybrid_rerank")):
         rows = ev.compare(*pair).deltas.dropna(subset=["p"])

@@ -42,6 +42,7 @@ def runs(*hits, **more):
     return [record("", list(found), **more) for found in hits]
 
 
+@pytest.mark.again
 def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden, write_run):
     cmp = compared(
         write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, [])
@@ -106,6 +107,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     says(slow["reason"], "latency_ms", 2)
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
 def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
@@ -202,6 +204,7 @@ def test_queries_dropped_from_stored_scores_count_at_their_worst():
     assert row[["verdict", "n", "n_lost", "delta"]].tolist() == ["fail", 10, 5, -0.5]
 
 
+@pytest.mark.again
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
     cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND))
     assert gate(cmp, {"mrr": 0.5}).table["delta"][0] == -0.75
@@ -243,6 +246,7 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         gate(cmp, {"mrr": 0}, rule="p")
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_one_word_for_the_whole_comparison(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
@@ -332,6 +336,7 @@ def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, r
         ) and first.exit_status == 1, "what fails comes before what is not evaluated"
 
 
+@pytest.mark.again
 def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     write_golden, write_run
 ):
@@ -350,6 +355,7 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     assert all("3 / 3" in text for text in (found.to_markdown(), repr(found), found._repr_html_()))
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
     text = "<!-- | <script> \n\n# " + "x" * 10_000
@@ -412,6 +418,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
             says(capsys.readouterr().err, *named)
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
@@ -448,6 +455,7 @@ def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
     assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"
 
 
+@pytest.mark.again
 def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_golden, write_run):
     # 5 of 60 queries swap: each margin holds by its own interval, not by the wider ones of five
     results = [runs(*[FOUND] * 30, *[MISSED] * 30), runs(*[FOUND] * 30, *[MISSED] * 30)]
@@ -460,6 +468,7 @@ def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_gol
         assert gate(cmp).answer == "passed"
 
 
+@pytest.mark.again
 def test_an_amount_allowed_says_how_often_runs_alike_lose_more(write_golden, write_run):
     first = [FOUND if n % 2 else MISSED for n in range(40)]
     second = [FOUND if n % 2 != n % 8 // 4 else MISSED for n in range(40)]

@@ -21,6 +21,7 @@ def ev():
     return rs.evaluate(f"{root}/{DEMO}/runs/*/per_query.jsonl", f"{root}/{DEMO}/golden.yaml")
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("baseline", [None, "bm25"])
 def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, baseline):
     asked = rs.evaluate(ev.results, ev.golden, baseline=baseline)
@@ -40,6 +41,7 @@ def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, ba
         assert cmp.question == asked.question.text
 
 
+@pytest.mark.again
 def test_two_runs_alone_have_one_comparison_and_its_leaderboard(ev):
     for pair in combinations(ev.run_ids, 2):
         two = ev.select(list(pair))

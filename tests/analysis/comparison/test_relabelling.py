@@ -126,6 +126,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     assert len(set(said)) == len(said)
 
 
+@pytest.mark.again
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
@@ -162,6 +163,7 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
     assert not len(old.diff(old)) and len(old.unchanged_since(old).queries) == 5
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before, after, what",
@@ -186,6 +188,7 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
     ]
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "more",
@@ -221,6 +224,7 @@ def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
     assert row[["baseline", "candidate"]].tolist() == pytest.approx([0.7, 0.7])
 
 
+@pytest.mark.again
 def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     results, old, new = weeks
     short = rs.load_results(write_run("short", RECORDS[:2]))

@@ -183,6 +183,7 @@ def test_the_history_is_joined_by_what_can_still_be_compared(table):
     )
 
 
+@pytest.mark.again
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
     table = trend_table(
@@ -249,6 +250,7 @@ def changing(write_golden, write_run, tmp_path):
     return store, new
 
 
+@pytest.mark.again
 def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
     row = trend_table(store, "hit@1", golden=new).iloc[2]
@@ -399,6 +401,7 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
+@pytest.mark.again
 def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
     found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
@@ -572,6 +575,7 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     assert not [line for line in ax.lines if line.get_marker() == "D" and line.get_mfc() == "white"]
 
 
+@pytest.mark.again
 def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     store, new = changing
     ax = store.trend("hit@1", golden=new).plot()
@@ -587,6 +591,7 @@ def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     ]  # fmt: skip
 
 
+@pytest.mark.again
 def test_a_line_is_joined_by_its_own_last_run_alone(changing):
     store, new = changing
     table = store.trend("hit@1", golden=new).table
@@ -630,6 +635,7 @@ def test_notes_stand_at_their_dates_or_before_their_runs(table):
             rs.plot.trend(found, notes=notes)
 
 
+@pytest.mark.again
 def test_words_that_do_not_fit_are_counted_together(table):
     said = {}
     for width in (7.6, 20.0):

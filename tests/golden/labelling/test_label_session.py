@@ -96,6 +96,7 @@ def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, g
     )
 
 
+@pytest.mark.again
 def test_a_label_survives_another_chunker(session, golden_file, write_run):
     session.toggle(1)
     again = rs.load_results(
@@ -402,6 +403,7 @@ def test_a_question_of_the_runs_joins_the_file_with_its_first_label(session, gol
     assert golden_file.read_text() == GOLDEN and session.state == "not in the file"
 
 
+@pytest.mark.again
 def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_labels(
     session, golden_file
 ):

@@ -397,6 +397,7 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
         rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW, ROW]))
 
 
+@pytest.mark.again
 def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
     assert coverage(results, golden).runs["n_undecidable"].tolist() == [1]

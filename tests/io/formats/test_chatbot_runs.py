@@ -108,6 +108,7 @@ def test_runs_that_nobody_judged_have_no_column_of_points(tmp_path, golden):
     assert GROUNDEDNESS not in scores
 
 
+@pytest.mark.again
 def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     cmp = ev.compare(A, B)
     deltas = cmp.deltas.set_index("metric")
@@ -123,6 +124,7 @@ def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     assert GROUNDEDNESS in cmp.to_markdown()
 
 
+@pytest.mark.again
 def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs, golden):
     from ragscore.analysis.comparison.compare import compare_runs
 
@@ -149,6 +151,7 @@ def store(tmp_path, ev):
     return store
 
 
+@pytest.mark.again
 def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
     means = store.metrics().set_index(["run_id", "metric"])["mean"]
@@ -249,6 +252,7 @@ def test_an_eval_set_that_one_run_does_not_state_is_a_warning(tmp_path, golden):
     assert cmp.invariants.set_index("name").loc["eval_set_commit_hash", "state"] == "unknown"
 
 
+@pytest.mark.again
 def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
     tmp_path, golden, recwarn
 ):
@@ -267,6 +271,7 @@ def test_other_judges_are_refused_without_a_profile_too(tmp_path, golden):
         compared(tmp_path, golden, {"judge_model": "judge-2"}, None)
 
 
+@pytest.mark.again
 def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"k": 8})
     ranks = cmp.per_query.set_index("query_id")[["rank_baseline", "rank_candidate", "outcome"]]
@@ -281,11 +286,13 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
 
 
+@pytest.mark.again
 def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"k": None})
     assert cmp.k == 5
 
 
+@pytest.mark.again
 def test_a_folder_mode_is_the_mode_of_its_responses(ev):
     assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
 
@@ -330,6 +337,7 @@ def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, 
         store.scores("hit@7")
 
 
+@pytest.mark.again
 def test_a_leaderboard_of_points_by_different_judges_says_so(tmp_path, golden):
     runs = [
         write_chatbot_run(tmp_path / A, BEFORE),

@@ -82,6 +82,7 @@ def aggregate(load):
 # 1 and the rule of 2 are in test_anchors.py; here 2 as the profile's means see it
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("path", "heading", "found"),
     [
@@ -100,6 +101,7 @@ def test_2_a_chunk_below_the_gold_heading_is_found(aggregate, path, heading, fou
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("snippets", "text", "found"),
     [(["foo", "bar"], "has FOO here", 1), (["foo"], "nothing", 0), (["foo"], "", 1)],
@@ -114,6 +116,7 @@ def test_2_a_snippet_is_found_whatever_its_case(aggregate, snippets, text, found
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("k", "means"), [(1, [0, 0, 0]), (2, [1, 0.5, 0.5]), (3, [1, 0.5, 0.6667]), (5, [1, 0.5, 0.6])]
 )
@@ -122,6 +125,7 @@ def test_3_recall_is_any_support_and_all_is_cut_at_the_runs_k(aggregate, k, mean
     assert [round(found[name], 4) for name in RETRIEVAL] == means
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("k", "groups", "expected"),
     [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
@@ -143,6 +147,7 @@ def test_3_without_groups_there_is_no_recall_all(aggregate, groups):
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("chunks", "mode", "supports", "rate"),
     [
@@ -214,6 +219,7 @@ def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
     assert json.loads((again / "config.json").read_text())["eval_set_commit_hash"] == "abc"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("error", [None, "boom"])
 def test_10_percentiles_are_the_sixth_of_ten_and_the_largest_failed_cases_included(
     aggregate, error
@@ -292,6 +298,7 @@ def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load
     assert judge_state(results, golden) is None and same_judges(results, "a", "b") == ""
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
@@ -316,6 +323,7 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
     )
 
 
+@pytest.mark.again
 def test_11_recall_flips_by_query(load):
     hit = [("a.md", "O")]
     runs = {
@@ -342,6 +350,7 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
         assert not len(diff_scores(rs.score(results, golden, ["hit@5"]), "a", "b").flips())
 
 
+@pytest.mark.again
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
     results, golden = load(
         [case("q"), case("p")],

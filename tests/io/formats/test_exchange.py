@@ -60,6 +60,7 @@ def test_a_beir_folder_is_written_as_it_was(small, tmp_path):
     ).read_text() == "query-id\tcorpus-id\tscore\nq2\td3\t1\nq1\td1\t2\nq1\td2\t0\n"
 
 
+@pytest.mark.again
 @given(
     st.dictionaries(
         st.sampled_from(["q1", "q2", "007"]),

@@ -287,6 +287,7 @@ def test_a_comparison_that_cannot_be_read_is_refused_with_its_field(
         rs.load_results(write(COMPARISON | changed, "compare.json", indent=1))
 
 
+@pytest.mark.again
 def test_what_we_write_as_that_harness_loads_again(pair, write):
     ev = rs.evaluate(*pair, profile="kebab")
     text = ev.compare("a", "b").to_json()
@@ -315,6 +316,7 @@ def wrong(checked):
     return [tuple(row) for row in rows[keys].itertuples(index=False)]
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("uses_schema", [False, pytest.param(True, marks=needs_shared)])
 def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_schema):
@@ -344,6 +346,7 @@ def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_
     assert labels["citation_coverage"].tolist() == ["citation_coverage_weak"] * 2
 
 
+@pytest.mark.again
 def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
     file, golden = (
         write(RUN | {"aggregate": AGGREGATE_A | {"mrr": 0.5}}),

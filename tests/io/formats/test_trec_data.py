@@ -110,6 +110,7 @@ def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, 
     )
 
 
+@pytest.mark.again
 @needs(ROBUST)
 def test_robust_runs_and_judgements_are_loaded_whole(robust):
     results, golden = robust

@@ -42,6 +42,7 @@ RUN = "q1 Q0 d2 1 9.5 a\nq1 Q0 d1 2 9.0 a\nq2 Q0 d3 1 -3.25 a\n"
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "change",
     [

@@ -284,6 +284,7 @@ def test_named_scores_and_the_success_of_promptfoo_are_metrics(tmp_path):
 # real files
 
 
+@pytest.mark.again
 @real
 @pytest.mark.parametrize(
     ("name", "metric", "n", "mean", "model"),
@@ -391,6 +392,7 @@ def test_means_of_mteb_by_task_split_and_subset(file, known, n_scores, n_keys):
     assert means.index.str.endswith("/main_score").sum() == n_scores
 
 
+@pytest.mark.again
 @real
 def test_scores_of_deepeval_and_promptfoo_are_in_the_order_of_their_cases():
     folder = DATA / "deepeval-promptfoo"
