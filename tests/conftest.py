@@ -56,9 +56,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
-    config.addinivalue_line("markers", "again: as long; two quicker tests run what it runs")
+    config.addinivalue_line("markers", "again: as long; quicker tests run all that it runs")
     config.addinivalue_line("markers", "large: only by --large, or by the test's own name")
-    config.addinivalue_line("markers", f"sampled(n): n cases are quick, not {CASES}")
+    config.addinivalue_line("markers", f"sampled(n, m): n cases are quick, not {CASES}; --all: m")
     config.addinivalue_line("markers", "each_case: all cases are quick")
     size = size_of(config)
     SIZE[0] = {"quick": 0.2, "all": 0.2, "large": 1.0}[size]
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             cases[item.nodeid.partition("[")[0]].append(item)
     for name, same in cases.items():
         marker = same[0].get_closest_marker("sampled")
-        quick, most = (marker.args[0], marker.args[0]) if marker else (CASES, MORE_CASES)
+        quick, most = (marker.args * 2)[:2] if marker else (CASES, MORE_CASES)
         if same[0].get_closest_marker("long"):
             most = LONG_CASES
         order = Random(name).sample(range(len(same)), len(same))

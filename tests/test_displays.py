@@ -121,6 +121,7 @@ def test_deltas_begin_with_what_decides_and_end_with_what_has_no_value(evaluatio
     assert deltas.columns[:4].tolist() == ["metric", "baseline", "candidate", "delta"]
 
 
+@pytest.mark.again
 def test_a_gate_says_first_and_in_words_that_it_failed(evaluation):
     found = evaluation.compare("a_1", "b#2").gate({"mrr@10": 0.01})
     first = says(repr(found).splitlines()[0], "✗", "mrr@10")
@@ -128,6 +129,7 @@ def test_a_gate_says_first_and_in_words_that_it_failed(evaluation):
     assert first.startswith(html.unescape(shown))
 
 
+@pytest.mark.again
 def test_labels_that_are_no_frame_are_refused(evaluation):
     with refused("NoneType", "query_id", "run_id", "value", field="labels"):
         evaluation.compare("a_1", "b#2").corrected(None, random=True)

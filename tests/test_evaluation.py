@@ -49,6 +49,7 @@ def test_an_evaluation_does_not_change(ev):
         ev.scores = None
 
 
+@pytest.mark.again
 def test_means_know_golden_set_and_results(ev):
     whole = summarize(ev.scores, ev.golden, results=ev.results)
     pd.testing.assert_frame_equal(ev.summary(), whole)
@@ -151,6 +152,7 @@ def test_selected_runs_come_in_the_order_asked_for(ev):
     assert ev.select("dense").run_ids == ["dense"]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "queries",
     [

@@ -136,6 +136,7 @@ def test_repeats_of_a_system_are_known_from_its_runs(repeated):
     ]
 
 
+@pytest.mark.again
 def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     averaged = repeated.average_repeats()
     assert averaged.run_ids == ["s", "t"]
@@ -175,6 +176,7 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     assert left_out["recomputed"].tolist() == [1.0]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "name",
     [

@@ -163,6 +163,7 @@ def test_our_run_file_is_judged_by_predicates(results, write_golden):
     ].tolist() == [1, 1]
 
 
+@pytest.mark.again
 def test_metadata_follow_their_hits_to_new_ranks(write_run, write_golden):
     hits = [
         hit("c1", "d1", 1),

@@ -336,6 +336,7 @@ def rechunked(write_golden, write_run):
     return rs.load_results(files), golden
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
 def test_another_chunker_falls_back_to_documents(rechunked):
     report = json.loads(compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
@@ -381,6 +382,7 @@ def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("ranks_a", "ranks_b", "a", "b", "delta"),
     [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)],

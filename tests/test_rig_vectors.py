@@ -412,6 +412,7 @@ def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, rankin
     ] and found["mrr"] == 1
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [

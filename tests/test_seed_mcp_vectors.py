@@ -159,6 +159,7 @@ def test_passed_and_mrr_look_at_the_same_first_hits(load, ks, passed, mrr):
     assert [one["mrr"] for one in aggregates] == pytest.approx(mrr)
 
 
+@pytest.mark.again
 def test_the_profile_and_the_table_of_retrievers_agree_on_long_lists(load):
     results, golden = load(EXPECT, LONG_LISTS)
     table = rs.evaluate(results, golden).retrievers().table

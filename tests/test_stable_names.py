@@ -78,6 +78,7 @@ def test_hashes_of_the_demo_are_what_they_were(golden, results):
     }
 
 
+@pytest.mark.again
 def test_kept_matches_are_stored_by_level_rule_and_content(golden, results, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, match="doc")

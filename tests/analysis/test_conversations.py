@@ -71,6 +71,7 @@ def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
     assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
 
 
+@pytest.mark.again
 def test_intervals_take_conversations_as_independent_and_say_so(golden):
     runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
     talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]
@@ -127,6 +128,7 @@ def test_means_over_conversations_leave_out_queries_of_none_and_say_so(tmp_path)
         rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).summary("hit@1", over="conversation")
 
 
+@pytest.mark.again
 def test_turns_are_sorted_as_numbers_wherever_they_slice():
     runs = {f"c{c}_{turn}": ["d"] for c in (1, 2) for turn in range(1, 13)}
     golden = rs.load_golden({one: {"d": 1} for one in runs}, turns=PATTERN)

@@ -361,6 +361,7 @@ def test_twenty_wins_to_none_are_seen_beside_eight_unrelated_runs():
     assert not set(letters["before"]) & set(letters["after"])
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("n", [60, 1_200])
 def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit_of_a_p(n):
     rng = np.random.default_rng(6)
@@ -374,6 +375,7 @@ def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit_of_a_p(n):
     assert p[0] == p[1]
 
 
+@pytest.mark.again
 @needs_robust
 def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     board = leaderboard(robust, ["map@1000"], baseline="THUIRr0301")

@@ -141,6 +141,7 @@ def four():
     return replace(results, calls=asked), golden
 
 
+@pytest.mark.again
 def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
     view = rs.evaluate(*four).query("q")
     assert view.calls[

@@ -234,6 +234,7 @@ def test_a_threshold_refuses_answer_by_answer(load):
     )
 
 
+@pytest.mark.again
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
     row = risk_coverage(scores, golden, results).at_risk(0.5).iloc[0]

@@ -69,6 +69,7 @@ def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_
     }
 
 
+@pytest.mark.again
 def test_scores_agree_with_the_report(published):
     scores = rs.score(*published, ["passed", "mrr", "hit@1"])
     means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
@@ -270,6 +271,7 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         ]
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("note", "shown"),

@@ -242,6 +242,7 @@ def test_by_names_the_kind_of_tag_once(capsys, write_golden, write_run):
     assert capsys.readouterr().err.split("one of ")[1].strip() == "answerable, tag, doc_type"
 
 
+@pytest.mark.again
 def test_metrics_without_any_query_are_named(files, capsys, write_run):
     golden, *_ = files
     main(

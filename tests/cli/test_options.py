@@ -227,7 +227,7 @@ LINES = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6, 12)
 @pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
 def test_an_option_does_what_it_says(
     line, status, text, desk, judge_address, no_input, monkeypatch, capsys
@@ -342,6 +342,7 @@ def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, m
     assert capsys.readouterr().out or made or name in ("report", "validate")
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("variable", ["RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN"])
 def test_the_environment_names_the_golden_file(variable, desk, capsys, monkeypatch):
     monkeypatch.setenv(variable, "golden.yaml")

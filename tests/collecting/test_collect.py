@@ -398,6 +398,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
@@ -408,6 +409,7 @@ def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
+@pytest.mark.again
 def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
     with Server(in_turn([lambda seen: server.hang()], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.2, k=1)
@@ -626,6 +628,7 @@ def test_a_run_in_which_all_fail_warns(plain_golden, out):
         collect(system, plain_golden(2), out)
 
 
+@pytest.mark.again
 def test_limit_takes_the_first_and_sample_draws_by_the_seed(plain_golden, tmp_path):
     golden = plain_golden(20)
     asked = {

@@ -195,6 +195,7 @@ def begun(golden, folder, **options):
     return system
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -252,6 +253,7 @@ def test_two_collectors_in_one_folder_are_refused(golden, tmp_path):
     assert len(rs.collect(system, golden, tmp_path, progress=False).hits) == 6
 
 
+@pytest.mark.again
 def test_fresh_begins_anew(golden, tmp_path):
     begun(golden, tmp_path, k=3)
     asked = []

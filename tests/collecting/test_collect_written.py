@@ -375,6 +375,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
+@pytest.mark.again
 def test_a_description_stands_in_the_file_the_frame_and_the_report(golden, tmp_path):
     def system(query):
         return [{"doc_id": "d1"}]

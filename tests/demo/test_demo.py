@@ -42,6 +42,7 @@ def golden():
     return rs.load_golden(GOLDEN)
 
 
+@pytest.mark.again
 def test_passages_are_short_named_after_their_document_and_cover_their_lines(corpus):
     documents, chunks = corpus
     assert (

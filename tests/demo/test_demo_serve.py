@@ -191,6 +191,7 @@ def test_a_run_over_http_is_that_of_the_system_asked_here(served, index, golden,
     assert len(over_http.citations) and over_http.responses["answer"].str.startswith("See ").any()
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("mode", SYSTEMS)
 def test_filters_and_folders_leave_only_what_they_name(served, mode):
     def found(**more):

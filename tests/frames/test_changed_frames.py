@@ -81,6 +81,7 @@ def test_labels_that_were_derived_follow_the_targets():
     assert golden.golden_hash and golden.queries["answerable"].isna().all()
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("how", ["column", "frame"])
 @pytest.mark.parametrize("name", ["hits", "responses"])
 def test_changed_results_count(name, how):

@@ -219,6 +219,7 @@ def test_hits_without_a_document_are_all_kept(passages):
     assert rs.match.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.again
 def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(

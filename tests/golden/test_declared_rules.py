@@ -85,6 +85,7 @@ def test_values_and_missing_fields_are_found_with_their_lines(write_golden):
     assert table["severity"].eq("error").all()
 
 
+@pytest.mark.again
 def test_rules_stay_with_the_set_and_are_saved(write_golden, tmp_path):
     golden = rs.load_golden(write_golden(FILE))
     columns = ["query_id", "field", "found", "allowed"]

@@ -132,6 +132,7 @@ BROKEN = {
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("rule", BROKEN)
 def test_each_rule_finds_the_set_that_breaks_it(found, rule):

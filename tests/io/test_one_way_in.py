@@ -765,6 +765,7 @@ def test_records_of_an_array_longer_than_a_block_are_all_read(tmp_path, indent):
     assert found["doc_id"].tolist() == [one for row in rows for one in row["doc_ids"]]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     "end", ["", "]]", ",]", ', {"query_id": "q", "query_id": "q"}]', ", [}]", "] x", ', "\\ud800"]']
 )

@@ -106,6 +106,7 @@ FULL = replace(
 )  # fmt: skip
 
 
+@pytest.mark.again
 def test_a_run_file_alone_loses_what_describes_the_run_and_says_so(tmp_path):
     described = ("run_id", "system", "k", "golden_hash", "chunker_version", "config", "runs", 1)
     with warned("a.jsonl", *described):

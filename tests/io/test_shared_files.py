@@ -355,6 +355,7 @@ def test_the_view_of_a_real_query_shows_which_call_found_what():
     assert repr(view).count("the query itself") == 4 and repr(view).count("no documents") == 2
 
 
+@pytest.mark.again
 def test_the_view_of_a_real_turn_shows_the_turns_before_it():
     folder = DATA / "trec-cast-2021"
     golden = rs.load_golden(

@@ -147,6 +147,7 @@ def test_each_slice_is_corrected_by_its_own_labels(world):
     assert few["delta"].isna().all() and few["judge_delta"].notna().all()
 
 
+@pytest.mark.again
 def test_labels_that_correct_nothing_say_so(world):
     judged, labels, judge, _ = world
     cmp, asked = compared(judged), drawn(judged, labels)

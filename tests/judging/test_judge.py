@@ -103,6 +103,7 @@ def near(expected):
     return {key: pytest.approx(value, nan_ok=True) for key, value in expected.items()}
 
 
+@pytest.mark.again
 def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, server):
     results, golden = asked()
     judged = rs.judge(results, golden, list(JUDGES), endpoint(server), cache=None)
@@ -271,6 +272,7 @@ def test_another_wording_is_another_provenance(asked, server):
     )
 
 
+@pytest.mark.again
 def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run, server):
     results, golden = asked()
     other = rs.load_results(
@@ -393,6 +395,7 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, t
     )
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("fault", ["prose", "fenced", "thoughts"])
 def test_what_stands_around_a_reply_is_taken_off(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -895,6 +898,7 @@ def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(asked, serve
     says(repr(unpriced), "cost", "unknown")
 
 
+@pytest.mark.again
 def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     results, golden = asked()
     full = rs.judge(
@@ -928,6 +932,7 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     )
 
 
+@pytest.mark.again
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
     results, golden = asked()
     from tqdm import tqdm

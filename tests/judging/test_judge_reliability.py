@@ -236,6 +236,7 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
         rs.judging.Judged(first.results).spot_check(same)
 
 
+@pytest.mark.again
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
     first, _golden, server = judged
     server.reply = lambda seen: turned_round(seen.body)

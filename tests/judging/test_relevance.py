@@ -182,6 +182,7 @@ def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
         rs.judging.label_agreement({"a": three["a"], "b": three["b"].drop(columns="grade")})
 
 
+@pytest.mark.again
 @pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
 @pytest.mark.parametrize(
     ("folder", "files", "n", "exact", "min_grade", "relevant"),

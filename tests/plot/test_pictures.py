@@ -210,6 +210,7 @@ def answered(write_golden, write_run):
     return rs.score(results, golden), golden
 
 
+@pytest.mark.again
 def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     ax = rs.plot.refusal_matrix(refusals(*answered).table)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
@@ -285,6 +286,7 @@ def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
     ).endswith("… (12)")
 
 
+@pytest.mark.again
 def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     names = [r"$\nothing$", "b $"]

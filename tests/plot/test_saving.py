@@ -104,6 +104,7 @@ def test_a_table_is_told_cell_by_cell_and_pictures_side_by_side_one_after_the_ot
     assert second.startswith("hit@5 of 2 runs")
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_says_its_title_and_more(name):
     ax = PICTURES[name](world(2))

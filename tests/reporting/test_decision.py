@@ -53,6 +53,7 @@ def told(ev):
     return ev.report().decision
 
 
+@pytest.mark.again
 def test_planted_differences_are_in_the_sentence_and_in_the_letters():
     ev = runs_of({"low": 0.3, "best": 0.9, "near": 0.88, "mid": 0.6})
     found = told(ev)
@@ -70,6 +71,7 @@ def test_equal_runs_are_not_told_apart_and_none_is_recommended():
     assert set(found.pairs["verdict"]) == {"can't tell"} and set(found.letters["sets"]) == {"a"}
 
 
+@pytest.mark.again
 def test_a_run_above_all_others_is_said_to_be():
     says(
         told(runs_of({"a": 0.2, "b": 0.25, "c": 0.9})).sentence,
@@ -104,6 +106,7 @@ def test_time_is_said_with_its_verdict_and_else_in_numbers(demo):
     says(lacking.sentence, "median 19 ms against 11 ms of dense")
 
 
+@pytest.mark.sampled(1, 4)
 @pytest.mark.parametrize("how", ["plain", "baseline", "lacking", "margins"])
 def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
     ev, margins = demo, None
@@ -122,6 +125,7 @@ def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
         assert found.of_pair(*pair)[0] == ev.compare(*pair, margins=margins).overall, pair
 
 
+@pytest.mark.again
 def test_conversations_are_the_clusters_of_the_matrix_as_of_compare():
     rng, n = np.random.default_rng(5), 48
     asked = pd.DataFrame({"query_id": [f"q{at}" for at in range(n)], "turn": np.arange(n) % 6 + 1})
@@ -143,6 +147,7 @@ def test_conversations_are_the_clusters_of_the_matrix_as_of_compare():
     assert set(pairs["verdict"]) == {"better", "worse", "can't tell"}
 
 
+@pytest.mark.long
 def test_of_thirteen_runs_twelve_are_in_the_matrix_and_the_rest_is_counted():
     page = runs_of({f"r{n:02d}": 0.1 + n / 20 for n in range(13)}).report().to_html()
     matrix = page.partition('class="matrix"')[2].partition("</table>")[0]
@@ -168,6 +173,7 @@ def test_the_printed_table_is_best_first_and_no_wider_than_a_terminal(demo):
     assert [line.split()[0] for line in table[-10:]] == LONG[::-1]
 
 
+@pytest.mark.long
 def test_hostile_names_are_text_everywhere():
     ev = runs_of(dict(zip(HOSTILE, [0.1, 0.3, 0.5, 0.7, 0.9], strict=True)))
     for page in (ev.report().to_html(), ev._repr_html_()):

@@ -219,6 +219,7 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
+@pytest.mark.again
 def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     runs = {
         name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]
@@ -279,6 +280,7 @@ def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_r
     assert unpacked(ev.explore())["checks"]["met"] == [[True, True], [False, False], [True, False]]
 
 
+@pytest.mark.again
 def test_a_cited_passage_that_is_no_hit_is_there_too(write_golden, write_run):
     said = [RUN_A[0] | {"answer": answer("see", paths=["docs/d1.md", "docs/other.md"])}]
     ev = evaluated(THREE_QUERIES[:1], {"a": said}, write_golden, write_run)
@@ -357,6 +359,7 @@ def wordy(write_golden, write_run):
     return evaluated(golden, runs, write_golden, write_run).compare("a", "b")
 
 
+@pytest.mark.again
 def test_what_is_too_large_loses_texts_of_unchanged_queries_first(wordy):
     whole = wordy.explore()
     assert whole.left_out == () and None not in unpacked(whole)["items"]["text"]
@@ -492,6 +495,7 @@ def test_the_selected_hit_comes_back_as_a_frame(demo, cmp):
     assert row["chunk_id"] == hits["chunk_id"].item() and row["doc_id"] == hits["doc_id"].item()
 
 
+@pytest.mark.again
 @needs_widget
 @pytest.mark.parametrize(
     "state",
@@ -503,6 +507,7 @@ def test_a_frame_can_select_only_what_is_there(cmp, state):
     assert not len(explorer.selected)
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @needs_widget
 @pytest.mark.parametrize(
@@ -580,6 +585,7 @@ def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     assert content["queries"]["first"][0][query] == 1, "t is first in its call"
 
 
+@pytest.mark.again
 def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     content = unpacked(of_calls(calls="first").explore(runs="A"))
     query = content["queries"]["id"].index("q")

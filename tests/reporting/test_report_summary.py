@@ -64,6 +64,7 @@ def test_lost_first_hits_come_first_by_their_rank_then_losses_then_answers(runs)
     )
 
 
+@pytest.mark.again
 def test_every_list_of_queries_begins_with_the_same_ones(runs):
     cmp = runs.compare("old", "new")
     first = ["lost first", "lost", "lost dear", "down"]
@@ -104,6 +105,7 @@ def test_every_verdict_is_a_sentence(runs, monkeypatch, overall):
     assert card.title.index("new") < card.title.index("old") and card.verdict == overall
 
 
+@pytest.mark.again
 def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs):
     summary = summary_of(runs.report(gate={"mrr@10": 0.5}))
     gate, counts = summary.card.sentences

@@ -446,6 +446,7 @@ def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
     assert "<" not in text
 
 
+@pytest.mark.again
 def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     one = report(rs.load_results(write_run("a", RUN_A)), golden)

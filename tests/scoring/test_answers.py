@@ -284,6 +284,7 @@ def test_a_missing_query_never_passes(scored):
     ]
 
 
+@pytest.mark.again
 def test_catalogue_rows_without_a_run_are_shared_by_all_runs(write_golden, write_run):
     given = [record("q", HITS, answer=citing({"chunk_id": "far"}, line("docs/z.md", 5, 6)))]
     results = rs.load_results([write_run(name, given) for name in ("r", "s")])

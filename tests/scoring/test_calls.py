@@ -45,6 +45,7 @@ BY_HAND = {  # of q1, in the order of METRICS
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("how", list(BY_HAND))
 def test_calls_make_one_value_as_the_policy_says(both, how):
     scores = rs.score(*both, METRICS, calls=how)
@@ -188,6 +189,7 @@ def test_best_of_our_own_metrics_goes_by_their_direction():
     assert len(at_k) == 10 and set(at_k["better"]) == {"higher"}
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("how", ["first", "each", "best"])
 def test_a_profile_carries_calls_as_any_policy(both, how):
     rig = PROFILES["rig"]

@@ -175,6 +175,7 @@ def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
+@pytest.mark.again
 def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden):
     assert of(judged(("q1", "judge_groundedness", "a", 4)), golden, "judge_groundedness") == {}
     assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {

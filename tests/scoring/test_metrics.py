@@ -377,6 +377,7 @@ def knows_irrelevant(qrels):
 RECALLS = [name for name in OTHERS.values() if name.startswith("iprec")]
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -447,6 +448,7 @@ def test_bpref_of_a_query_without_a_judged_irrelevant_document_is_trec_evals():
     assert found.loc["q", "bpref"] == 0.5 and np.isnan(found.loc["r", "bpref"])
 
 
+@pytest.mark.again
 def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
     rankings, qrels = {"q": ["x", "d1"]}, {"q": {"d1": 1, "d2": 1}}
     labels = ["bpref", "bpref:doc"]

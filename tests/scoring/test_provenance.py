@@ -231,6 +231,7 @@ def test_other_tags_are_no_other_provenance(runs, write_golden):
     ]
 
 
+@pytest.mark.again
 def test_stored_scores_by_different_rules_are_refused(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -353,6 +354,7 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
     compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("other", [{"judge": "m2"}, {"prompt": "p2"}, {"temperature": 0.7}])
 def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
     results, golden = pair

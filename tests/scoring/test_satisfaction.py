@@ -110,6 +110,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:ids of")
 @pytest.mark.parametrize(
@@ -181,6 +182,7 @@ def test_no_hit_is_not_every_hit(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("texts", "shown"),
     [(("sss", "...."), "?"), (("sss", "....", "none"), "❌"), (("sss", "s..."), "✅ #1")],

@@ -119,6 +119,7 @@ def test_fields_of_items_slice_and_make_clusters(tmp_path):
     assert (row["n_clusters"], row["n_clustered"]) == (4, 32)
 
 
+@pytest.mark.again
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     results = rs.load_results(pair[0])
     golden = rs.load_golden([{"id": one, "reference_answer": "x"} for one in
@@ -142,6 +143,7 @@ def test_a_metric_of_ones_own_may_leave_the_tools_range(write):
     assert not np.isfinite(ev.declared.describe("Tone").width)
 
 
+@pytest.mark.again
 def test_every_metric_that_decides_is_in_the_picture(pair):
     cmp = rs.compare(*pair)
     shown = [text.get_text() for text in cmp.plot().get_yticklabels()]

@@ -248,6 +248,7 @@ def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golde
         assert table[["n", "n_expected"]].to_numpy().tolist() == [[n, 4]]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("kind", ["trec", "records", "dict"])
 def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path):
     (tmp_path / "a.trec").write_text("q1 Q0 d1 1 1.0 a\nq2 Q0 d2 1 1.0 a\n")
@@ -264,6 +265,7 @@ def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path
     assert (zero["mean"], zero["n"], zero["n_expected"]) == (2 / 3, 3, 3)
 
 
+@pytest.mark.again
 def test_an_empty_golden_column_is_one_slice(tmp_path):
     rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in (1, 2)]
     empty = [row | {"difficulty": None, "own": None} for row in rows]
@@ -331,6 +333,7 @@ def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, wr
     ].tolist() == ["chunk"]
 
 
+@pytest.mark.again
 def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(
     write_golden, write_run
 ):

@@ -62,6 +62,7 @@ def test_many_turns_of_a_file_are_one_run_of_as_many_queries(tmp_path):
     assert results.responses["query_id"].is_unique
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("drop", [(), ("query",)])
 def test_places_join_golden_queries_with_ids_of_their_own(drop):
     golden = rs.load_golden(

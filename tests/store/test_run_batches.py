@@ -110,6 +110,7 @@ def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     assert_same(several.load(["d", "b"]), rs.Results.concat([several.load("d"), several.load("b")]))
 
 
+@pytest.mark.again
 def test_tables_that_another_program_wrote_are_read_one_by_one(several):
     expected = one_by_one(several)
     for name in "ad":

@@ -76,6 +76,7 @@ def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
         assert there == alone
 
 
+@pytest.mark.again
 def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(tmp_path):
     results = rs.load_results({"run": {"q": ["d"]}})
     results.runs["created_at"] = "2026-01-05"

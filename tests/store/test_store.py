@@ -190,6 +190,7 @@ def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
     assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
 
 
+@pytest.mark.again
 def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -201,6 +202,7 @@ def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
     assert not list(tmp_path.rglob(".staging*"))
 
 
+@pytest.mark.again
 def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_step(
     pair, tmp_path, monkeypatch
 ):
@@ -377,6 +379,7 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
     assert np.isfinite(store.scores(["mrr@10"])["mrr@10"]).all()
 
 
+@pytest.mark.again
 def test_an_unscored_run_of_the_store_is_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -438,6 +441,7 @@ def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
         rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
 
 
+@pytest.mark.again
 def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write_run, tmp_path):
     golden = rs.load_golden(
         write_golden(
@@ -503,6 +507,7 @@ def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     assert store.refresh(golden) == ["a", "b"]
 
 
+@pytest.mark.again
 def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -514,6 +519,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     assert (sorted(tmp_path.rglob("*")), stored_run(store, "a")) == before
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
 def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
@@ -526,6 +532,7 @@ def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
     assert store.runs()["run_id"].tolist() == ["a", "b"]
 
 
+@pytest.mark.again
 def test_a_description_changed_by_hand_is_refused(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0], golden=pair[1])
@@ -553,6 +560,7 @@ def test_a_description_that_no_store_writes_is_named(pair, tmp_path, changed, fi
         store.load()
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("name", "read"),
     [("../../other", "load"), ("/etc/hosts", "load"), ("a/hits-0123456789ab.parquet", "load"),
@@ -597,6 +605,7 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
         store.load()
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "content", "read", "line", "field", "named"),
@@ -774,6 +783,7 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
         store.scores(profile="kebab")
 
 
+@pytest.mark.again
 def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_path):
     results = rs.load_results({"q1": [["a", "b"], ["t", "b"]], "q2": [["u"]]})
     golden = rs.load_golden({"q1": {"t": 1, "b": 1}, "q2": {"u": 1}})

@@ -132,6 +132,7 @@ def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):
     assert {str, list} == set(ends)
 
 
+@pytest.mark.again
 def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     long = "word " * 100
     hops = [{"iter": n, "kind": "decompose", "sub_queries": ["a"]} for n in range(3)]
@@ -421,6 +422,7 @@ def test_a_run_that_is_there_is_replaced_only_when_told_so(small, tmp_path):
     assert len(store.load().responses) == 3
 
 
+@pytest.mark.again
 def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, [*GOOD, "[]", "{"]), strict=False)

@@ -365,6 +365,7 @@ def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(vari
     pd.testing.assert_frame_equal(scored_both_ways(store, golden, 3)[1], expected, check_exact=True)
 
 
+@pytest.mark.again
 def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query(
     varied, tmp_path, monkeypatch
 ):
@@ -408,6 +409,7 @@ def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
     assert sorted(parts_said) == sorted(whole_said)
 
 
+@pytest.mark.again
 def test_what_parts_warn_of_is_said_once_with_its_count(
     write_golden, write_run, tmp_path, small_groups
 ):

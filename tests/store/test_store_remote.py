@@ -235,6 +235,7 @@ def test_a_file_url_is_a_folder(pair, tmp_path):
     assert rs.RunStore(tmp_path / "s").runs()["run_id"].tolist() == ["a", "b"]
 
 
+@pytest.mark.again
 def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])

@@ -100,6 +100,7 @@ def test_a_candidate_that_refuses_less_is_not_better_for_it(ev):
     says(cmp, "Overall", "can't tell")
 
 
+@pytest.mark.again
 def test_only_primary_metrics_make_the_overall_word(ev):
     ev = ev.select(["dense", "hybrid_rerank"])
     cmp = ev.compare("dense", "hybrid_rerank")

@@ -233,6 +233,7 @@ def test_one_run_is_not_compared_with_itself(pair):
         compare_runs(*pair, "a", "a")
 
 
+@pytest.mark.again
 def test_answers_are_compared_where_both_have_one(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([one | {"must_contain": ["yes"]} for one in THREE_QUERIES])
@@ -296,6 +297,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
         says(text, "latency_ms (p50):", "medians")
 
 
+@pytest.mark.again
 def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     for text in (repr(cmp), cmp._repr_html_()):
@@ -315,6 +317,7 @@ def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair
     assert table == [["MRR", "0.4167", "0.8333", "+0.4166"]]
 
 
+@pytest.mark.again
 def test_a_report_of_the_harness_reloads_with_all_that_it_holds(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     again = Comparison.from_json(cmp.to_json())
@@ -355,6 +358,7 @@ def test_a_report_that_the_harness_wrote_is_read():
     assert written["deltas"]["hit_at_k"] == pytest.approx(report["deltas"]["hit_at_k"], abs=5e-5)
 
 
+@pytest.mark.again
 def test_a_profile_without_a_layout_of_its_own_has_ours(pair):
     text = compare_runs(*pair, "a", "b", profile="rig").to_markdown()
     says(text.splitlines()[0], "#", "b", "a")
@@ -383,6 +387,7 @@ def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
     says(cmp, "chunk", "1 of 2")
 
 
+@pytest.mark.again
 def test_a_match_level_beside_a_profile_is_refused(pair):
     profile = rs.Profile(name="own", aggregate={"hits": "hit@{k}:doc"})
     with refused("doc", "profile", field="match"):
@@ -403,6 +408,7 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     assert compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
     golden = rs.load_golden(

@@ -89,6 +89,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     says(open_one.to_markdown().splitlines()[0], "## ○", "not evaluated", "b", "a", "can't tell")
 
 
+@pytest.mark.again
 def test_errors_never_make_a_gate_pass(write_golden, write_run):
     a = runs(FOUND, FOUND, [], [])
     b = runs(FOUND, FOUND) + runs([], [], error="timed out")
@@ -190,6 +191,7 @@ def test_a_margin_of_one_metric_of_a_pair_must_hold():
     assert found.exit_status == 2 and "95 % interval" in found.shown()
 
 
+@pytest.mark.again
 def test_queries_dropped_from_stored_scores_count_at_their_worst():
     """Another tool's scores have no row for a query that was not asked."""
     asked = [(run, f"q{n}") for run, n_asked in (("a", 10), ("b", 5)) for n in range(n_asked)]
@@ -433,6 +435,7 @@ def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_
     assert same.shown()["allowed"].tolist() == ["not worse", "not worse"]
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_with_margins_the_gate_asks_for_proof(write_golden, write_run):
     results = [runs(*[FOUND] * n, *[MISSED] * (60 - n)) for n in (30, 30)]

@@ -63,6 +63,7 @@ def test_a_report_says_of_every_pair_what_the_leaderboard_says(ev):
     says(made.to_markdown(), "Asked", "Which of 4 runs is best", "6 pairs")
 
 
+@pytest.mark.again
 def test_a_closer_look_stands_beside_where_two_runs_alone_would_show_more(ev):
     cmp = ev.compare("hybrid", "hybrid_rerank")
     assert (cmp.overall, ev.select(cmp.closer and ["hybrid", "hybrid_rerank"]).run_ids) == (
@@ -102,6 +103,7 @@ def of_runs(n_runs, n=60, better=0.0):
     )  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("n_runs", [2, 3, 12])
 def test_a_run_that_is_surely_better_is_told_from_all_others(n_runs):
     board = leaderboard(of_runs(n_runs, better=0.3), ["mrr", "latency_ms"], primary=("mrr",))

@@ -84,6 +84,7 @@ def test_the_queries_that_did_not_change_show_no_difference(weeks):
     assert (deltas.loc[deltas["n"] > 0, "delta"] == 0).all()
 
 
+@pytest.mark.again
 def test_a_store_refuses_the_relabelled_scores_and_says_why(weeks, tmp_path):
     results, old, new = weeks
     store = rs.RunStore(tmp_path / "store")
@@ -210,6 +211,7 @@ def test_whatever_a_metric_reads_is_a_label(write_golden, more):
     assert new.diff(old)["change"].tolist() == ["relabelled"]
 
 
+@pytest.mark.again
 def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
     weeks, write_golden, write_run
 ):

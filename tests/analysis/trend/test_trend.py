@@ -200,6 +200,7 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
         np.testing.assert_allclose(table[name], stored[name])
 
 
+@pytest.mark.again
 def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_path):
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
@@ -552,6 +553,7 @@ def bands(ax):
     return [one.get_datalim(ax.transData).intervalx.tolist() for one in areas]
 
 
+@pytest.mark.again
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
     at = days(table["created_at"])
@@ -599,6 +601,7 @@ def test_a_line_is_joined_by_its_own_last_run_alone(changing):
     assert np.isnan(rs.plot.trend(other).lines[0].get_ydata()).any()
 
 
+@pytest.mark.again
 def test_the_band_is_drawn_where_it_decides(store, golden):
     found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30").table
     assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3, 4]

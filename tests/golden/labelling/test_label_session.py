@@ -220,6 +220,7 @@ def test_a_removed_support_leaves_its_groups_and_the_others_move_up(write_golden
     ] == [[1], [0]]
 
 
+@pytest.mark.again
 def test_no_answer_is_said_as_false_and_labels_say_the_opposite(session, golden_file):
     session.refuse()
     assert row(golden_file, "q1")["answerable"] is False and session.state == "should refuse"
@@ -246,6 +247,7 @@ def test_a_snippet_must_stand_in_the_text(session, golden_file):
     ], "“two tables” stands in the second hit, too, and scoring sees it so"
 
 
+@pytest.mark.again
 def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
     states = [golden_file.read_text()]
     for click in (

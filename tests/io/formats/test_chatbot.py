@@ -346,6 +346,7 @@ def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_i
     )
 
 
+@pytest.mark.again
 def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_denominator(
     golden_file, tmp_path
 ):

@@ -170,6 +170,7 @@ def test_a_compacted_store_keeps_the_points_of_judges(store):
     assert after.equals(before)
 
 
+@pytest.mark.again
 def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, golden):
     folder = write_chatbot_run(tmp_path / "20251219_100000", BEFORE)
     store = rs.RunStore(tmp_path / "store")
@@ -185,6 +186,7 @@ def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
     assert "3.833" in capsys.readouterr().out
 
 
+@pytest.mark.again
 def test_the_command_line_prints_the_points_of_judges_by_default(tmp_path, two_runs, capsys):
     file = str(write_chatbot_golden(tmp_path))
     folders = [str(tmp_path / name) for name in (A, B)]
@@ -231,6 +233,7 @@ def test_runs_of_other_judges_or_eval_sets_are_compared_only_if_told_to(
     assert states[key] == "differs"
 
 
+@pytest.mark.again
 def test_temperatures_within_a_thousandth_are_the_same(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"judge_temperature": 0.0005})
     assert cmp.invariants.set_index("name").loc["judge_temperature", "state"] == "equal"

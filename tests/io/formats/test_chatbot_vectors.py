@@ -139,6 +139,7 @@ def test_3_recall_all_wants_a_whole_group(aggregate, k, groups, expected):
     assert found["recall_all_at_k_avg"] == expected
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("groups", [None, []])
 def test_3_without_groups_there_is_no_recall_all(aggregate, groups):
     # FLAW: the function itself falls back to any support for []; its aggregate never calls it so.
@@ -287,6 +288,7 @@ def test_11_judges_are_compared_by_model_prompt_version_and_temperature(load, ot
             compare_runs(results, golden, "a", "b", profile="chatbot")
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load):
     results, golden = load([case()], {"a": [judged(4.0)], "b": [judged(None)]}, a=JUDGE, b={})

@@ -356,6 +356,7 @@ def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
     assert wrong(ev.check_reported()) == [("a", "", "mrr", pytest.approx(-0.0833))]
 
 
+@pytest.mark.again
 def test_a_stored_comparison_is_checked_against_the_runs_that_it_compares(pair, write):
     ev = rs.evaluate(*pair, profile="kebab")
     assert wrong(ev.check_reported(rs.load_results(write(COMPARISON)).reported)) == []
@@ -408,6 +409,7 @@ def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
     ]
 
 
+@pytest.mark.again
 @needs_shared
 def test_every_value_of_the_systems_own_comparison_is_recomputed(write_golden, write_run):
     rows = [one | {"id": f"q-00{n}"} for n, one in enumerate(THREE_QUERIES, 1)]

@@ -129,6 +129,7 @@ def test_runs_that_count_from_0_are_said_to():
     assert hits.groupby("query_id")["rank"].min().eq(1).all()
 
 
+@pytest.mark.again
 @needs(RAGGY)
 @pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
 def test_passages_judged_by_document_give_the_published_ndcg():

@@ -178,6 +178,7 @@ def texts(draw, width):
     return draw(st.sampled_from(["\n", "\r\n", " \n\t"])).join(draw(GAP).join(one) for one in lines)
 
 
+@pytest.mark.again
 @given(texts(6))
 @example('a Q0 "d 1 1 t\nb Q0 d" 1 1 t')
 @example("a Q0 NA 1 1 NULL")

@@ -65,6 +65,7 @@ def test_filters_of_a_document_are_metrics_of_one_query(tmp_path):
     assert (run["system"], run["suite"]) == ("org/model", "task")
 
 
+@pytest.mark.again
 def test_what_it_reports_stands_beside_what_the_rows_give_with_the_reason(tmp_path):
     found = rs.evaluate(lm_eval_files(tmp_path)).check_reported()
     found = found[found["query_id"].eq("")].set_index(["metric", "statistic"])
@@ -305,6 +306,7 @@ def test_scorers_of_inspect_have_the_accuracy_that_the_log_reports(name, metric,
     assert found.loc[f"{metric}/accuracy", "difference"] == 0
 
 
+@pytest.mark.again
 @real
 def test_epochs_of_inspect_are_averaged_as_its_own_reductions_are():
     ev = rs.evaluate(DATA / "inspect-logs/log_streaming.eval")
@@ -370,6 +372,7 @@ def test_records_of_every_eval_ever():
     assert ev.golden.queries["query_id"].tolist() == ["demo_0001"]
 
 
+@pytest.mark.again
 @real
 @pytest.mark.parametrize(
     ("file", "known", "n_scores", "n_keys"),

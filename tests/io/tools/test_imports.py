@@ -701,6 +701,7 @@ COUNTED_OTHERWISE = {
 }  # fmt: skip
 
 
+@pytest.mark.again
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 @pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))

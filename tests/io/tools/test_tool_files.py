@@ -290,6 +290,7 @@ SENTENCE = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.again
 @settings(max_examples=fuzzed(40))
 @given(
     st.lists(
