@@ -79,13 +79,29 @@ def _least_rate(
 ) -> float:
     if not n > 0 or np.isnan(share):
         return np.nan
-    low, high = 0.0, share
-    if rate_power(high, share, n, confidence, exact_below=exact_below) < power:
+    if not (0 < share <= 1 and int(n)):
         return np.inf
-    for _ in range(40):  # halvings; power rises with the difference
-        middle = (low + high) / 2
-        is_found = rate_power(middle, share, n, confidence, exact_below=exact_below) >= power
-        low, high = (low, middle) if is_found else (middle, high)
+    changed = _changed(share, n, confidence, exact_below)
+    low, high = 0.0, share
+    lacking, beyond = (_shown(one, share, *changed) - power for one in (low, high))
+    if beyond < 0:
+        return np.inf
+    # By the Illinois method, since power rises with the difference; scipy.optimize takes longer
+    # to import than all metrics of a comparison take here.
+    was_beyond = None
+    while lacking < 0 and high - low > 1e-13:
+        middle = high - beyond * (high - low) / (beyond - lacking)
+        found = _shown(middle, share, *changed) - power
+        if abs(found) < 1e-12:
+            return middle
+        is_beyond = found > 0
+        if is_beyond:
+            high, beyond = middle, found
+        else:
+            low, lacking = middle, found
+        if is_beyond == was_beyond:  # the other end moves, too
+            lacking, beyond = (lacking / 2, beyond) if is_beyond else (lacking, beyond / 2)
+        was_beyond = is_beyond
     return high
 
 
@@ -109,12 +125,19 @@ def rate_power(
     exact_below
         Changed queries below which the exact p is asked for as well; infinite: always.
     """
-    from scipy.special import bdtr, xlog1py, xlogy
+    if not 0 < discordance <= 1 or not int(n):
+        return 0.0
+    return _shown(difference, discordance, *_changed(discordance, n, confidence, exact_below))
+
+
+def _changed(
+    discordance: float, n: float, confidence: float, exact_below: float
+) -> tuple[Values, Values, Values]:
+    """Return numbers of changed queries, their chances, and the most losses that show a gain."""
     from scipy.special import gammaln as lgamma
+    from scipy.special import xlog1py, xlogy
 
     size = int(n)
-    if not 0 < discordance <= 1 or not size:
-        return 0.0
     # so many standard deviations around the expected number that the rest has no weight; in steps,
     # so that similar discordances share a table
     reach = 9 * np.sqrt(size * discordance) + 50
@@ -129,8 +152,19 @@ def rate_power(
         + xlogy(moved, discordance)
         + xlog1py(size - moved, -discordance)
     )
-    shown = bdtr(np.maximum(most, 0), moved, (discordance - difference) / (2 * discordance))
-    return float((chance * np.where(most >= 0, shown, 0.0)).sum())
+    # what weighs less than the sum is rounded by is left out
+    kept = (most >= 0) & (chance > 1e-18)
+    return moved[kept], chance[kept], most[kept]
+
+
+def _shown(
+    difference: float, discordance: float, moved: Values, chance: Values, most: Values
+) -> float:
+    """Return the probability that this difference is shown."""
+    from scipy.special import bdtr
+
+    losses = (discordance - difference) / (2 * discordance)
+    return float((chance * bdtr(most, moved, losses)).sum())
 
 
 @lru_cache(maxsize=64)
