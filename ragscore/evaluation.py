@@ -1145,7 +1145,8 @@ class Evaluation(Display):
             What to slice by, one section each: names, or lists of names for their combinations. By
             default difficulty, category and lang where the golden set has them.
         baseline
-            The run that all others are compared with; by default each run with the one before it.
+            The run that all others are compared with; by default each run with the one before it,
+            the three newest as a section each.
         gate, rule
             Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
         history

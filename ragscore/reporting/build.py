@@ -38,6 +38,8 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 EXPLORER = "Query by query"
+MOST_COMPARED = 3  # of the newest runs; each comparison is a screen of its own and some pictures
+OLDER = "the verdicts of all pairs stand on top; ev.compare(baseline, candidate) gives the rest"
 FALLBACK = "hit@5"  # says whether an answer would have been right where nothing judges answers
 
 
@@ -301,7 +303,9 @@ def report_runs(
     results = _oldest_first(results)
     scores = _in_order(scores, results.runs["run_id"].astype("str").tolist())
     pairs = _pairs(results, baseline)
-    compared = tuple(compare(a, b) for a, b in pairs)
+    kept = pairs if baseline is not None or gate else pairs[:MOST_COMPARED]
+    older = len(pairs) - len(kept)
+    compared = tuple(compare(a, b) for a, b in kept)
     names = headline_of(metric_columns(scores))
     parts = [
         _sliced(
@@ -341,6 +345,8 @@ def report_runs(
         parts_of_page["explorer"], reason = _packed(lambda: explore(run_ids[-1]))
     if reason:
         found.reasons.append((EXPLORER, reason))
+    if older:
+        found.reasons.append((f"{plural(older, 'older comparison')}", OLDER))
     n_all = len(run_ids) + (0 if reported is None else len(reported.runs))
     made = Report(
         title=title or f"{plural(n_all, 'run')} on {len(golden.queries)} golden queries",

@@ -74,7 +74,7 @@ class Report(Display, ReportFrames):
         The content of the explorer, packed: of the newest comparison, or of a run alone. Empty for
         a comparison from JSON.
     comparisons
-        Of each run with the one before it, or with one baseline; newest first.
+        Of the newest runs, each with the one before it; or of all with one baseline; newest first.
     left_out
         One row per part that there is no data for: `part`, `why`.
     """

@@ -352,7 +352,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
     of = {cmp.candidate: cmp for cmp in report.comparisons}
     gates = dict(zip(of, report.gates, strict=False))
     summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
-    rows = []
+    rows, before = [], ""
     for run_id, note in zip(
         run_ids,
         report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
@@ -367,6 +367,10 @@ def run_by_run(report: ReportFrames) -> list[Section]:
             ]
             against = of[run_id].baseline
             difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
+        elif before and report.decision and len(of) > 1 and not common_baseline(report.comparisons):
+            difference, _ = report.decision.of_pair(before, run_id)
+            against, difference = (before, difference) if difference else (None, "—")
+        before = run_id
         own = summary[(summary["run_id"] == run_id).to_numpy()]
         rows.append({
             "run": run_id, "description": note if isinstance(note, str) else "—",

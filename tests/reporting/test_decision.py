@@ -147,6 +147,20 @@ def test_conversations_are_the_clusters_of_the_matrix_as_of_compare():
     assert set(pairs["verdict"]) == {"better", "worse", "can't tell"}
 
 
+def test_of_many_runs_the_newest_are_compared_in_full_and_the_others_by_their_verdicts():
+    ev = runs_of({f"r{n}": 0.3 + n / 10 for n in range(6)})
+    report = ev.report()
+    assert [(one.baseline, one.candidate) for one in report.comparisons] == [
+        ("r4", "r5"), ("r3", "r4"), ("r2", "r3"),
+    ]  # fmt: skip
+    assert report.left_out["part"].tolist()[-1] == "2 older comparisons"
+    table = report.to_html().partition(">Run by run</h")[2].partition("</table>")[0]
+    word, _ = report.decision.of_pair("r0", "r1")
+    assert re.search(rf">r1<.*?>r0<.*?>{word}<", table, flags=re.DOTALL)
+    assert len(ev.report(baseline="r0").comparisons) == 5
+    assert len(ev.report(gate={"hit@1": 0.1}).gates) == 5
+
+
 @pytest.mark.long
 def test_of_thirteen_runs_twelve_are_in_the_matrix_and_the_rest_is_counted():
     page = runs_of({f"r{n:02d}": 0.1 + n / 20 for n in range(13)}).report().to_html()
