@@ -110,11 +110,23 @@ class Prose:
     with_names = SphinxDocString._str_returns
 
 
+def write_explorer(app: Sphinx, error: Exception | None) -> None:
+    """Write the explorer that the first page shows, at a query that its newer run lost."""
+    if error or app.builder.format != "html":
+        return
+    demo = Path(__file__).parents[1] / "data" / "demo"
+    ev = ragscore.evaluate(str(demo / "runs/*/per_query.jsonl"), str(demo / "golden.yaml"))
+    pair = ["dense", "hybrid_rerank"]
+    shown = ev.select(pair).compare(*pair).explore("pd-040")
+    shown.write(Path(app.outdir) / "_static" / "explorer.html")
+
+
 def setup(app: Sphinx) -> None:
     """Say how docstrings are read, and how the files of examples are coloured."""
     SphinxDocString._parse_param_list = Prose._parse_param_list
     SphinxDocString._str_returns = Prose._str_returns
     app.connect("autodoc-process-signature", shown_signature)
+    app.connect("build-finished", write_explorer)
     app.add_lexer("jsonl", Json5Lexer)  # NaN, too, which some tools write
     for plain in ("csv", "tsv", "trec"):
         app.add_lexer(plain, TextLexer)

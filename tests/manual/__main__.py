@@ -1,6 +1,7 @@
 """Write what pages show: `python -m tests.manual [PAGE ...]` runs them and renews outputs.
 
-`--reference` writes the generated parts of the reference instead.
+`--reference` writes the generated parts of the reference instead, `--thumbnails` the small pictures
+of the gallery.
 """
 
 import argparse
@@ -16,6 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.manual", description=__doc__)
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="all without any")
     parser.add_argument("--reference", action="store_true", help="the generated parts")
+    parser.add_argument("--thumbnails", action="store_true", help="small pictures of the gallery")
     given = parser.parse_args()
     os.environ.setdefault("MPLBACKEND", "Agg")
     warnings.simplefilter("error")  # as the tests have it
@@ -24,6 +26,11 @@ def main() -> None:
 
         reference.write(NOTEBOOKS / "reference")
         frames.PAGE.write_text(frames.text(), encoding="utf-8")
+        return
+    if given.thumbnails:
+        from tests.manual import thumbnails
+
+        thumbnails.write()
         return
     for page in [one.resolve() for one in given.pages] or pages():
         renew(page)

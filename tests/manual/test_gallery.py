@@ -9,7 +9,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.plot import accessor
-from tests.manual import NOTEBOOKS
+from tests.manual import NOTEBOOKS, thumbnails
 
 FILE = NOTEBOOKS / "gallery.ipynb"
 LONGEST = 10  # lines of a section
@@ -55,6 +55,15 @@ def test_a_section_is_a_heading_a_cell_and_a_figure():
     for text, code in zip(CELLS[2::2], CELLS[3::2], strict=True):
         assert text["source"][0].startswith("## ")
         assert sum("image/png" in one.get("data", {}) for one in code["outputs"]) == 1
+
+
+def test_every_section_stands_once_in_the_table_of_small_pictures_and_looks_as_its_own():
+    found = thumbnails.sections()
+    assert sorted(name for names in thumbnails.TOLD.values() for name in names) == sorted(found)
+    assert thumbnails.table() in "".join(CELLS[0]["source"])
+    stored = {file.name for file in thumbnails.FOLDER.glob("*.png")}
+    assert stored == set(map(thumbnails.file_of, found))
+    assert all(thumbnails.distance(name, png) < 0.03 for name, (_, png) in found.items())
 
 
 @pytest.mark.parametrize("source", SECTIONS)

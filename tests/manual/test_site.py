@@ -161,3 +161,8 @@ def test_search_finds(site, browser, words):
     places = [one for one in found if SEARCHES[words] in one]
     assert places, found
     assert found.index(places[0]) < (1 if words in FIRST else 10), found[:10]
+
+
+def test_the_first_page_shows_an_explorer_of_less_than_250_kB(site):
+    assert 'src="_static/explorer.html"' in (site / "index.html").read_text(encoding="utf-8")
+    assert 10_000 < (site / "_static" / "explorer.html").stat().st_size < 250_000
