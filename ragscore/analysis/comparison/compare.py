@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import (
@@ -37,7 +39,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.question import Question, closer_look, widened
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import nearest
 from ragscore.scoring.applicability import RowFacts
@@ -344,10 +346,16 @@ def _outcomes(
     )
     rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
-        changed = targets[targets["change"] == change]
-        by_query = changed.groupby("query_id")["target_id"]
-        rows[f"n_{change}"] = rows["query_id"].map(by_query.size()).fillna(0).astype("int64")
-        rows[change] = rows["query_id"].map(by_query.agg(", ".join)).astype("str").fillna("")
+        changed = targets.loc[targets["change"] == change, ["query_id", "target_id"]]
+        lists = pa.Table.from_pandas(changed, preserve_index=False).group_by(
+            "query_id", use_threads=False
+        )
+        lists = lists.aggregate([("target_id", "list")])
+        place = lookup(rows["query_id"], pd.Index(lists["query_id"].to_pandas(), dtype="str"))
+        ids = lists["target_id_list"].cast(pa.list_(pa.string()))
+        n, joined = pc.list_value_length(ids).to_numpy(), pc.binary_join(ids, ", ").to_numpy()
+        rows[f"n_{change}"] = np.append(n, 0)[place].astype("int64")
+        rows[change] = pd.Series(np.append(joined, "")[place], rows.index, dtype="str")
     hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides

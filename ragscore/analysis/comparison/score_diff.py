@@ -23,9 +23,10 @@ from ragscore.frames.data import DataError, Results, records_of, run_names
 from ragscore.frames.errors import check_known
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import decimals_beside, shown_number
+from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import scales_of
 from ragscore.scoring.limits import check_limits, limits_of
-from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
+from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.value_states import metric_columns
 
 METRIC_DTYPES = {
@@ -363,7 +364,7 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations
     chosen = [name for name in metric_columns(scores) if declared.describe(name).kind != "binary"]
     first, second = _shared(*(_of_run(scores, run_id, chosen) for run_id in (a, b)))
     metrics = [declared.describe(name) for name in chosen]
-    changes = _changes(first, second.where((first != second).to_numpy()), declared)
+    changes = _changes(first, second.where(_are_largest(first, second, metrics)), declared)
     rounding = {name: one.rounding for name, one in zip(chosen, metrics, strict=True)}
     least = changes["metric"].map(rounding).astype("float64")
     changes = changes[(changes["delta"].abs() > least).to_numpy()]
@@ -372,6 +373,18 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations
     changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
     return changes[is_large.to_numpy()].reset_index(drop=True)
+
+
+def _are_largest(first: pd.DataFrame, second: pd.DataFrame, metrics: list[Metric]) -> Flags:
+    """Flag the values that are among the largest changes of their column, upwards or downwards."""
+    delta = second.to_numpy("float64") - first.to_numpy("float64")
+    size = np.round(np.abs(delta) / scales_of(metrics), 12)  # as `_changes` orders them
+    found = np.zeros(delta.shape, dtype=bool)
+    for is_way in (delta > 0, delta < 0):
+        own = np.where(is_way, size, -1.0)
+        least = np.partition(own, -LARGEST, axis=0)[-LARGEST] if len(own) > LARGEST else -1.0
+        found |= is_way & (own >= least)
+    return found
 
 
 def _is_lower(changes: pd.DataFrame, declared: Declarations) -> npt.NDArray[np.bool_]:
