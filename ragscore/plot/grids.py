@@ -1,9 +1,12 @@
 """Tables as pictures: slices by run, answerable × refused, transitions between classes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import Rectangle
 
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
@@ -42,9 +45,6 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
 # decision -> column of its cells, and of which queries it is a share
@@ -139,7 +139,7 @@ def heatmap(
     ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
     found = told_slices(table, golden, by, metric, declared)
     finding = hardest(found, metric, name_of_slices, len(runs))
-    title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
+    title(ax, finding)
     return ax
 
 
@@ -300,8 +300,6 @@ def failure_transitions(
     names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
     words = [[_change(one, other) for other in to] for one in names]
     tints = {"better": _GOOD, "worse": _BAD, "": _PLAIN}
-    from matplotlib.colors import to_rgb
-
     # colours by the root: one large cell doesn't hide the others
     depth = np.sqrt(counts / counts.max())[..., None]
     depth = np.where(counts[..., None] > 0, 0.3 + 0.7 * depth, 0)
@@ -316,11 +314,7 @@ def failure_transitions(
         ]
         for line, own in zip(counts, words, strict=True)
     ]
-    for place in range(size):
-        ax.bar(
-            place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor=inks().ink,
-            linewidth=1.2,
-        )  # fmt: skip
+    _framed(ax, np.eye(size), edgecolor=inks().ink, linewidth=1.2)
     _name_cells(ax, to, names)
     _in_cells(ax, texts, colours, names)
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
@@ -346,8 +340,6 @@ def _change(before: str, after: str) -> str:
 
 def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:
     """Write numbers into the cells, as large as these allow; False: they are too small for any."""
-    from matplotlib.colors import to_hex
-
     wide, high = _cell_points(ax, len(texts[0]), beside)
     longest = max((len(text) for line in texts for text in line), default=1)
     size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
@@ -374,8 +366,6 @@ def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, 
 
 def _framed(ax: "Axes", is_marked: Any, **how: Any) -> None:
     """Draw a frame or a hatch in each of the marked cells."""
-    from matplotlib.patches import Rectangle
-
     for row, column in np.argwhere(is_marked):
         ax.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, **how))
 
@@ -390,5 +380,4 @@ def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
 def _bare(ax: "Axes") -> None:
     quiet(ax, None)
     ax.tick_params(length=0)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)

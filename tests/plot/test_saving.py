@@ -11,6 +11,7 @@ import pytest
 from structure import PICTURES, world
 
 import ragscore as rs
+from ragscore.plot.style import PALETTE
 from tests.messages import refused
 
 matplotlib.use("Agg")
@@ -72,6 +73,20 @@ def test_a_stored_run_looks_alike_whichever_are_evaluated(tmp_path):
         for ev in (store.evaluate(golden), store.evaluate(golden, runs=["rerank", "dense"]))
     ]
     assert drawn[1] == {run: drawn[0][run] for run in ("rerank", "dense")}
+
+
+def test_a_selection_looks_alike_in_its_plots_in_what_they_are_made_of_and_in_its_report():
+    whole = world(4).ev  # bm25, dense, hybrid, rerank
+    ev = whole.select(["hybrid", "rerank"])
+    own = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
+    assert list(own.values()) == list(PALETTE[2:4])
+    board, risk = ev.leaderboard("hit@5").plot(), ev.risk_coverage().plot()
+    assert {str(one.get_label()): one.lines[0].get_color() for one in board.containers} == own
+    named = {str(one.get_label()): one.get_color() for one in risk.lines}
+    assert own == {run: named[run] for run in own}
+    page = ev.report().to_html().lower()
+    assert own["rerank"].lower().replace("#", "%23") in page
+    assert PALETTE[0].lower().replace("#", "%23") not in page
 
 
 def test_figures_given_and_our_own_are_forgotten_with_their_owner():
