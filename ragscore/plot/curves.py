@@ -1,5 +1,6 @@
 """Curves: a metric over k, risk over coverage, quality against time or cost."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,19 +71,18 @@ def metric_at_k(
     """
     check_summary(summary)
     name, _, level = metric.partition(":")
-    labels = {label: _cut_off(label, name, level) for label in summary["metric"].unique()}
-    rows = summary[
-        summary["metric"].isin([label for label, k in labels.items() if k]) & (summary["n"] > 0)
-    ]
+    suffix = f":{level}" if level else ""
+    label = rf"^{re.escape(name)}@(\d+){re.escape(suffix)}$"
+    k = summary["metric"].astype("str").str.extract(label)[0].astype("float64")
+    rows = summary.assign(k=k, name=summary["run_id"].astype("str"))[k.notna() & (summary["n"] > 0)]
     if not len(rows):
         raise DataError(
             f"no value of {metric} at any k",
             field="metric",
-            allowed=nearest(metric, labels, "the summary has"),
+            allowed=nearest(metric, summary["metric"].unique(), "the summary has"),
         )
-    rows = rows.assign(k=rows["metric"].map(labels), name=rows["run_id"].astype("str"))
+    rows = rows.astype({"k": "int64"})
     last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
-    suffix = f":{level}" if level else ""
     told = f"k (n = {n_text(rows['n'])} queries)", f"mean {name}@k{suffix}"
     columns, finding = ["k", "mean", "low", "high"], _over_k(rows, f"{name}{suffix}", question)
     leading = last_k["name"].tolist()
@@ -197,13 +197,6 @@ def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
     if question is not None and asked is not None:
         return f"{asked}: {told_apart(question, asked) or 'no run can be told from another'}"
     return f"{metric}@{first} to @{last} of {means.shape[1]} runs"
-
-
-def _cut_off(column: str, name: str, level: str) -> int:
-    """Return k of a metric's column, 0 for columns of other metrics."""
-    label, _, own_level = column.partition(":")
-    base, _, k = label.partition("@")
-    return int(k) if k.isdecimal() and (base, own_level) == (name, level) else 0
 
 
 @lettered
@@ -426,14 +419,12 @@ def tradeoff(
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     unit_scale(ax, scale_of(table, metric, declared))
-    return finish(ax, _front_words(front, len(styles), metric, against), "y", legend)
-
-
-def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> str:
-    """Return which runs are on the front of the means."""
-    if n_runs == 1:
-        return f"{front[0]}: {metric} and {against}"
-    return f"{metric} and {against} of {n_runs} runs; front of the means: {few_names(front)}"
+    finding = (
+        f"{metric} and {against} of {len(styles)} runs; front of the means: {few_names(front)}"
+    )
+    if len(styles) == 1:
+        finding = f"{front[0]}: {metric} and {against}"
+    return finish(ax, finding, "y", legend)
 
 
 def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:

@@ -171,9 +171,8 @@ def refusal_matrix(
         "ev.refusals().table",
     )
     runs = list(run_styles(table))
-    rows = table.assign(run=table["run_id"].astype("str"))
-    rows = rows[rows["decision"].astype("str").isin(list(_COLUMNS)).to_numpy()]
-    rows = rows.assign(decision=rows["decision"].astype("str"))
+    rows = table.assign(run=table["run_id"].astype("str"), decision=table["decision"].astype("str"))
+    rows = rows[rows["decision"].isin(list(_COLUMNS)).to_numpy()]
     ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
     # Count, share and interval stand in one line where cells are wide, else in three where they are
     # high; where they are neither, the interval is left out, and then the count.
@@ -298,44 +297,28 @@ def failure_transitions(
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
     name_runs([baseline or "", candidate or ""])
     names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
-    words = [[_change(one, other) for other in to] for one in names]
-    tints = {"better": _GOOD, "worse": _BAD, "": _PLAIN}
+    was, now = ([np.isin(ends, one) for one in (_WRONG, _RIGHT)] for ends in (names, to))
+    kinds = np.outer(was[0], now[1]) * 1 - np.outer(was[1], now[0])  # 1: it became right, -1: wrong
     # colours by the root: one large cell doesn't hide the others
-    depth = np.sqrt(counts / counts.max())[..., None]
-    depth = np.where(counts[..., None] > 0, 0.3 + 0.7 * depth, 0)
-    ground = np.array(to_rgb(inks().ground))
-    tinted = np.array([[to_rgb(tints[word]) for word in line] for line in words])
-    colours = ground + depth * (tinted - ground)
+    depth = np.where(counts > 0, 0.3 + 0.7 * np.sqrt(counts / counts.max()), 0)[..., None]
+    ground, tints = np.array(to_rgb(inks().ground)), np.array([*map(to_rgb, (_PLAIN, _GOOD, _BAD))])
+    colours = ground + depth * (tints[kinds] - ground)
     ax.imshow(colours, aspect="auto")
+    signs = ["", f" {SIGNS['better']}", f" {SIGNS['worse']}"]
     texts = [
-        [
-            f"{n:.0f}{f' {SIGNS[word]}' if word else ''}" if n else ""
-            for n, word in zip(line, own, strict=True)
-        ]
-        for line, own in zip(counts, words, strict=True)
+        [f"{n:.0f}{signs[kind]}" if n else "" for n, kind in zip(line, own, strict=True)]
+        for line, own in zip(counts, kinds, strict=True)
     ]
     _framed(ax, np.eye(size), edgecolor=inks().ink, linewidth=1.2)
     _name_cells(ax, to, names)
     _in_cells(ax, texts, colours, names)
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
-    n_of = {
-        word: int(sum(n for line, own in zip(counts, words, strict=True)
-                      for n, one in zip(line, own, strict=True) if one == word))
-        for word in ("better", "worse")
-    }  # fmt: skip
     title(
         ax,
-        f"{candidate or 'candidate'} against {baseline or 'baseline'}: {n_of['better']} became"
-        f" right ▲, {n_of['worse']} wrong ▼ (n = {int(counts.sum())})",
+        f"{candidate or 'candidate'} against {baseline or 'baseline'}: {counts[kinds == 1].sum():.0f}"
+        f" became right ▲, {counts[kinds == -1].sum():.0f} wrong ▼ (n = {int(counts.sum())})",
     )
     return ax
-
-
-def _change(before: str, after: str) -> str:
-    """Return "better" where a wrong answer became right, "worse" for the opposite."""
-    if before in _WRONG and after in _RIGHT:
-        return "better"
-    return "worse" if before in _RIGHT and after in _WRONG else ""
 
 
 def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:

@@ -428,14 +428,14 @@ def _place_legend(ax: "Axes") -> None:
     again.set_bbox_to_anchor((0, 0), ax.transAxes + shift)
 
 
-def columns_of(ax: "Axes", texts: Sequence[str], room: float) -> int:
-    """Return in how many columns, at most four, a legend of these texts takes so many pixels."""
+def columns_of(ax: "Axes", texts: Sequence[str], room: float, most: int = 4) -> int:
+    """Return in how many columns, at most, a legend of these texts takes so many pixels."""
     size = sizes()["note"]
-    mark = 4 * size * ax.figure.get_figure(root=True).dpi / 72  # with the gap between columns
-    taken = [mark + one for one in widths(ax, texts, size)]
+    em = size * ax.figure.get_figure(root=True).dpi / 72
+    taken = [2.6 * em + one for one in widths(ax, texts, size)]  # with the marks before them
     fitting = (
-        n for n in range(min(4, len(texts)), 1, -1)
-        if sum(map(max, np.array_split(taken, n))) <= room
+        n for n in range(min(most, len(texts)), 1, -1)
+        if sum(map(max, np.array_split(taken, n))) + 1.2 * em * (n - 1) <= room
     )  # fmt: skip
     return next(fitting, 1)
 

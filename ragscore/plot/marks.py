@@ -23,17 +23,19 @@ from ragscore.plot.lettering import literal
 from ragscore.plot.theme import inks, sizes
 
 BREAK, CONFIG, NOTE = "-", ":", "--"  # styles of lines: what is measured, settings, notes
+WHOLE = "_in full: "  # begins the label of a line; its underscore keeps it out of legends
 LONGEST = 24  # characters of the words above a line
 MOST = 40  # words to find places for; of more marks, neighbours are counted together before
 SHORT = {"passages cut anew": "chunker", "values from elsewhere": "source"}
 
 
 class Mark(NamedTuple):
-    """A vertical line: its place, its words, and the style that says what it is."""
+    """A vertical line: place, words, the style that says what it is, and what it says in full."""
 
     x: float
     text: str
     line: str
+    whole: str = ""
 
 
 def changes(table: pd.DataFrame) -> list[Mark]:
@@ -43,22 +45,23 @@ def changes(table: pd.DataFrame) -> list[Mark]:
     """
     rows = table.drop_duplicates("run_id")
     configs = rows["config_change"] if "config_change" in rows else [None] * len(rows)
-    found: dict[float, tuple[str, list[str]]] = {}
+    found: dict[float, tuple[str, list[str], str]] = {}
     counted = Counter[tuple[str, str]]()
     said = set()
     of_runs = zip(rows["left"], rows["system"], rows["break_reason"], configs, strict=True)
     for left, system, reason, config in of_runs:
-        line, parts = found.get(left, (CONFIG, []))
+        line, parts, whole = found.get(left, (CONFIG, [], ""))
         if isinstance(reason, str):
-            line, parts = BREAK, [*_measured(reason), *parts]
+            line, parts, whole = BREAK, [*_measured(reason), *parts], f"{reason}\n{whole}"
         if isinstance(config, str):
             counted[system, config] += 1
             if (config, counted[system, config]) not in said:
+                whole += f"{system}: {config}\n"
                 parts = [*parts, *(re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"])]
             said.add((config, counted[system, config]))
         if parts:
-            found[left] = line, list(dict.fromkeys(parts))
-    return [Mark(x, _words(parts, line), line) for x, (line, parts) in found.items()]
+            found[left] = line, list(dict.fromkeys(parts)), whole
+    return [Mark(x, _words(parts, line), line, full) for x, (line, parts, full) in found.items()]
 
 
 def _measured(reason: str) -> list[str]:
@@ -101,7 +104,7 @@ def noted(
             )
         x = places[str(key)] if str(key) in places else days(time)[0]
         if pd.notna(words) and table["left"].min() <= x <= table["right"].max():
-            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE))
+            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE, str(words)))
     found.sort()
     return [one for n, one in enumerate(found) if n == 0 or found[n - 1].text != one.text]
 
@@ -112,7 +115,8 @@ def room_for(
     """Draw the lines of marks; return a context in which a title leaves room for their words."""
     for mark in marks:
         colour = inks().muted if mark.line == CONFIG else inks().note
-        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1)
+        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1,
+                   label=f"{WHOLE}{mark.whole}")  # fmt: skip
     height = Words(ax, marks).height if marks and is_said else 0.0
     return matplotlib.rc_context({"axes.titlepad": 6 + height})
 

@@ -67,7 +67,7 @@ _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 BINS = ("1", "2–3", "4–5", "6–10", "11+", "miss")
 """Places of a first hit that `ranks` bundles."""
-_LAST_OF_BIN = (1, 3, 5, 10)
+EDGES = (0, 1, 3, 5, 10, np.inf)
 
 
 @lettered
@@ -85,7 +85,10 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     name_runs([cmp.baseline, cmp.candidate])
     rows = cmp.per_query[cmp.per_query["outcome"].isin(list(_BANDS))]
-    ends = pd.DataFrame({side: _bin_of(rows[f"rank_{side}"]) for side in ("baseline", "candidate")})
+    ends = pd.DataFrame({
+        side: pd.cut(rows[f"rank_{side}"].astype("float64"), EDGES, labels=False)
+        for side in ("baseline", "candidate")
+    }).fillna(len(BINS) - 1).astype("int64")  # fmt: skip
     bands = (
         ends.assign(kind=rows["outcome"].astype("str").map(list(_BANDS).index))
         .groupby(["baseline", "candidate", "kind"])
@@ -150,13 +153,6 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     ax.spines[:].set_visible(False)
     against = f"First hit in {cmp.candidate} against {cmp.baseline}"
     return finish(ax, f"{against}: earlier {better}, later or lost {worse}", None, legend)
-
-
-def _bin_of(places: pd.Series) -> pd.Series:
-    """Return the number of the bin that a rank falls into; no hit is the last."""
-    known = places.astype("float64")
-    found = np.searchsorted(_LAST_OF_BIN, known.fillna(0).to_numpy(), side="left")
-    return pd.Series(found, index=places.index).where(known.notna(), len(BINS) - 1)
 
 
 @lettered

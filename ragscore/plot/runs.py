@@ -202,10 +202,9 @@ def _lead(
 ) -> str:
     """Return what was tested of these metrics; where nothing was, what is drawn."""
     runs = rows["run_id"].astype("str")
+    what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
     if runs.nunique() == 1:
-        name = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
-        mean = rows["mean"].iloc[0]
-        return f"{runs.iloc[0]}: {name}" + (f" {mean:.2f}" if len(metrics) == 1 else "")
+        return f"{runs.iloc[0]}: {what}" + f" {rows['mean'].iloc[0]:.2f}" * (len(metrics) == 1)
     if "sets" in rows and rows["sets"].ne("").any():
         found = {name: _by_letters(rows[rows["metric"].eq(name).to_numpy()]) for name in metrics}
     elif question is not None:
@@ -215,7 +214,7 @@ def _lead(
     else:
         found = {}
     if not found:
-        return drawn_of(metrics, runs.nunique())
+        return f"{what} of {plural(runs.nunique(), 'run')}"
     if len(found) == 1:
         ((metric, told),) = found.items()
         return f"{metric}: {told or 'no run can be told from another'}"
@@ -226,12 +225,6 @@ def _lead(
         f", not by {few_names([name for name in found if name not in differing])}"
         if len(differing) < len(found) else ""
     )  # fmt: skip
-
-
-def drawn_of(metrics: list[str], n_runs: int) -> str:
-    """Name what is drawn, of which nothing was tested."""
-    what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
-    return f"{what} of {plural(n_runs, 'run')}"
 
 
 def told_apart(question: Question, metric: str) -> str:

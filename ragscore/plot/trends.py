@@ -334,9 +334,11 @@ def _common_legend(figure: Any, panels: "list[Axes]") -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     size, width = sizes()["note"], figure.bbox.width
-    columns = columns_of(panels[0], list(named), width)
-    drawn = figure.legend(named.values(), list(named), loc="outside lower left", frameon=False,
-                          fontsize=size, ncols=columns)  # fmt: skip
+    columns = columns_of(panels[0], list(named), 0.97 * width, 8)
+    drawn = figure.legend(
+        named.values(), list(named), loc="outside lower left", frameon=False, fontsize=size,
+        ncols=columns, columnspacing=1.2, handlelength=1.8,
+    )  # fmt: skip
     for text in drawn.get_texts():
         text.set_parse_math(False)
         wrap_text(text, 0.9 * width)
