@@ -419,11 +419,10 @@ def tradeoff(
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     unit_scale(ax, scale_of(table, metric, declared))
-    finding = (
-        f"{metric} and {against} of {len(styles)} runs; front of the means: {few_names(front)}"
-    )
+    what = f"{metric} and {against}"
+    finding = f"{what} of {len(styles)} runs; front of the means: {few_names(front)}"
     if len(styles) == 1:
-        finding = f"{front[0]}: {metric} and {against}"
+        finding = f"{front[0]}: {what}"
     return finish(ax, finding, "y", legend)
 
 

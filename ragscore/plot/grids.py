@@ -313,11 +313,9 @@ def failure_transitions(
     _name_cells(ax, to, names)
     _in_cells(ax, texts, colours, names)
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
-    title(
-        ax,
-        f"{candidate or 'candidate'} against {baseline or 'baseline'}: {counts[kinds == 1].sum():.0f}"
-        f" became right ▲, {counts[kinds == -1].sum():.0f} wrong ▼ (n = {int(counts.sum())})",
-    )
+    better, worse, n = (int(one.sum()) for one in (counts[kinds == 1], counts[kinds == -1], counts))
+    against = f"{candidate or 'candidate'} against {baseline or 'baseline'}"
+    title(ax, f"{against}: {better} became right ▲, {worse} wrong ▼ (n = {n})")
     return ax
 
 

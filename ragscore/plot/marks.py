@@ -201,7 +201,7 @@ class Words:
                 if begin <= start <= place and (row or start + length <= beyond):
                     found.append((mark.text, row, start, place))
                     free[row] = start + length + gap
-                    free[0] = max(free[0], place)
+                    free[0] = max(free[0], place + gap)
                     break
             else:
                 return found, number if len(groups) > 1 else -1

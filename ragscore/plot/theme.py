@@ -238,7 +238,8 @@ def faces(own: "list[str] | None" = None) -> list[str]:
     """Return the families of type under the theme, of a text that has its own or of any."""
     if _chosen[0].serif:
         own = [name for name in SERIFS if name in fontManager.get_font_names()]
-    return [*(own or matplotlib.rcParams["font.family"]), LAST_RESORT]
+    found = own or matplotlib.rcParams["font.family"]
+    return [*(name for name in found if name != LAST_RESORT), LAST_RESORT]
 
 
 def dress(ax: "Axes") -> None:

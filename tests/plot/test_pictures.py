@@ -69,6 +69,13 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
     }
 
 
+def test_bold_names_are_drawn_without_a_word_of_fonts(caplog):
+    ax = rs.plot.forest(DELTAS.assign(is_primary=True))
+    ax.figure.draw_without_rendering()
+    assert {label.get_fontweight() for label in ax.get_yticklabels()} == {"bold"}
+    assert not caplog.records
+
+
 def test_pictures_of_two_runs_name_them():
     label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
     says(label, "new − old")
