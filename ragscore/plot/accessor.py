@@ -60,8 +60,7 @@ class Plots:
 
     def __call__(self, *args: Any, **options: Any) -> "Axes":
         """Draw the usual picture, the first that `repr` lists."""
-        usual = next(iter(self._pictures.values()))
-        return usual.of(self._holder)(*args, **options)
+        return next(iter(self._pictures.values())).of(self._holder)(*args, **options)
 
     def __getattr__(self, name: str) -> Callable[..., "Axes"]:
         if name.startswith("_"):

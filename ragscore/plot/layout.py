@@ -87,7 +87,7 @@ def quiet(ax: "Axes", grid: str | None = "y") -> None:
 def title(ax: "Axes", finding: str) -> None:
     """Write what the picture shows above its left edge, and what its runs' names share."""
     text = "\n".join(filter(None, [finding, names.note()]))
-    ax.set_title(text, x=0.0, ha="left", fontsize=sizes()["title"])
+    ax.set_title(text, fontsize=sizes()["title"])
 
 
 def legend(ax: "Axes", place: str | bool | None = None) -> None:
@@ -313,22 +313,18 @@ def _wrap_texts(ax: "Axes") -> None:
     """Wrap title and axis labels to the room that they have."""
     box = ax.get_window_extent()
     left, bottom, right, top = room_of(ax)
-    if ax.title.get_horizontalalignment() == "left":
-        # Beside long names the axes are narrow: the title then begins at the edge of the place.
-        figure: Any = ax.figure.get_figure(root=True)
-        is_narrow = right - box.x0 < 0.75 * (right - left)
-        begin = left if is_narrow else box.x0
-        room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
-        ax.title.set_x(left / figure.bbox.width if is_narrow else 0.0)
-        across = figure.transFigure if is_narrow else ax.transAxes
-        place: Any = blended_transform_factory(across, ax.transAxes)
-        ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
-        if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
-            ax.title.set_fontsize(sizes()["note"])
-            wrap_text(ax.title, room)
-    else:
-        middle = (box.x0 + box.x1) / 2
-        wrap_text(ax.title, 2 * min(middle - left, right - middle))
+    # Beside long names the axes are narrow: the title then begins at the edge of the place.
+    figure: Any = ax.figure.get_figure(root=True)
+    is_narrow = right - box.x0 < 0.75 * (right - left)
+    begin = left if is_narrow else box.x0
+    room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
+    ax.title.set(x=left / figure.bbox.width if is_narrow else 0.0, ha="left")
+    across = figure.transFigure if is_narrow else ax.transAxes
+    place: Any = blended_transform_factory(across, ax.transAxes)
+    ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
+    if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
+        ax.title.set_fontsize(sizes()["note"])
+        wrap_text(ax.title, room)
     # A label may be as wide as the place: it then stands in the middle of that.
     is_wide = box.width < 0.75 * (right - left)
     middle = (left + right) / 2 if is_wide else (box.x0 + box.x1) / 2

@@ -234,10 +234,13 @@ def _one_panel(
     _time_axis(ax, shown, is_dated)
     ax.set_ylabel(_drawn(shown, styles))
     ends = _ends(shown, styles)
-    if not (ends and label_ends(ax, ends)):
-        for system, line in lines.items():
-            line.set_label(label_of(names.shown(styles[system].label)))
-    legend(ax)
+    is_named = bool(ends) and label_ends(ax, ends)
+    if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
+        legend(ax)
+    for system, line in lines.items():
+        line.set_label(label_of(names.shown(styles[system].label)))
+    if not is_named:
+        legend(ax)
     with room_for(ax, marks):
         title(ax, _finding(shown))
     return ax

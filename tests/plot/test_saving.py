@@ -107,6 +107,17 @@ b: hit@5 0.750 (0.700 to 0.900)"""
     )
 
 
+def test_a_trend_is_told_run_by_run_whether_names_stand_in_a_legend_or_at_line_ends():
+    table = world(2).trend()
+    means = table.table.groupby("system", sort=False)["mean"].agg(list)
+    text = rs.plot.trend(table).figure.ragscore_text
+    for system, values in means.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{system}: 2026-"))
+        assert [part.split("→")[1].strip() for part in line.split("; ")] == [
+            f"{value:.3f}" for value in values
+        ]
+
+
 def test_a_table_is_told_cell_by_cell_and_pictures_side_by_side_one_after_the_other():
     sliced = pd.concat([TABLE.assign(part=part) for part in ("easy", "hard")])
     sliced.insert(1, "part", sliced.pop("part"))
