@@ -202,7 +202,10 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
             break
         lay_out(figure)
     for ax in axes:
+        before = _written(ax)
         _wrap_texts(ax)
+        if before != _written(ax):  # a legend below lies lower or higher
+            _place_legend(ax)
         _spread_ends(ax)
     return axes
 
@@ -460,15 +463,24 @@ def _spread_ends(ax: "Axes") -> None:
 def spread(places: Any, heights: Any, low: float, high: float) -> Any:
     """Return the nearest places at which intervals of these heights don't overlap.
 
-    They are moved the least in the sum of squares (pool adjacent violators), and into low to high
+    They are moved the least in the sum of squares (isotonic regression), and into low to high
     as far as they fit.
     """
-    from scipy.optimize import isotonic_regression
-
     order = np.argsort(places, kind="stable")
     y, size = np.asarray(places, float)[order], np.asarray(heights, float)[order]
     below = np.concatenate([[0.0], np.cumsum((size[1:] + size[:-1]) / 2)])
     # isotonic within bounds: clipping an isotonic fit keeps it the nearest
     bottom, top = low + size[0] / 2, high - size[-1] / 2 - below[-1]
-    fitted = np.clip(isotonic_regression(y - below).x, bottom, max(top, bottom)) + below
+    fitted = np.clip(_rising(y - below), bottom, max(top, bottom)) + below
     return fitted[np.argsort(order)]
+
+
+def _rising(values: Any) -> Any:
+    """Return the nearest values that never fall: each the highest of the lowest means around it."""
+    # scipy.optimize has it, but takes longer to import than a figure to draw
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    first, last = np.indices((len(values), len(values)))
+    n = np.where(last < first, np.nan, last - first + 1)
+    means = np.nan_to_num((sums[last + 1] - sums[first]) / n, nan=np.inf)
+    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+    return np.maximum.accumulate(lowest, axis=0).diagonal()
