@@ -22,7 +22,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.gridspec import GridSpec
 from matplotlib.text import Annotation, Text
 from matplotlib.ticker import FixedFormatter, FuncFormatter
-from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+from matplotlib.transforms import IdentityTransform, ScaledTranslation, blended_transform_factory
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.escaping import visible
@@ -331,7 +331,11 @@ def _wrap_texts(ax: "Axes") -> None:
     # A label may be as wide as the place: it then stands in the middle of that.
     is_wide = box.width < 0.75 * (right - left)
     middle = (left + right) / 2 if is_wide else (box.x0 + box.x1) / 2
-    ax.xaxis.label.set(x=(middle - box.x0) / box.width, ha="center")
+    across = figure.transFigure if is_wide else ax.transAxes
+    ax.xaxis.label.set(
+        x=middle / figure.bbox.width if is_wide else 0.5, ha="center",
+        transform=blended_transform_factory(across, IdentityTransform()),
+    )  # fmt: skip
     wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle))
     most = 2 if right - left < 4.5 * ax.figure.get_figure(root=True).dpi else 3
     wrap_text(ax.yaxis.label, min(box.height * 1.15, top - bottom), cut=most, is_upright=True)
