@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -96,6 +96,7 @@ DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
 MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
+Found = TypeVar("Found")
 
 
 def evaluate(
@@ -449,6 +450,11 @@ class Evaluation(Display):
     def _in_order(self) -> tuple[list[str], str | None]:
         """All runs in the order that gives each its look, and the declared baseline."""
         return list(self._among or self.run_ids), self.baseline
+
+    def _alike(self, found: Found) -> Found:
+        """Return what draws itself with the looks that its runs have here."""
+        object.__setattr__(found, "_in_order", self._in_order)
+        return found
 
     def _against(self, baseline: str | None) -> Evaluation:
         """Return the evaluation with a baseline; None: as it is."""
@@ -1059,12 +1065,12 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics, or_told=True)
         if baseline is None and (runs is None or self.baseline in run_names(self._runs, runs)):
             baseline = self.baseline
-        return leaderboard(
+        return self._alike(leaderboard(
             scores, metrics=chosen, baseline=baseline, primary=self.primary,
             golden=self.golden,
             results=self._known_results, reported=self.reported, runs=runs, cluster=cluster,
             seed=seed, declared=self.declared,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def trend(
         self,
@@ -1168,20 +1174,25 @@ class Evaluation(Display):
         --------
         >>> ev.select(["dense", "hybrid"]).report("report.html", gate={"mrr@10": 0.02})
         """
+        from ragscore.plot.style import all_runs
         from ragscore.reporting.build import report_runs
 
         scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
         whole = replace(self, scores=scores)._against(baseline)
-        return report_runs(
-            self.results, self.golden, scores,
-            lambda a, b: whole.compare(
-                a, b, margins=margins, vary=vary, allow_different=allow_different
-            ),
-            path, slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
-            history=history, reported=self.reported, primary=self.primary,
-            explore=lambda run: self.explore(runs=[run]), declared=self.declared,
-            decide=partial(whole._decided, margins, of_all=True),
-        )  # fmt: skip
+        with all_runs(*whole._in_order):
+            made = self._alike(report_runs(
+                self.results, self.golden, scores,
+                lambda a, b: whole.compare(
+                    a, b, margins=margins, vary=vary, allow_different=allow_different
+                ),
+                slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
+                history=history, reported=self.reported, primary=self.primary,
+                explore=lambda run: self.explore(runs=[run]), declared=self.declared,
+                decide=partial(whole._decided, margins, of_all=True),
+            ))  # fmt: skip
+        if path is not None:
+            made.write(path)
+        return made
 
     def config_effects(
         self,
@@ -1339,7 +1350,9 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        return calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
+        return self._alike(
+            calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
+        )
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1372,7 +1385,7 @@ class Evaluation(Display):
 
         scores, names = self._scored(metric or self.primary[0])
         assert names is not None
-        return conversations(scores, self.golden, names[0], bad, self.declared)
+        return self._alike(conversations(scores, self.golden, names[0], bad, self.declared))
 
     def risk_coverage(
         self,
@@ -1417,10 +1430,10 @@ class Evaluation(Display):
 
         right = None if right is None else self._named(right)
         scores, _ = self._scored([*DECIDED_BY, *([right] if right else [])])
-        return risk_coverage(
+        return self._alike(risk_coverage(
             scores, self.golden, self.results, right=right,
             threshold=threshold, refusals=refusals, declared=self.declared,
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def failures(
         self,

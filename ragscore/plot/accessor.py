@@ -6,8 +6,11 @@ in what the object knows.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
 
 from ragscore.frames.errors import nearest
 from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
@@ -16,9 +19,6 @@ from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import scores_by_rank, slices, summary
 from ragscore.plot.style import all_runs
 from ragscore.plot.trends import trend
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Picture:
         rest = [part for name, part in whole.parameters.items() if name not in self.given]
         asked = whole.replace(parameters=rest)
 
+        @wraps(self.draw)
         def drawn(*args: Any, **options: Any) -> "Axes":
             arguments = asked.bind(*args, **options).arguments
             with all_runs(*getattr(holder, "_in_order", ((), None))):
@@ -47,8 +48,6 @@ class Picture:
                     **{name: value(holder) for name, value in self.given.items()}, **arguments
                 )
 
-        drawn.__name__ = drawn.__qualname__ = self.draw.__name__
-        drawn.__doc__ = self.draw.__doc__
         drawn.__signature__ = asked  # type: ignore[attr-defined]
         return drawn
 
@@ -61,8 +60,7 @@ class Plots:
 
     def __call__(self, *args: Any, **options: Any) -> "Axes":
         """Draw the usual picture, the first that `repr` lists."""
-        usual = next(iter(self._pictures.values()))
-        return usual.of(self._holder)(*args, **options)
+        return next(iter(self._pictures.values())).of(self._holder)(*args, **options)
 
     def __getattr__(self, name: str) -> Callable[..., "Axes"]:
         if name.startswith("_"):

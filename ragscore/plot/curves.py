@@ -1,17 +1,20 @@
 """Curves: a metric over k, risk over coverage, quality against time or cost."""
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.question import Question
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import check_choice, check_known, nearest
-from ragscore.plot.layout import finish, new_axes, unclipped
+from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import draw_lines, finish_lines, told_apart
+from ragscore.plot.runs import draw_lines, told_apart
 from ragscore.plot.style import (
     check_columns,
     check_scores,
@@ -30,9 +33,6 @@ from ragscore.plot.style import (
 from ragscore.plot.theme import inks, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @lettered
@@ -71,30 +71,22 @@ def metric_at_k(
     """
     check_summary(summary)
     name, _, level = metric.partition(":")
-    labels = {label: _cut_off(label, name, level) for label in summary["metric"].unique()}
-    rows = summary[
-        summary["metric"].isin([label for label, k in labels.items() if k]) & (summary["n"] > 0)
-    ]
+    suffix = f":{level}" if level else ""
+    label = rf"^{re.escape(name)}@(\d+){re.escape(suffix)}$"
+    k = summary["metric"].astype("str").str.extract(label)[0].astype("float64")
+    rows = summary.assign(k=k, name=summary["run_id"].astype("str"))[k.notna() & (summary["n"] > 0)]
     if not len(rows):
         raise DataError(
             f"no value of {metric} at any k",
             field="metric",
-            allowed=nearest(metric, labels, "the summary has"),
+            allowed=nearest(metric, summary["metric"].unique(), "the summary has"),
         )
-    rows = rows.assign(k=rows["metric"].map(labels), name=rows["run_id"].astype("str"))
+    rows = rows.astype({"k": "int64"})
     last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
-    styles = run_styles(rows, highlight, last_k["name"].tolist())
-    first = next(run for run, style in styles.items() if not style.is_muted)
-    ax = new_axes(ax)
-    ends = draw_lines(ax, rows, styles, ["k", "mean", "low", "high"], [first], 0.12)
-    suffix = f":{level}" if level else ""
-    ax.set(
-        xticks=sorted({k for k in labels.values() if k}),
-        xlabel=f"k (n = {n_text(rows['n'])} queries)",
-        ylabel=f"mean {name}@k{suffix}; band: 95 % interval of {first}",
-        ylim=(0, 1),
-    )
-    return finish_lines(ax, _over_k(rows, f"{name}{suffix}", question), ends, legend)
+    told = f"k (n = {n_text(rows['n'])} queries)", f"mean {name}@k{suffix}"
+    columns, finding = ["k", "mean", "low", "high"], _over_k(rows, f"{name}{suffix}", question)
+    leading = last_k["name"].tolist()
+    return _by_number(rows, columns, told, finding, highlight, legend, ax, leading, ylim=(0, 1))
 
 
 @lettered
@@ -134,9 +126,7 @@ def calls(
         raise DataError("no query has a target", field="after", allowed="ev.calls().after")
     told = f"calls so far (n = {n_text(rows['n'])} queries)", f"mean {measure}"
     columns, finding = ["call", measure, *ends], f"{measure} after each call"
-    ax = _by_number(rows, columns, told, finding, highlight, legend, ax)
-    ax.set_ylim(0, 1)
-    return ax
+    return _by_number(rows, columns, told, finding, highlight, legend, ax, ylim=(0, 1))
 
 
 @lettered
@@ -182,19 +172,17 @@ def _by_number(
     highlight: list[str] | str | None,
     legend: str | bool | None,
     ax: "Axes | None",
+    leading: Sequence[str] = (),
+    **limits: Any,
 ) -> "Axes":
     """Draw a line per run over whole numbers; `columns` are the number, the mean and its ends."""
-    rows = rows.assign(name=rows["run_id"].astype("str"))
-    styles = run_styles(rows, highlight, [])
+    styles = run_styles(rows, highlight, leading)
     first = next(run for run, style in styles.items() if not style.is_muted)
-    ax = new_axes(ax)
-    ends = draw_lines(ax, rows, styles, columns, [first], 0.12)
-    ax.set(
-        xticks=sorted(rows[columns[0]].unique()),
-        xlabel=told[0],
+    return draw_lines(
+        rows, styles, columns, [first], finding, legend, ax, xlabel=told[0],
         ylabel=f"{told[1]}; band: 95 % interval of {first}",
-    )
-    return finish_lines(ax, finding, ends, legend)
+        xticks=sorted(rows[columns[0]].unique()), **limits,
+    )  # fmt: skip
 
 
 def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
@@ -209,13 +197,6 @@ def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
     if question is not None and asked is not None:
         return f"{asked}: {told_apart(question, asked) or 'no run can be told from another'}"
     return f"{metric}@{first} to @{last} of {means.shape[1]} runs"
-
-
-def _cut_off(column: str, name: str, level: str) -> int:
-    """Return k of a metric's column, 0 for columns of other metrics."""
-    label, _, own_level = column.partition(":")
-    base, _, k = label.partition("@")
-    return int(k) if k.isdecimal() and (base, own_level) == (name, level) else 0
 
 
 @lettered
@@ -279,15 +260,14 @@ def risk_coverage(
         stable = _thinned(own.iloc[start:])
         if not len(stable):
             stable = own.iloc[-1:]
-        (line,) = ax.plot(
+        ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
-            marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
+            clip_on=False, marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
             markersize=style.size,
             label=label_of(
                 style.label if is_one_kind or style.is_muted else f"{run}, {kind}"
             ),
         )  # fmt: skip
-        unclipped(line)
         if run == first:
             ax.fill_between(
                 stable["coverage"], stable["risk_low"], stable["risk_high"], color=style.colour,
@@ -417,13 +397,13 @@ def tradeoff(
     )  # fmt: skip
     named: set[str] = set()
     for run, style in styles.items():
-        drawn = ax.errorbar(
+        ax.errorbar(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
             label="_" if style.label in named else label_of(style.label), capsize=0,
             markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
+            clip_on=False,
         )  # fmt: skip
-        unclipped(drawn)
         named.add(style.label)
         if values is not None:
             ax.annotate(
@@ -439,14 +419,11 @@ def tradeoff(
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     unit_scale(ax, scale_of(table, metric, declared))
-    return finish(ax, _front_words(front, len(styles), metric, against), "y", legend)
-
-
-def _front_words(front: list[str], n_runs: int, metric: str, against: str) -> str:
-    """Return which runs are on the front of the means."""
-    if n_runs == 1:
-        return f"{front[0]}: {metric} and {against}"
-    return f"{metric} and {against} of {n_runs} runs; front of the means: {few_names(front)}"
+    what = f"{metric} and {against}"
+    finding = f"{what} of {len(styles)} runs; front of the means: {few_names(front)}"
+    if len(styles) == 1:
+        finding = f"{front[0]}: {what}"
+    return finish(ax, finding, "y", legend)
 
 
 def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:

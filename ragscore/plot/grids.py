@@ -1,9 +1,12 @@
 """Tables as pictures: slices by run, answerable × refused, transitions between classes."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import Rectangle
 
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
@@ -42,9 +45,6 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.table import by_aspect
 from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
 # decision -> column of its cells, and of which queries it is a share
@@ -139,7 +139,7 @@ def heatmap(
     ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
     found = told_slices(table, golden, by, metric, declared)
     finding = hardest(found, metric, name_of_slices, len(runs))
-    title(ax, finding if len(finding) <= LONGEST else finding[: LONGEST - 1] + "…")
+    title(ax, finding)
     return ax
 
 
@@ -171,9 +171,8 @@ def refusal_matrix(
         "ev.refusals().table",
     )
     runs = list(run_styles(table))
-    rows = table.assign(run=table["run_id"].astype("str"))
-    rows = rows[rows["decision"].astype("str").isin(list(_COLUMNS)).to_numpy()]
-    rows = rows.assign(decision=rows["decision"].astype("str"))
+    rows = table.assign(run=table["run_id"].astype("str"), decision=table["decision"].astype("str"))
+    rows = rows[rows["decision"].isin(list(_COLUMNS)).to_numpy()]
     ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
     # Count, share and interval stand in one line where cells are wide, else in three where they are
     # high; where they are neither, the interval is left out, and then the count.
@@ -298,56 +297,30 @@ def failure_transitions(
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
     name_runs([baseline or "", candidate or ""])
     names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
-    words = [[_change(one, other) for other in to] for one in names]
-    tints = {"better": _GOOD, "worse": _BAD, "": _PLAIN}
-    from matplotlib.colors import to_rgb
-
+    was, now = ([np.isin(ends, one) for one in (_WRONG, _RIGHT)] for ends in (names, to))
+    kinds = np.outer(was[0], now[1]) * 1 - np.outer(was[1], now[0])  # 1: it became right, -1: wrong
     # colours by the root: one large cell doesn't hide the others
-    depth = np.sqrt(counts / counts.max())[..., None]
-    depth = np.where(counts[..., None] > 0, 0.3 + 0.7 * depth, 0)
-    ground = np.array(to_rgb(inks().ground))
-    tinted = np.array([[to_rgb(tints[word]) for word in line] for line in words])
-    colours = ground + depth * (tinted - ground)
+    depth = np.where(counts > 0, 0.3 + 0.7 * np.sqrt(counts / counts.max()), 0)[..., None]
+    ground, tints = np.array(to_rgb(inks().ground)), np.array([*map(to_rgb, (_PLAIN, _GOOD, _BAD))])
+    colours = ground + depth * (tints[kinds] - ground)
     ax.imshow(colours, aspect="auto")
+    signs = ["", f" {SIGNS['better']}", f" {SIGNS['worse']}"]
     texts = [
-        [
-            f"{n:.0f}{f' {SIGNS[word]}' if word else ''}" if n else ""
-            for n, word in zip(line, own, strict=True)
-        ]
-        for line, own in zip(counts, words, strict=True)
+        [f"{n:.0f}{signs[kind]}" if n else "" for n, kind in zip(line, own, strict=True)]
+        for line, own in zip(counts, kinds, strict=True)
     ]
-    for place in range(size):
-        ax.bar(
-            place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor=inks().ink,
-            linewidth=1.2,
-        )  # fmt: skip
+    _framed(ax, np.eye(size), edgecolor=inks().ink, linewidth=1.2)
     _name_cells(ax, to, names)
     _in_cells(ax, texts, colours, names)
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
-    n_of = {
-        word: int(sum(n for line, own in zip(counts, words, strict=True)
-                      for n, one in zip(line, own, strict=True) if one == word))
-        for word in ("better", "worse")
-    }  # fmt: skip
-    title(
-        ax,
-        f"{candidate or 'candidate'} against {baseline or 'baseline'}: {n_of['better']} became"
-        f" right ▲, {n_of['worse']} wrong ▼ (n = {int(counts.sum())})",
-    )
+    better, worse, n = (int(one.sum()) for one in (counts[kinds == 1], counts[kinds == -1], counts))
+    against = f"{candidate or 'candidate'} against {baseline or 'baseline'}"
+    title(ax, f"{against}: {better} became right ▲, {worse} wrong ▼ (n = {n})")
     return ax
-
-
-def _change(before: str, after: str) -> str:
-    """Return "better" where a wrong answer became right, "worse" for the opposite."""
-    if before in _WRONG and after in _RIGHT:
-        return "better"
-    return "worse" if before in _RIGHT and after in _WRONG else ""
 
 
 def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:
     """Write numbers into the cells, as large as these allow; False: they are too small for any."""
-    from matplotlib.colors import to_hex
-
     wide, high = _cell_points(ax, len(texts[0]), beside)
     longest = max((len(text) for line in texts for text in line), default=1)
     size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
@@ -374,8 +347,6 @@ def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, 
 
 def _framed(ax: "Axes", is_marked: Any, **how: Any) -> None:
     """Draw a frame or a hatch in each of the marked cells."""
-    from matplotlib.patches import Rectangle
-
     for row, column in np.argwhere(is_marked):
         ax.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, **how))
 
@@ -390,5 +361,4 @@ def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
 def _bare(ax: "Axes") -> None:
     quiet(ax, None)
     ax.tick_params(length=0)
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)

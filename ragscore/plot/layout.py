@@ -10,21 +10,24 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.gridspec import GridSpec
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import FixedFormatter, FuncFormatter
+from matplotlib.transforms import IdentityTransform, ScaledTranslation, blended_transform_factory
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.escaping import visible
 from ragscore.plot import names
 from ragscore.plot.theme import READABLE, figure_size, inks, legible, sizes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 PLACES = ("right", "below", "inside")
 END = "ragscore:end"  # marks names at the ends of lines
@@ -42,8 +45,6 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
     """Return the given axes, or those of a new figure of this size in inches at 10 points."""
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
     figure, ax = plt.subplots(figsize=figure_size(width, height), layout="constrained")
     _own[figure] = figure_size(width, max(height - AROUND, 0.8))[1]
     return ax
@@ -66,8 +67,6 @@ def is_new(ax: "Axes") -> bool:
 @contextmanager
 def closing_figures() -> Iterator[None]:
     """Close the figures that were opened meanwhile if this ends in an error."""
-    import matplotlib.pyplot as plt
-
     before = plt.get_fignums()
     try:
         yield
@@ -83,14 +82,12 @@ def quiet(ax: "Axes", grid: str | None = "y") -> None:
     if grid is not None:
         ax.grid(axis=grid, color=inks().grid, linewidth=0.8)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
 
 
 def title(ax: "Axes", finding: str) -> None:
     """Write what the picture shows above its left edge, and what its runs' names share."""
     text = "\n".join(filter(None, [finding, names.note()]))
-    ax.set_title(text, x=0.0, ha="left", fontsize=sizes()["title"])
+    ax.set_title(text, fontsize=sizes()["title"])
 
 
 def legend(ax: "Axes", place: str | bool | None = None) -> None:
@@ -111,8 +108,6 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
         raise DataError(
             f"found {place!r}", field="legend", allowed=f"one of {', '.join(PLACES)}, or False"
         )
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     if place is False or not ax.get_legend_handles_labels()[0]:
         return
     if place == "inside":
@@ -148,9 +143,9 @@ def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> boo
     False where they would take too much of the width or the height, and none is written.
     """
     points, figure = sizes()["note"], ax.figure.get_figure(root=True)
-    left, _, right, _ = _slot(ax)
+    left, _, right, _ = room_of(ax)
     texts = [visible(names.shown(text)) for _, _, text, _ in ends]
-    room = BESIDE * (right - left) * figure.bbox.width
+    room = BESIDE * (right - left)
     height = 1.35 * points * len(ends) * figure.dpi / 72
     if max(widths(ax, texts, points), default=0) > room or height > ax.bbox.height * 0.9:
         return False
@@ -167,21 +162,9 @@ def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> boo
 
 def widths(ax: "Axes", texts: Sequence[str], points: float) -> list[float]:
     """Return the width of each text in pixels, at this size of type."""
-    from matplotlib.font_manager import FontProperties
-
     renderer: Any = ax.figure.get_figure(root=True)._get_renderer()  # type: ignore[attr-defined]
     font = FontProperties(size=points)
-    with warnings.catch_warnings():  # of characters that are shown in another font
-        warnings.simplefilter("ignore", UserWarning)
-        return [renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]
-
-
-def unclipped(drawn: Any) -> None:
-    """Show marks at the ends of a scale whole: errorbar containers, lines or points."""
-    for artist in drawn.get_children() if hasattr(drawn, "get_children") else [drawn]:
-        artist.set_clip_on(False)
-    if hasattr(drawn, "set_clip_on"):
-        drawn.set_clip_on(False)
+    return [renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]
 
 
 def settle(axes: Sequence["Axes"]) -> list["Axes"]:
@@ -219,7 +202,10 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
             break
         lay_out(figure)
     for ax in axes:
+        before = _written(ax)
         _wrap_texts(ax)
+        if before != _written(ax):  # a legend below lies lower or higher
+            _place_legend(ax)
         _spread_ends(ax)
     return axes
 
@@ -243,55 +229,30 @@ def lay_out(figure: "Figure") -> None:
             engine.execute(figure)
 
 
-def _slot(ax: "Axes") -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of the place of axes, as shares of the figure.
-
-    Neighbours share the gap between them. Axes that are in no grid have the whole figure.
-    """
-    spec = ax.get_subplotspec()
-    return (0.0, 0.0, 1.0, 1.0) if spec is None else _place_of(spec, ax.figure)
-
-
-def _place_of(spec: Any, figure: Any) -> tuple[float, float, float, float]:
-    grid = spec.get_gridspec()
-    outer = (0.0, 0.0, 1.0, 1.0)
-    if (whole := spec.get_topmost_subplotspec()) is not spec:
-        outer = _place_of(whole, figure)
-    elif hasattr(figure, "bbox_relative"):  # a part of a figure
-        part = figure.bbox.transformed(figure.get_figure(root=True).transFigure.inverted())
-        outer = (part.x0, part.y0, part.x1, part.y1)
-    bottoms, tops, lefts, rights = grid.get_grid_positions(figure)
-    rows, columns = spec.rowspan, spec.colspan
-    first, last = columns.start, columns.stop - 1
-    left = outer[0] if first == 0 else (rights[first - 1] + lefts[first]) / 2
-    right = outer[2] if last == grid.ncols - 1 else (rights[last] + lefts[last + 1]) / 2
-    upper, lower = rows.start, rows.stop - 1
-    top = outer[3] if upper == 0 else (bottoms[upper - 1] + tops[upper]) / 2
-    bottom = outer[1] if lower == grid.nrows - 1 else (bottoms[lower] + tops[lower + 1]) / 2
-    return left, bottom, right, top
-
-
 def room_of(ax: "Axes") -> tuple[float, float, float, float]:
-    """Return left, bottom, right and top of the place of axes in pixels, less its margin."""
-    figure = ax.figure.get_figure(root=True)
-    left, bottom, right, top = _slot(ax)
-    pad = PAD * figure.dpi / 72
-    width, height = figure.bbox.width, figure.bbox.height
-    return left * width + pad, bottom * height + pad, right * width - pad, top * height - pad
+    """Return left, bottom, right and top of the place of axes in pixels, less its margin.
+
+    Axes of one grid share its figure without gaps. Those in no grid have the whole figure.
+    """
+    figure: Any = ax.figure
+    place, spec = figure.bbox, ax.get_subplotspec()
+    for one in () if spec is None else dict.fromkeys([spec.get_topmost_subplotspec(), spec]):
+        grid, rows, columns = one.get_gridspec(), one.rowspan, one.colspan
+        cells = GridSpec(
+            grid.nrows, grid.ncols, left=place.x0, bottom=place.y0, right=place.x1, top=place.y1,
+            wspace=0, hspace=0, width_ratios=grid.get_width_ratios(),
+            height_ratios=grid.get_height_ratios(),
+        )  # fmt: skip
+        place = cells[rows.start : rows.stop, columns.start : columns.stop].get_position(figure)
+    left, bottom, right, top = place.padded(-PAD * figure.dpi / 72).extents
+    return left, bottom, right, top
 
 
 def named(axis: "Axis") -> list["Text"]:
     """Return the labels of an axis if they are names."""
-    from matplotlib.ticker import FixedFormatter, FuncFormatter
-
     is_named = isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter))
     labels = axis.get_majorticklabels() if is_named else []
     return labels if any(one.get_text() for one in labels) else []
-
-
-def _keep(axis: "Axis", labels: list["Text"]) -> None:
-    """Keep the labels as they are now: an axis writes them anew whenever it is drawn."""
-    axis.set_ticklabels([label.get_text() for label in labels])
 
 
 def _fit_names(ax: "Axes", height: float = 0.0) -> None:
@@ -308,18 +269,18 @@ def _fit_names(ax: "Axes", height: float = 0.0) -> None:
     room = BESIDE * (right - left)
     if ax.yaxis.label.get_text():
         room -= 1.6 * float(ax.yaxis.label.get_fontsize()) * points
-    if figure in _own:
-        cut = 3 if len(labels) < MANY else 2
-        lines = max(wrap_text(label, room, cut=cut) for label in labels)
-        _keep(ax.yaxis, labels)
-        _own[figure] = max(_own[figure], 1.25 * size * lines * len(labels) / 72)
-        return
-    row = (height or 0.62 * (top - bottom)) / points / len(labels)  # points
-    size = max(min(size, row / 1.25), SMALLEST)
+    most = 3 if len(labels) < MANY else 2
+    if figure not in _own:
+        row = (height or 0.62 * (top - bottom)) / points / len(labels)  # points
+        size = max(min(size, row / 1.25), SMALLEST)
+        most = max(int(row / (1.2 * size)), 1)
     for label in labels:
         label.set_fontsize(size)
-        wrap_text(label, room, cut=max(int(row / (1.2 * size)), 1))
-    _keep(ax.yaxis, labels)
+    lines = max(wrap_text(label, room, cut=most) for label in labels)
+    # an axis writes its labels anew whenever it is drawn
+    ax.set_yticklabels([label.get_text() for label in labels])
+    if figure in _own:
+        _own[figure] = max(_own[figure], 1.25 * size * lines * len(labels) / 72)
 
 
 def _turn_names(ax: "Axes") -> None:
@@ -337,7 +298,7 @@ def _turn_names(ax: "Axes") -> None:
     fits = max(widths(ax, list(parts), size)) / points <= room
     for label in labels if fits else []:
         wrap_text(label, room * points)
-    _keep(ax.xaxis, labels)
+    ax.set_xticklabels([label.get_text() for label in labels])
     if fits and max(label.get_window_extent().width for label in labels) / points <= room:
         return
     _, bottom, _, top = room_of(ax)
@@ -348,40 +309,34 @@ def _turn_names(ax: "Axes") -> None:
         else:
             label.set(rotation=40, ha="right", rotation_mode="anchor")
         wrap_text(label, BESIDE * (top - bottom), cut=1)
-    _keep(ax.xaxis, labels)
+    ax.set_xticklabels([label.get_text() for label in labels])
 
 
 def _wrap_texts(ax: "Axes") -> None:
     """Wrap title and axis labels to the room that they have."""
     box = ax.get_window_extent()
     left, bottom, right, top = room_of(ax)
-    if ax.title.get_horizontalalignment() == "left":
-        # Beside long names the axes are narrow: the title then begins at the edge of the place.
-        from matplotlib.transforms import blended_transform_factory
-
-        figure: Any = ax.figure.get_figure(root=True)
-        is_narrow = right - box.x0 < 0.75 * (right - left)
-        begin = left if is_narrow else box.x0
-        room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
-        ax.title.set_x(left / figure.bbox.width if is_narrow else 0.0)
-        across = figure.transFigure if is_narrow else ax.transAxes
-        place: Any = blended_transform_factory(across, ax.transAxes)
-        ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
-        if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
-            ax.title.set_fontsize(sizes()["note"])
-            wrap_text(ax.title, room)
-    else:
-        middle = (box.x0 + box.x1) / 2
-        wrap_text(ax.title, 2 * min(middle - left, right - middle))
+    # Beside long names the axes are narrow: the title then begins at the edge of the place.
+    figure: Any = ax.figure.get_figure(root=True)
+    is_narrow = right - box.x0 < 0.75 * (right - left)
+    begin = left if is_narrow else box.x0
+    room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
+    ax.title.set(x=left / figure.bbox.width if is_narrow else 0.0, ha="left")
+    across = figure.transFigure if is_narrow else ax.transAxes
+    place: Any = blended_transform_factory(across, ax.transAxes)
+    ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
+    if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
+        ax.title.set_fontsize(sizes()["note"])
+        wrap_text(ax.title, room)
     # A label may be as wide as the place: it then stands in the middle of that.
     is_wide = box.width < 0.75 * (right - left)
     middle = (left + right) / 2 if is_wide else (box.x0 + box.x1) / 2
-    if ax.xaxis.label.get_horizontalalignment() == "left":
-        ax.xaxis.label.set_x((left - box.x0) / box.width)
-        wrap_text(ax.xaxis.label, right - left)
-    else:
-        ax.xaxis.label.set_x((middle - box.x0) / box.width)
-        wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle))
+    across = figure.transFigure if is_wide else ax.transAxes
+    ax.xaxis.label.set(
+        x=middle / figure.bbox.width if is_wide else 0.5, ha="center",
+        transform=blended_transform_factory(across, IdentityTransform()),
+    )  # fmt: skip
+    wrap_text(ax.xaxis.label, 2 * min(middle - left, right - middle))
     most = 2 if right - left < 4.5 * ax.figure.get_figure(root=True).dpi else 3
     wrap_text(ax.yaxis.label, min(box.height * 1.15, top - bottom), cut=most, is_upright=True)
 
@@ -447,8 +402,6 @@ def _place_legend(ax: "Axes") -> None:
     place = None if found is None else found.get_gid()
     if found is None or place not in ("auto", "wide", "below"):
         return
-    from matplotlib.transforms import ScaledTranslation
-
     figure = ax.figure.get_figure(root=True)
     left, _, right, _ = room_of(ax)
     box, points = ax.get_window_extent(), figure.dpi / 72
@@ -463,18 +416,14 @@ def _place_legend(ax: "Axes") -> None:
     handles: Any = ax.get_legend_handles_labels()[0]
     if len(handles) != len(texts):
         handles = found.legend_handles  # of an error bar these lack the mark
-    options: dict[str, Any] = {
-        "loc": "upper left", "frameon": False, "fontsize": sizes()["note"],
-        "columnspacing": 1.2, "borderaxespad": 0.0, "borderpad": 0.0, "handlelength": 1.8,
-    }  # fmt: skip
-    for columns in range(min(4, len(texts)), 0, -1):
-        again = ax.legend(handles, texts, ncols=columns, **options)
-        for text in again.get_texts():
-            text.set_parse_math(False)
-            if columns == 1:
-                wrap_text(text, box.width - 36 * points, cut=2)
-        if again.get_window_extent().width <= 0.95 * box.width:
-            break
+    again = ax.legend(
+        handles, texts, ncols=columns_of(ax, texts, 0.95 * box.width), loc="upper left",
+        frameon=False, fontsize=sizes()["note"], columnspacing=1.2, borderaxespad=0.0,
+        borderpad=0.0, handlelength=1.8,
+    )  # fmt: skip
+    for text in again.get_texts():
+        text.set_parse_math(False)
+        wrap_text(text, box.width - 36 * points, cut=2)
     again.set_gid("below")
     under = ax.xaxis.get_tightbbox()
     drop = (box.y0 - under.y0 if under is not None else 0.0) / points + PAD
@@ -482,10 +431,20 @@ def _place_legend(ax: "Axes") -> None:
     again.set_bbox_to_anchor((0, 0), ax.transAxes + shift)
 
 
+def columns_of(ax: "Axes", texts: Sequence[str], room: float, most: int = 4) -> int:
+    """Return in how many columns, at most, a legend of these texts takes so many pixels."""
+    size = sizes()["note"]
+    em = size * ax.figure.get_figure(root=True).dpi / 72
+    taken = [2.6 * em + one for one in widths(ax, texts, size)]  # with the marks before them
+    fitting = (
+        n for n in range(min(most, len(texts)), 1, -1)
+        if sum(map(max, np.array_split(taken, n))) + 1.2 * em * (n - 1) <= room
+    )  # fmt: skip
+    return next(fitting, 1)
+
+
 def _spread_ends(ax: "Axes") -> None:
     """Move names at line ends apart, each as near to its end as the others leave room."""
-    from matplotlib.text import Annotation, Text
-
     names: list[Annotation] = [
         text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == END
     ]
@@ -508,23 +467,24 @@ def _spread_ends(ax: "Axes") -> None:
 def spread(places: Any, heights: Any, low: float, high: float) -> Any:
     """Return the nearest places at which intervals of these heights don't overlap.
 
-    They are moved the least in the sum of squares (pool adjacent violators), and into low to high
+    They are moved the least in the sum of squares (isotonic regression), and into low to high
     as far as they fit.
     """
     order = np.argsort(places, kind="stable")
     y, size = np.asarray(places, float)[order], np.asarray(heights, float)[order]
     below = np.concatenate([[0.0], np.cumsum((size[1:] + size[:-1]) / 2)])
-    blocks: list[list[float]] = []  # mean, weight: of y less what lies below
-    for value in y - below:
-        blocks.append([value, 1.0])
-        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
-            mean, weight = blocks.pop()
-            last = blocks[-1]
-            last[0] = (last[0] * last[1] + mean * weight) / (last[1] + weight)
-            last[1] += weight
-    flat = np.repeat([mean for mean, _ in blocks], [int(weight) for _, weight in blocks])
-    found = np.empty(len(y))
     # isotonic within bounds: clipping an isotonic fit keeps it the nearest
     bottom, top = low + size[0] / 2, high - size[-1] / 2 - below[-1]
-    found[order] = np.clip(flat, bottom, max(top, bottom)) + below
-    return found
+    fitted = np.clip(_rising(y - below), bottom, max(top, bottom)) + below
+    return fitted[np.argsort(order)]
+
+
+def _rising(values: Any) -> Any:
+    """Return the nearest values that never fall: each the highest of the lowest means around it."""
+    # scipy.optimize has it, but takes longer to import than a figure to draw
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    first, last = np.indices((len(values), len(values)))
+    n = np.where(last < first, np.nan, last - first + 1)
+    means = np.nan_to_num((sums[last + 1] - sums[first]) / n, nan=np.inf)
+    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+    return np.maximum.accumulate(lowest, axis=0).diagonal()

@@ -8,32 +8,34 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.dates import date2num
+from matplotlib.transforms import IdentityTransform, Transform
 
 from ragscore.frames.errors import DataError, excerpt
 from ragscore.plot.lettering import literal
 from ragscore.plot.theme import inks, sizes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.transforms import Transform
-
 BREAK, CONFIG, NOTE = "-", ":", "--"  # styles of lines: what is measured, settings, notes
+WHOLE = "_in full: "  # begins the label of a line; its underscore keeps it out of legends
 LONGEST = 24  # characters of the words above a line
 MOST = 40  # words to find places for; of more marks, neighbours are counted together before
 SHORT = {"passages cut anew": "chunker", "values from elsewhere": "source"}
 
 
 class Mark(NamedTuple):
-    """A vertical line: its place, its words, and the style that says what it is."""
+    """A vertical line: place, words, the style that says what it is, and what it says in full."""
 
     x: float
     text: str
     line: str
+    whole: str = ""
 
 
 def changes(table: pd.DataFrame) -> list[Mark]:
@@ -43,22 +45,23 @@ def changes(table: pd.DataFrame) -> list[Mark]:
     """
     rows = table.drop_duplicates("run_id")
     configs = rows["config_change"] if "config_change" in rows else [None] * len(rows)
-    found: dict[float, tuple[str, list[str]]] = {}
+    found: dict[float, tuple[str, list[str], str]] = {}
     counted = Counter[tuple[str, str]]()
     said = set()
     of_runs = zip(rows["left"], rows["system"], rows["break_reason"], configs, strict=True)
     for left, system, reason, config in of_runs:
-        line, parts = found.get(left, (CONFIG, []))
+        line, parts, whole = found.get(left, (CONFIG, [], ""))
         if isinstance(reason, str):
-            line, parts = BREAK, [*_measured(reason), *parts]
+            line, parts, whole = BREAK, [*_measured(reason), *parts], f"{reason}\n{whole}"
         if isinstance(config, str):
             counted[system, config] += 1
             if (config, counted[system, config]) not in said:
+                whole += f"{system}: {config}\n"
                 parts = [*parts, *(re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"])]
             said.add((config, counted[system, config]))
         if parts:
-            found[left] = line, list(dict.fromkeys(parts))
-    return [Mark(x, _words(parts, line), line) for x, (line, parts) in found.items()]
+            found[left] = line, list(dict.fromkeys(parts)), whole
+    return [Mark(x, _words(parts, line), line, full) for x, (line, parts, full) in found.items()]
 
 
 def _measured(reason: str) -> list[str]:
@@ -81,8 +84,6 @@ def _cut(text: str, length: int) -> str:
 
 def days(times: pd.Series) -> Any:
     """Return times in UTC as matplotlib's days."""
-    from matplotlib.dates import date2num
-
     naive = times.dt.tz_localize(None).to_numpy()
     return np.asarray(date2num(naive), dtype="float64")  # type: ignore[no-untyped-call]
 
@@ -103,7 +104,7 @@ def noted(
             )
         x = places[str(key)] if str(key) in places else days(time)[0]
         if pd.notna(words) and table["left"].min() <= x <= table["right"].max():
-            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE))
+            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE, str(words)))
     found.sort()
     return [one for n, one in enumerate(found) if n == 0 or found[n - 1].text != one.text]
 
@@ -112,11 +113,10 @@ def room_for(
     ax: "Axes", marks: list[Mark], *, is_said: bool = True
 ) -> AbstractContextManager[None]:
     """Draw the lines of marks; return a context in which a title leaves room for their words."""
-    import matplotlib
-
     for mark in marks:
         colour = inks().muted if mark.line == CONFIG else inks().note
-        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1)
+        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1,
+                   label=f"{WHOLE}{mark.whole}")  # fmt: skip
     height = Words(ax, marks).height if marks and is_said else 0.0
     return matplotlib.rc_context({"axes.titlepad": 6 + height})
 
@@ -130,106 +130,82 @@ class Words:
     """
 
     def __init__(self, ax: "Axes", marks: list[Mark]) -> None:
-        from matplotlib.collections import LineCollection
-        from matplotlib.transforms import IdentityTransform
-
-        self.ax, self.marks = ax, [mark._replace(text=literal(mark.text)) for mark in marks]
-        self.place, self.row = IdentityTransform(), 1.4 * sizes()["note"]
+        self.ax, self.place, self.row = ax, IdentityTransform(), 1.4 * sizes()["note"]
+        self.drawn: tuple[float, ...] = ()
+        known = [mark._replace(text=literal(mark.text)) for mark in marks]
+        size = -(-len(known) // MOST)
+        self.groups = [known[n : n + size] for n in range(0, len(known), size)]
         self.texts = [
             ax.annotate(
-                mark.text, (mark.x, 1), (0, 0), xycoords=ax.get_xaxis_transform(), textcoords=self,
-                va="bottom", fontsize=sizes()["note"], color=inks().ink, annotation_clip=False,
-                in_layout=False, parse_math=False,
+                _summed(group).text, (group[0].x, 1), (0, 0), xycoords=ax.get_xaxis_transform(),
+                textcoords=self, va="bottom", fontsize=sizes()["note"], color=inks().ink,
+                annotation_clip=False, in_layout=False, parse_math=False,
             )
-            for mark in self.marks
+            for group in self.groups
         ]  # fmt: skip
         self.lines = LineCollection(
-            [], colors=inks().note, linewidths=0.8, transform=self.place, zorder=4, in_layout=False
-        )
+            [], colors=inks().note, linewidths=0.8, transform=self.place, zorder=4, clip_on=False,
+            in_layout=False,
+        )  # fmt: skip
         ax.add_collection(self.lines, autolim=False)
-        self.lines.set_clip_on(False)
-        self.drawn: tuple[float, ...] = ()
         # axes become narrower yet, by names at the ends of lines or a legend
         renderer: Any = ax.figure.get_figure(root=True)._get_renderer()  # type: ignore[attr-defined]
-        groups = self._grouped()
-        is_low = self._fitted(groups, 1, 0.8 * ax.get_window_extent().width, renderer)[1] < 0
+        is_low = self._fitted(self.groups, 1, 0.8 * ax.get_window_extent().width, renderer)[1] < 0
         self.rows = 1 if is_low else 2
-
-    @property
-    def height(self) -> float:
-        """Points that the rows take."""
-        return self.rows * self.row
+        self.height = self.rows * self.row  # points
 
     def __call__(self, renderer: Any) -> "Transform":
         """Return the coordinates of the words, which are pixels."""
-        box, unit = self.ax.get_window_extent(), self.ax.figure.dpi / 72
-        now = (*box.bounds, unit, *self.ax.get_xlim())
-        if now == self.drawn:
+        box, unit, groups = self.ax.get_window_extent(), self.ax.figure.dpi / 72, [*self.groups]
+        if (now := (*box.bounds, unit, *self.ax.get_xlim())) == self.drawn:
             return self.place
         self.drawn = now
-        groups = self._grouped()
-        fitted, failed = self._fitted(groups, self.rows, box.width, renderer)
-        while failed >= 0 and len(groups) > 1:
-            last = len(groups) - 2
-            beside = {min(n, last) for n in (failed, failed + 1)}  # it, and what is in its way
+        while (found := self._fitted(groups, self.rows, box.width, renderer))[1] >= 0:
+            # the one without room, and what is in its way
+            beside = {max(found[1] - 1, 0), min(found[1], len(groups) - 2)}
             first = min(beside, key=lambda n: _loss(*groups[n : n + 2]))
             groups[first : first + 2] = [groups[first] + groups[first + 1]]
-            fitted, failed = self._fitted(groups, self.rows, box.width, renderer)
         segments = []
-        for number, text in enumerate(self.texts):
-            said, row, start, place = fitted[number] if number < len(fitted) else ("", 0, 0.0, 0.0)
+        places = found[0] + [("", 0, 0.0, 0.0)] * (len(self.texts) - len(groups))
+        for text, (said, row, start, place) in zip(self.texts, places, strict=True):
             bottom = box.y1 + (3 + row * self.row) * unit
-            text.set_text(said)
-            text.set_position((box.x0 + start, bottom))
+            text.set(text=said, position=(box.x0 + start, bottom))
             if row:
                 segments.append([(box.x0 + place, box.y1), (box.x0 + place, bottom)])
         self.lines.set_segments(segments)
         return self.place
 
-    def _grouped(self) -> list[list[Mark]]:
-        size = -(-len(self.marks) // MOST)
-        return [self.marks[n : n + size] for n in range(0, len(self.marks), size)]
-
     def _fitted(
         self, groups: list[list[Mark]], rows: int, room: float, renderer: Any
     ) -> tuple[list[tuple[str, int, float, float]], int]:
-        """Place the words of each group in so many rows and pixels.
+        """Place the words of each group in so many rows and pixels, from left to right.
 
         Returns
         -------
-        Words, row, start and the place of the line for each group; the last one that found no room,
-        -1 if all have some.
+        Words, row, start and the place of the line for each group; the first one that finds no
+        room, -1 if all have some.
         """
         (low, high), gap = self.ax.get_xlim(), self.row * self.ax.figure.dpi / 120
         marks, font = [_summed(group) for group in groups], self.texts[0].get_fontproperties()
-        measure = renderer.get_text_width_height_descent
-        lengths = [measure(mark.text, font, False)[0] for mark in marks]
-        lowest = len(groups)
-
-        @cache
-        def fitted(
-            number: int, starts: tuple[float, ...]
-        ) -> list[tuple[str, int, float, float]] | None:
-            """Place the words up to this group, to the left of what starts here in each row."""
-            nonlocal lowest
-            if number < 0:
-                return []
-            lowest = min(lowest, number)
-            place, length = (marks[number].x - low) / (high - low) * room, lengths[number]
-            for start in (place, place - length, place - length / 2, room - length):
-                for row in range(rows):
-                    # a line up to the second row must not cross words of the first
-                    if place <= starts[0] and 0 <= start <= min(
-                        place, room - length, starts[row] - length - gap
-                    ):
-                        now = [*starts[:row], start, *starts[row + 1 :]]
-                        others = fitted(number - 1, (min(now[0], place), *now[1:]))
-                        if others is not None:
-                            return [*others, (marks[number].text, row, start, place)]
-            return None
-
-        found = fitted(len(groups) - 1, (np.inf,) * rows)
-        return found or [], -1 if found is not None else lowest
+        places = [(mark.x - low) / (high - low) * room for mark in marks]
+        found: list[tuple[str, int, float, float]] = []
+        free = [0.0] * rows  # where words may begin in each row
+        for number, (mark, place) in enumerate(zip(marks, places, strict=True)):
+            length = renderer.get_text_width_height_descent(mark.text, font, False)[0]
+            beyond = next((one for one in places[number + 1 :] if one > place), room + gap) - gap
+            for row, begin in enumerate(free):
+                # right of its line, else as far left as there is room
+                least = min(max(begin, place - length), room - length)
+                start = place if place + length <= min(beyond, room) else least
+                # a line up to the second row must not cross words of the first
+                if begin <= start <= place and (row or start + length <= beyond):
+                    found.append((mark.text, row, start, place))
+                    free[row] = start + length + gap
+                    free[0] = max(free[0], place + gap)
+                    break
+            else:
+                return found, number if len(groups) > 1 else -1
+        return found, -1
 
 
 def _loss(group: list[Mark], other: list[Mark]) -> tuple[int, float]:

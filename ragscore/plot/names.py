@@ -19,7 +19,8 @@ class Names:
     note: str = ""
 
 
-_shown: ContextVar[Names | None] = ContextVar("shown_names", default=None)
+PLAIN = Names()  # of no picture
+_shown: ContextVar[Names] = ContextVar("shown_names", default=PLAIN)
 
 
 @contextmanager
@@ -36,18 +37,16 @@ def naming() -> Iterator[Names]:
 def name_runs(runs: Iterable[str]) -> None:
     """Let these names be shown without what all of them begin and end with."""
     names = _shown.get()
-    if names is not None and not names.short:
+    if names is not PLAIN and not names.short:
         names.short, common = short_names(runs)
         names.note = f"runs: {common}" if common else ""
 
 
 def shown(text: str) -> str:
     """Return a text with each name as it is shown in this picture."""
-    names = _shown.get()
-    return text if names is None else renamed(text, names.short)
+    return renamed(text, _shown.get().short)
 
 
 def note() -> str:
     """Return what the names of this picture share; "" where they are shown whole."""
-    names = _shown.get()
-    return "" if names is None else names.note
+    return _shown.get().note

@@ -1,15 +1,17 @@
 """Two runs: differences by metric, and changes by query."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
-from ragscore.frames.errors import name_list, nearest
+from ragscore.frames.errors import check_known, name_list, nearest
 from ragscore.frames.tables import SIGNS
 from ragscore.plot.layout import (
     finish,
@@ -19,7 +21,6 @@ from ragscore.plot.layout import (
     rows_that_fit,
     spread,
     title,
-    unclipped,
 )
 from ragscore.plot.lettering import lettered
 from ragscore.plot.names import name_runs
@@ -28,16 +29,16 @@ from ragscore.plot.style import (
     ROW,
     TALLEST,
     check_columns,
+    check_scales,
     check_scores,
+    error_lengths,
     label_of,
     largest_slices,
 )
-from ragscore.plot.theme import inks, legible, scaled, sizes
+from ragscore.plot.theme import faces, inks, legible, scaled, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from ragscore.stats import UNSURE
 
 OUTCOME_COLOURS = {"win": "#009E73", "loss": "#E69F00", "regression": "#D55E00", "draw": "#BBBBBB"}
 _OUTCOME_HATCHES = {
@@ -66,7 +67,7 @@ _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 BINS = ("1", "2–3", "4–5", "6–10", "11+", "miss")
 """Places of a first hit that `ranks` bundles."""
-_LAST_OF_BIN = (1, 3, 5, 10)
+EDGES = (0, 1, 3, 5, 10, np.inf)
 
 
 @lettered
@@ -84,7 +85,10 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     name_runs([cmp.baseline, cmp.candidate])
     rows = cmp.per_query[cmp.per_query["outcome"].isin(list(_BANDS))]
-    ends = pd.DataFrame({side: _bin_of(rows[f"rank_{side}"]) for side in ("baseline", "candidate")})
+    ends = pd.DataFrame({
+        side: pd.cut(rows[f"rank_{side}"].astype("float64"), EDGES, labels=False)
+        for side in ("baseline", "candidate")
+    }).fillna(len(BINS) - 1).astype("int64")  # fmt: skip
     bands = (
         ends.assign(kind=rows["outcome"].astype("str").map(list(_BANDS).index))
         .groupby(["baseline", "candidate", "kind"])
@@ -146,17 +150,9 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
     )
     ax.set_xticks([0, 1], [label_of(name) for name in (cmp.baseline, cmp.candidate)])
     better, worse = int(told.get("win", 0)), int(told.reindex(["loss", "regression"]).sum())
-    for spine in ax.spines.values():
-        spine.set_visible(False)
+    ax.spines[:].set_visible(False)
     against = f"First hit in {cmp.candidate} against {cmp.baseline}"
     return finish(ax, f"{against}: earlier {better}, later or lost {worse}", None, legend)
-
-
-def _bin_of(places: pd.Series) -> pd.Series:
-    """Return the number of the bin that a rank falls into; no hit is the last."""
-    known = places.astype("float64")
-    found = np.searchsorted(_LAST_OF_BIN, known.fillna(0).to_numpy(), side="left")
-    return pd.Series(found, index=places.index).where(known.notna(), len(BINS) - 1)
 
 
 @lettered
@@ -201,20 +197,17 @@ def forest(
     )
     name_runs([baseline, candidate])
     rows, others = _drawn_deltas(deltas, metrics, declared)
+    usual = int(rows["n"].mode().iloc[0])
+    lower = {name for name in rows["metric"] if declared.describe(name).better == "lower"}
+    labels = [
+        f"{name}{' ↓' * (name in lower)}{f' ({n})' if n != usual else ''}"
+        for name, n in zip(rows["metric"], rows["n"], strict=True)
+    ]
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
-    ax.axvline(0, color=inks().ink, linewidth=0.8)
-    for verdict, part in rows.groupby("verdict", sort=False):
-        colour, marker, is_filled = _VERDICTS.get(str(verdict), _OPEN)
-        colour = legible(colour)
-        errors = np.nan_to_num(
-            np.vstack([part["delta"] - part["low"], part["high"] - part["delta"]]).clip(0)
-        )
-        ax.errorbar(
-            part["delta"], part["place"], xerr=errors, fmt=marker, color=colour,
-            markerfacecolor=colour if is_filled else inks().ground, markersize=7, capsize=3,
-            linewidth=1.4, label=f"{verdict} ({len(part)})",
-            clip_on=False,
-        )  # fmt: skip
+    verdicts = rows["verdict"].astype("str")
+    counted = verdicts.map(lambda word: f"{word} ({verdicts.eq(word).sum()})")
+    is_bold = rows["is_primary"].astype("bool") if "is_primary" in rows else verdicts.eq("")
+    _points(ax, rows, labels, counted, is_bold & rows["metric"].map(str.isascii))
     margins = rows[rows["margin"].notna()] if "margin" in rows else rows.head(0)
     if len(margins):
         ax.barh(
@@ -234,24 +227,11 @@ def forest(
             label="detectable from",
             clip_on=False,
         )
-    usual = int(rows["n"].mode().iloc[0])
-    lower = {name for name in rows["metric"] if declared.describe(name).better == "lower"}
-    ax.set_yticks(
-        rows["place"],
-        [
-            label_of(f"{name}{' ↓' * (name in lower)}{f' ({n})' if n != usual else ''}")
-            for name, n in zip(rows["metric"], rows["n"], strict=True)
-        ],
-    )
-    if "is_primary" in rows:
-        for text, is_primary in zip(ax.get_yticklabels(), rows["is_primary"], strict=True):
-            text.set_fontweight("bold" if is_primary else "normal")
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
-    ax.set(
-        ylim=(len(rows) - 0.5, -0.5),
-        xlabel=f"{candidate} − {baseline}, with paired 95 % interval"
+    ax.set_xlabel(
+        f"{candidate} − {baseline}, with paired 95 % interval"
         f" ({told}{'; ↓: lower is better' if lower else ''})"
-        + (f"\nof another scale, not drawn: {name_list(others)}" if others else ""),
+        + (f"\nof another scale, not drawn: {name_list(others)}" if others else "")
     )
     return finish(ax, f"{candidate} against {baseline}: {_finding(rows)}", "x", legend)
 
@@ -307,40 +287,44 @@ def slice_deltas(
     overall = found.overall[found.overall["metric"].eq(chosen).to_numpy()]
     rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
     ax = new_axes(ax, width=7.2, height=min(0.32 * len(rows), max(TALLEST, ROW * len(rows))) + 1.5)
-    ax.axvline(0, color=inks().ink, linewidth=0.8)
     ax.axhline(0.5, color=inks().grid, linewidth=0.8)
-    verdicts = rows["verdict"].astype("str")
-    told: set[str] = set()
-    for place, (verdict, row) in enumerate(zip(verdicts, rows.to_dict("records"), strict=True)):
-        colour, marker, is_filled = _VERDICTS.get(verdict, _OPEN)
-        colour = legible(colour)
-        word = verdict if verdict in _VERDICTS else "can't tell"
-        errors = np.nan_to_num([[row["delta"] - row["low"]], [row["high"] - row["delta"]]])
-        drawn = ax.errorbar(
-            [row["delta"]], [place], xerr=errors.clip(0), fmt=marker, color=colour,
-            markerfacecolor=colour if is_filled else inks().ground, markersize=scaled(7),
-            elinewidth=scaled(1.4),
-            label="_" if word in told else word,
-        )  # fmt: skip
-        unclipped(drawn)
-        told.add(word)
     small = rows["is_small"].astype("bool")
     labels = [
-        label_of(f"{name}{'*' if few else ''} ({n})")
+        f"{name}{'*' if few else ''} ({n})"
         for name, few, n in zip(rows.index, small, rows["n"], strict=True)
     ]
-    ax.set_yticks(np.arange(len(rows)), labels)
-    ax.get_yticklabels()[0].set_fontweight("bold")
+    verdicts = rows["verdict"].astype("str")
+    told = verdicts.where(verdicts.isin(list(_VERDICTS)), UNSURE)
+    _points(ax, rows, labels, told, np.arange(len(rows)) == 0)
     note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
     lower = "; lower is better" if found.declared.describe(chosen).better == "lower" else ""
     difference = f"{found.candidate} − {found.baseline}"
     ax.set(
-        ylim=(len(rows) - 0.5, -0.5),
         xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
         ylabel=f"{' × '.join(found.by)} (queries){cut}",
     )
     finding = f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}"
     return finish(ax, finding, "x", legend)
+
+
+def _points(
+    ax: "Axes", rows: pd.DataFrame, names: list[str], words: pd.Series, is_bold: Any
+) -> None:
+    """Draw differences below each other with their intervals; a legend has the words of each."""
+    ax.axvline(0, color=inks().ink, linewidth=0.8)
+    rows = rows.assign(place=np.arange(len(rows)), mean=rows["delta"])
+    for word, part in rows.groupby(words.to_numpy(), sort=False):
+        colour, marker, is_filled = _VERDICTS.get(str(part["verdict"].iloc[0]), _OPEN)
+        colour = legible(colour)
+        ax.errorbar(
+            part["delta"], part["place"], xerr=error_lengths(part), fmt=marker, color=colour,
+            markerfacecolor=colour if is_filled else inks().ground, markersize=scaled(7),
+            capsize=scaled(3), elinewidth=scaled(1.4), label=str(word), clip_on=False,
+        )  # fmt: skip
+    ax.set_yticks(rows["place"], [label_of(name) for name in names])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    for label in np.array(ax.get_yticklabels())[np.asarray(is_bold)]:
+        label.set(fontweight="bold", family=faces()[:-1])  # the last one has no bold letters
 
 
 def _sliced_finding(rows: pd.DataFrame) -> str:
@@ -392,21 +376,10 @@ def _drawn_deltas(
         ]
         if chosen and declared.describe(chosen[0]).bounds is None:
             chosen = chosen[:1]
-    missing = [name for name in chosen if name not in known.index]
-    if missing or not chosen:
-        found = f"no metric {name_list(missing)}" if missing else "no metric has values"
-        raise DataError(
-            found,
-            field="metrics",
-            allowed=nearest((missing or [""])[0], deltas["metric"], "the comparison has"),
-        )
-    scales = {name: declared.describe(name).range for name in chosen}
-    if len(set(scales.values())) > 1:
-        raise DataError(
-            ", ".join(f"{name} ({scale})" for name, scale in scales.items()),
-            field="metrics",
-            allowed="metrics of one scale a figure",
-        )
+    check_known(chosen, known.index, "metrics", "metric", "the comparison has")
+    if not chosen:
+        raise DataError("no metric has values", field="metrics", allowed="a metric with n > 0")
+    check_scales(deltas.assign(min=np.nan, max=np.nan), chosen, declared)
     others = [] if metrics else [name for name in primary if name not in chosen]
     rows = known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
     return rows, others
@@ -513,8 +486,6 @@ def scatter(
             allowed="a metric with n > 0 in ev.summary()",
         )
     places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
-    from matplotlib.collections import PathCollection
-
     name_runs(names)
     ax = new_axes(ax, width=5.8, height=4.6)
     side = np.sign(places["candidate"] - places["baseline"])
@@ -528,7 +499,7 @@ def scatter(
     ):
         part = places[side == value]
         n_of[word] = int(part["n"].sum())
-        drawn = ax.scatter(
+        ax.scatter(
             part["baseline"],
             part["candidate"],
             s=14 + 14 * part["n"],
@@ -537,8 +508,8 @@ def scatter(
             edgecolor=inks().ground,
             linewidth=0.6,
             label=f"{word} ({n_of[word]})",
+            clip_on=False,
         )
-        unclipped(drawn)
     ends = [0.0, 1.0] if described.is_unit else [points.min().min(), points.max().max()]
     ax.plot(ends, ends, color=inks().ink, linewidth=0.8, zorder=0)
     ax.set(

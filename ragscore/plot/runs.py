@@ -4,10 +4,13 @@ Kinds of retriever scores have no common scale, so each kind has its own axes.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
 
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import leaderboard
@@ -23,7 +26,6 @@ from ragscore.plot.layout import (
     quiet,
     rows_that_fit,
     title,
-    unclipped,
 )
 from ragscore.plot.layout import legend as put_legend
 from ragscore.plot.lettering import lettered
@@ -54,10 +56,6 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.modes import is_by_mode
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 from ragscore.stats import UNSURE
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 FEW = 10  # queries below which a slice says little
 TOLD = 0.0025  # q of a slice that a title names: four pictures by slices share one per cent
@@ -122,31 +120,18 @@ def summary(
     table = rows_of(table, chosen)
     check_scales(table, chosen, declared)
     scale = scale_of(table, chosen[0], declared)
-    styles = run_styles(table, highlight, _leaders(table, chosen[0], declared))
+    ordered = table[table["metric"].eq(chosen[0]).to_numpy()].sort_values(
+        "mean", ascending=declared.describe(chosen[0]).better == "lower"
+    )
+    styles = run_styles(table, highlight, ordered["run_id"].astype("str").tolist())
     rows, first = _paired(table, chosen, scores, golden, baseline, list(styles), declared)
-    ax = new_axes(ax, width=6.4, height=_rows_high(len(styles), len(chosen)))
-    _dots(ax, rows.set_index("metric"), chosen, styles, first, 0.76)
-    ax.set_yticks(np.arange(len(chosen)), [label_of(name) for name in chosen])
-    ax.set_ylim(len(chosen) - 0.5, -0.5)
+    ax = _dots(rows.set_index("metric"), chosen, chosen, styles, first, 0.76, ax)
     if scale == "0 to 1":
         ax.set_xlim(0, 1)
     unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
     told = rows if first is None else rows[rows["run_id"].astype("str") != first]
     ax.set_xlabel(f"{_interval_words(first, len(styles))}{unit}; {_counted(told, chosen)}")
     return finish(ax, _lead(rows, chosen, first, question), "x", legend)
-
-
-def _rows_high(n_runs: int, n_rows: int) -> float:
-    """Return the inches of a figure of so many rows, each with a mark a run; marks may touch."""
-    row = 0.17 * min(n_runs, MAX_RUNS) + 0.15
-    return max(2.4, min(row * n_rows, max(TALLEST, ROW * n_rows)) + 1.2)
-
-
-def _leaders(table: pd.DataFrame, metric: str, declared: Declarations) -> list[str]:
-    """Return the runs by their means of a metric, best first."""
-    is_lower = declared.describe(metric).better == "lower"
-    own = table[table["metric"].eq(metric).to_numpy()]
-    return own.sort_values("mean", ascending=is_lower)["run_id"].astype("str").tolist()
 
 
 def _paired(
@@ -217,10 +202,9 @@ def _lead(
 ) -> str:
     """Return what was tested of these metrics; where nothing was, what is drawn."""
     runs = rows["run_id"].astype("str")
+    what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
     if runs.nunique() == 1:
-        name = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
-        mean = rows["mean"].iloc[0]
-        return f"{runs.iloc[0]}: {name}" + (f" {mean:.2f}" if len(metrics) == 1 else "")
+        return f"{runs.iloc[0]}: {what}" + f" {rows['mean'].iloc[0]:.2f}" * (len(metrics) == 1)
     if "sets" in rows and rows["sets"].ne("").any():
         found = {name: _by_letters(rows[rows["metric"].eq(name).to_numpy()]) for name in metrics}
     elif question is not None:
@@ -230,7 +214,7 @@ def _lead(
     else:
         found = {}
     if not found:
-        return drawn_of(metrics, runs.nunique())
+        return f"{what} of {plural(runs.nunique(), 'run')}"
     if len(found) == 1:
         ((metric, told),) = found.items()
         return f"{metric}: {told or 'no run can be told from another'}"
@@ -241,12 +225,6 @@ def _lead(
         f", not by {few_names([name for name in found if name not in differing])}"
         if len(differing) < len(found) else ""
     )  # fmt: skip
-
-
-def drawn_of(metrics: list[str], n_runs: int) -> str:
-    """Name what is drawn, of which nothing was tested."""
-    what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
-    return f"{what} of {plural(n_runs, 'run')}"
 
 
 def told_apart(question: Question, metric: str) -> str:
@@ -302,14 +280,17 @@ def _against_words(rows: pd.DataFrame, metrics: list[str], baseline: str) -> str
 
 
 def _dots(
-    ax: "Axes", rows: pd.DataFrame, names: list[str], styles: dict[str, RunStyle],
-    baseline: str | None, room: float,
-) -> None:  # fmt: skip
+    rows: pd.DataFrame, names: list[str], labels: list[str], styles: dict[str, RunStyle],
+    baseline: str | None, room: float, ax: "Axes | None",
+) -> "Axes":  # fmt: skip
     """Draw the means of runs beside each other as marks with bars, whole at the ends of a scale.
 
     `rows` are indexed by `names`, one below the other; runs share `room` there. A dashed line is
     the baseline's mean. What a run only reports is hollow.
     """
+    row = 0.17 * min(len(styles), MAX_RUNS) + 0.15  # inches; marks may touch
+    high = min(row * len(names), max(TALLEST, ROW * len(names)))
+    ax = new_axes(ax, width=6.5, height=max(2.4, high + 1.2))
     middle, half = np.arange(len(names)), room / 2 + 0.08
     for side, (run, style) in enumerate(styles.items()):
         own = rows[(rows["run_id"].astype("str") == run).to_numpy()].reindex(names)
@@ -320,14 +301,16 @@ def _dots(
             )  # fmt: skip
         is_hollow = "is_reported" in own and bool(own["is_reported"].eq(True).any())
         place = middle + (side - (len(styles) - 1) / 2) * room / len(styles)
-        drawn = ax.errorbar(
+        ax.errorbar(
             own["mean"], place, xerr=error_lengths(own), fmt=style.marker, color=style.colour,
             markerfacecolor=inks().ground if is_hollow else style.colour,
             label=label_of(f"{style.label} (reported)" if is_hollow else style.label),
             markersize=style.size, elinewidth=style.width, capsize=0,
-            zorder=2 if style.is_muted else 3,
+            zorder=2 if style.is_muted else 3, clip_on=False,
         )  # fmt: skip
-        unclipped(drawn)
+    ax.set_yticks(middle, [label_of(label) for label in labels])
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    return ax
 
 
 @lettered
@@ -391,19 +374,13 @@ def slices(
             pd.DataFrame({"run_id": list(styles)}), [baseline or next(iter(styles))]
         )
         table = _paired_slices(table, given, golden, metric, by, first, list(styles), declared)
-    ax = new_axes(ax, width=6.5, height=_rows_high(len(styles), len(names)))
-    _dots(ax, table.set_index("slice"), names, styles, first, 0.7)
-    ax.set_yticks(
-        np.arange(len(names)),
-        [label_of(f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})") for name in names],
-    )
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    labels = [f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})" for name in names]
+    ax = _dots(table.set_index("slice"), names, labels, styles, first, 0.7, ax)
     ax.set(
         xlabel=f"{metric}, {_interval_words(first, len(styles))}",
         ylabel=f"{name_of_slices} (queries){cut}",
     )
-    described = declared.describe(metric)
-    if described.is_unit:
+    if declared.describe(metric).is_unit:
         ax.set_xlim(0, 1)
     return finish(ax, hardest(found, metric, name_of_slices, len(styles)), "x", legend)
 
@@ -508,49 +485,38 @@ def scores_by_rank(
         "results.retriever_scores()",
     )
     rows, kind = _of_kind(rows, score_kind)
-    names = rows["run_id"].astype("str").unique().tolist()
-    styles = run_styles(rows, highlight, names)
-    ax = new_axes(ax)
-    bright = [run for run, style in styles.items() if not style.is_muted]
-    banded = bright if len(styles) <= MAX_BANDS else []
-    ends = draw_lines(ax, rows, styles, ["rank", "p50", "p25", "p75"], banded, 0.13)
-    band = " and middle half" if len(styles) <= MAX_BANDS else ""
-    ax.set(xlabel=f"rank (n = {rows['n'].max()} queries)", ylabel=f"{kind} score: median{band}")
-    return finish_lines(ax, _fall(rows, kind), ends, legend)
-
-
-End = tuple[float, float, str, str]
-"""x and y of the end of a line, its name and its colour."""
+    styles = run_styles(rows, highlight, rows["run_id"].astype("str").unique().tolist())
+    has_bands = len(styles) <= MAX_BANDS
+    banded = [run for run, style in styles.items() if has_bands and not style.is_muted]
+    return draw_lines(
+        rows, styles, ["rank", "p50", "p25", "p75"], banded, _fall(rows, kind), legend, ax,
+        xlabel=f"rank (n = {rows['n'].max()} queries)",
+        ylabel=f"{kind} score: median{' and middle half' if has_bands else ''}",
+    )  # fmt: skip
 
 
 def draw_lines(
-    ax: "Axes", rows: pd.DataFrame, styles: dict[str, RunStyle], columns: list[str],
-    banded: list[str], alpha: float,
-) -> list[End]:  # fmt: skip
-    """Draw a line per run, bands of some, and return the ends.
+    rows: pd.DataFrame, styles: dict[str, RunStyle], columns: list[str], banded: list[str],
+    finding: str, legend: str | bool | None, ax: "Axes | None", **options: Any,
+) -> "Axes":  # fmt: skip
+    """Draw a line per run and bands of some.
 
-    `columns` are x, y, and the lower and upper side of a band.
+    `columns` are x, y, and the lower and upper side of a band. Names stand at the ends of lines; in
+    a legend if one is asked for, or where they are too long.
     """
-    ends = []
+    ax, ends = new_axes(ax), []
     for run, style in styles.items():
         own = rows[rows["run_id"].astype("str").eq(run).to_numpy()].sort_values(columns[0])
         x, y, low, high = (own[name] for name in columns)
-        (line,) = ax.plot(
-            x, y, marker=style.marker, color=style.colour, linestyle=style.line,
+        ax.plot(
+            x, y, marker=style.marker, color=style.colour, linestyle=style.line, clip_on=False,
             linewidth=style.width, markersize=style.size, label=label_of(style.label),
         )  # fmt: skip
-        unclipped(line)
         if run in banded:
-            ax.fill_between(x, low, high, color=style.colour, alpha=alpha, linewidth=0)
+            ax.fill_between(x, low, high, color=style.colour, alpha=0.13, linewidth=0)
         if not style.is_muted:
             ends.append((float(x.iloc[-1]), float(y.iloc[-1]), label_of(run), style.colour))
-    return ends
-
-
-def finish_lines(
-    ax: "Axes", finding: str, ends: list[End], legend: str | bool | None
-) -> "Axes":  # fmt: skip
-    """Name lines at their ends; in a legend if one is asked for, or where names are too long."""
+    ax.set(**options)
     n_lines = len(ax.get_legend_handles_labels()[1])
     if legend is None and len(ends) == n_lines and label_ends(ax, ends):
         legend = False
@@ -640,8 +606,6 @@ def _draw_boxes(
     ax: "Axes", rows: pd.DataFrame, kind: str, highlight: list[str] | str | None
 ) -> None:
     """Draw the boxes of one kind of score."""
-    from matplotlib.ticker import MaxNLocator
-
     boxes = [
         {
             "med": row["p50"],

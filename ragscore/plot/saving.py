@@ -1,14 +1,14 @@
 """Write a picture to a file at the width of a column, with its type embedded."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import matplotlib
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 from ragscore.frames.errors import DataError
 from ragscore.plot.lettering import drawn_by
 from ragscore.plot.theme import theme
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 TYPE = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
 
@@ -36,16 +36,13 @@ def save(ax: "Axes", file: str | Path, width: float | None = None) -> Path:
     --------
     >>> rs.plot.save(ev.plot("mrr@10"), "means.pdf", width=3.35)
     """
-    import matplotlib
-    import matplotlib.pyplot as plt
-
     path, figure = Path(file), ax.figure.get_figure(root=True)
     known = sorted(figure.canvas.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in known:
         raise DataError(f"found {path.name!r}", field="file", allowed=f".{', .'.join(known)}")
     drawn = figure
     if width is not None:
-        again = drawn_by(ax)
+        again = drawn_by.get(ax)
         if again is None:
             raise DataError(
                 "the axes were made before", field="width",

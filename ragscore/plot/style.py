@@ -4,10 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import FigureBase
 
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
@@ -16,10 +21,6 @@ from ragscore.plot.names import name_runs
 from ragscore.plot.theme import figure_size, inks, legible, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 # Okabe & Ito's hues, darkened to a contrast of 3 : 1 with white, and a wine instead of the yellow.
 # Neighbours alternate between dark and light, so that grey prints tell them apart as well.
@@ -93,13 +94,9 @@ def run_styles(
         A run to highlight that isn't there.
     """
     column = runs["run_id"] if isinstance(runs, pd.DataFrame) else runs
-    if isinstance(column, pd.Series) and isinstance(column.dtype, pd.CategoricalDtype):
-        present = set(column.drop_duplicates().astype("str"))
-        seen = column.cat.categories.astype("str").tolist()
-    else:
-        once = column.unique() if isinstance(column, pd.Series) else column
-        seen = list(dict.fromkeys(str(run) for run in once))
-        present = set(seen)
+    once = pd.Series(column if isinstance(column, pd.Series) else list(column)).drop_duplicates()
+    whole = once.cat.categories if isinstance(once.dtype, pd.CategoricalDtype) else once
+    present, seen = set(once.astype("str")), [str(run) for run in whole]
     known, baseline = _known.get()
     places = {run: place for place, run in enumerate(dict.fromkeys([*known, *seen]))}
     shown = [run for run in seen if run in present]
@@ -143,9 +140,6 @@ def plain_style(number: int, label: str) -> RunStyle:
 
 def palette() -> list[str]:
     """Return the colours of runs: the session's own cycle if it was changed, else ours."""
-    import matplotlib
-    from matplotlib.colors import to_hex
-
     cycle, usual = (
         params["axes.prop_cycle"].by_key().get("color", [])
         for params in (matplotlib.rcParams, matplotlib.rcParamsDefault)
@@ -157,8 +151,9 @@ def palette() -> list[str]:
 
 @contextmanager
 def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> Iterator[None]:
-    """Draw within the order of these runs: of an evaluation, or of a whole report."""
-    before = _known.set((list(run_ids), baseline))
+    """Draw within the order of these runs, and within that of whatever they are a part of."""
+    known, usual = _known.get()
+    before = _known.set((list(dict.fromkeys([*known, *run_ids])), baseline or usual))
     try:
         yield
     finally:
@@ -205,8 +200,6 @@ def new_figure(figure: "FigureBase | None", width: float, height: float) -> "Fig
     """Return the given figure or subfigure, or a new figure of this size in inches."""
     if figure is not None:
         return figure
-    import matplotlib.pyplot as plt
-
     return plt.figure(figsize=figure_size(width, height), layout="constrained")
 
 

@@ -5,19 +5,24 @@ theme changes our pictures only, and no other figure of the session.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from functools import lru_cache
+from typing import Any, cast
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb, to_rgba
+from matplotlib.font_manager import fontManager
 
 from ragscore.frames.errors import DataError, check_choice
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PAPER_WIDTHS = (3.35, 6.9)  # inches of one and of both columns of a paper in two columns
 SERIFS = ("Times New Roman", "Times", "Nimbus Roman", "STIXGeneral", "DejaVu Serif")
 SLIDE_WIDTH = 10.0
+LAST_RESORT = "Last Resort High-Efficiency"  # matplotlib's own: it has a box for every character
 
 
 @dataclass(frozen=True)
@@ -80,28 +85,17 @@ def inks() -> Inks:
 
 def mixed(colour: str, other: str, share: float) -> str:
     """Return a colour with a share of another one."""
-    from matplotlib.colors import to_hex, to_rgb
-
-    red, green, blue = (
-        (1 - share) * one + share * two
-        for one, two in zip(to_rgb(colour), to_rgb(other), strict=True)
-    )
-    return to_hex((red, green, blue))
+    mean: Any = np.average([to_rgb(colour), to_rgb(other)], axis=0, weights=[1 - share, share])
+    return to_hex(mean)
 
 
-def luminance(colour: str) -> float:
-    """Return the relative luminance of a colour, 0 to 1 (WCAG 2.2)."""
-    from matplotlib.colors import to_rgb
-
-    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
-              for one in to_rgb(colour)]  # fmt: skip
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
+@lru_cache(1000)
 def contrast(colour: str, other: str) -> float:
     """Return the contrast of two colours, 1 to 21 (WCAG 2.2)."""
-    low, high = sorted((luminance(colour), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
+    rgb = np.array([to_rgb(colour), to_rgb(other)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    low, high = np.sort(linear @ [0.2126, 0.7152, 0.0722])  # relative luminances
+    return float((high + 0.05) / (low + 0.05))
 
 
 def legible(colour: str, least: float = SEEN, ground: str | None = None) -> str:
@@ -114,25 +108,11 @@ def legible(colour: str, least: float = SEEN, ground: str | None = None) -> str:
     return next((one for one in steps if contrast(one, ground) >= least), end)
 
 
-class Chosen:
+class Chosen(ExitStack):
     """A theme that was chosen; as a context manager it lasts for the `with` block only."""
 
-    def __init__(self, before: Theme, now: Theme) -> None:
-        self._before, self._now = before, now
-
-    def __enter__(self) -> None:
-        """Keep the theme, which holds since the call."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _chosen[0] = self._before
-
     def __repr__(self) -> str:
-        return f"{self._now}"
+        return f"{_chosen[0]}"
 
 
 def theme(
@@ -171,20 +151,18 @@ def theme(
     check_choice(name, NAMES, "name")
     if columns not in (1, 2):
         raise DataError(f"found {columns!r}", field="columns", allowed="1 or 2")
-    found = {
+    chosen = Chosen()
+    chosen.callback(_chosen.__setitem__, 0, _chosen[0])
+    _chosen[0] = {
         "notebook": Theme(None, width, 1.0, serif),
         "paper": Theme(8.0, width or PAPER_WIDTHS[columns - 1], 0.8, serif),
         "slides": Theme(16.0, width or SLIDE_WIDTH, 1.7, serif),
     }[name]
-    before = _chosen[0]
-    _chosen[0] = found
-    return Chosen(before, found)
+    return chosen
 
 
 def sizes() -> dict[str, float]:
     """Return points of a `title`, `label`, `tick` and `note`."""
-    import matplotlib
-
     base = _chosen[0].size or float(matplotlib.rcParams["font.size"])
     return {"title": 1.1 * base, "label": base, "tick": 0.9 * base, "note": 0.85 * base}
 
@@ -196,22 +174,14 @@ def scaled(points: float) -> float:
 
 def figure_size(width: float, height: float) -> tuple[float, float]:
     """Return inches of a figure under the theme, given what suits the picture at 10 points."""
-    import matplotlib
-
-    now = _chosen[0]
     # rows keep room for their text: a height grows and shrinks with the type
-    factor = (now.size or float(matplotlib.rcParams["font.size"])) / 10
-    if now.width is None:
-        return width * factor, height * factor
-    return now.width, height * factor
+    factor = sizes()["label"] / 10
+    return _chosen[0].width or width * factor, height * factor
 
 
 @contextmanager
 def themed(place: Any = None) -> Iterator[None]:
     """Draw under the theme, on the ground of these axes or this figure; rcParams stay as before."""
-    import matplotlib
-    import matplotlib.pyplot as plt
-
     # A notebook's backend sets parameters when it is first used: in here they would be undone, and
     # no later figure would be shown.
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
@@ -220,6 +190,7 @@ def themed(place: Any = None) -> Iterator[None]:
     now = inks()
     changes: dict[str, Any] = {
         "font.size": points["label"],
+        "font.family": faces(),
         "axes.titlesize": points["title"],
         "axes.labelsize": points["label"],
         "xtick.labelsize": points["tick"],
@@ -244,8 +215,6 @@ def themed(place: Any = None) -> Iterator[None]:
         "pdf.fonttype": 42,
         "ps.fonttype": 42,
     }
-    if _chosen[0].serif:
-        changes["font.family"] = serif_faces()
     try:
         with matplotlib.rc_context(cast("Any", changes)):
             yield
@@ -255,9 +224,6 @@ def themed(place: Any = None) -> Iterator[None]:
 
 def _grounds(place: Any) -> tuple[str, str]:
     """Return the colours below marks and below texts: of given axes, else of the session."""
-    import matplotlib
-    from matplotlib.colors import to_hex, to_rgba
-
     params: Any = matplotlib.rcParams
     below: list[Any] = [params[f"{name}.facecolor"] for name in ("axes", "figure")]
     if place is not None:
@@ -268,23 +234,21 @@ def _grounds(place: Any) -> tuple[str, str]:
     return (to_hex(below[0]) if to_rgba(below[0])[3] > 0.5 else outer), outer
 
 
-def serif_faces() -> list[str]:
-    """Return the serif faces that are installed; matplotlib brings the last one."""
-    from matplotlib.font_manager import fontManager
-
-    known = {font.name for font in fontManager.ttflist}
-    return [name for name in SERIFS if name in known]
+def faces(own: "list[str] | None" = None) -> list[str]:
+    """Return the families of type under the theme, of a text that has its own or of any."""
+    if _chosen[0].serif:
+        own = [name for name in SERIFS if name in fontManager.get_font_names()]
+    found = own or matplotlib.rcParams["font.family"]
+    return [*(name for name in found if name != LAST_RESORT), LAST_RESORT]
 
 
 def dress(ax: "Axes") -> None:
     """Give axes that were made elsewhere the type and the frame of our own."""
-    points, family, now = sizes(), serif_faces() if _chosen[0].serif else None, inks()
+    points, now = sizes(), inks()
     for text, name in ((ax.title, "title"), (ax.xaxis.label, "label"), (ax.yaxis.label, "label")):
-        text.set(fontsize=points[name], color=now.ink)
-        if family:
-            text.set_fontfamily(family)
-    ticks: dict[str, Any] = {"labelsize": points["tick"], "color": now.note, "labelcolor": now.ink}
-    ax.tick_params(**ticks | ({"labelfontfamily": family} if family else {}))
-    for name, spine in ax.spines.items():
-        spine.set_visible(spine.get_visible() and name not in ("top", "right"))
-        spine.set(edgecolor=now.note, linewidth=0.8)
+        text.set(fontsize=points[name], color=now.ink, family=faces(text.get_fontfamily()))
+    label: Any = ax.xaxis.get_major_ticks(1)[0].label1
+    ax.tick_params(labelsize=points["tick"], color=now.note, labelcolor=now.ink,
+                   labelfontfamily=faces(label.get_fontfamily()))  # fmt: skip
+    ax.spines[:].set(edgecolor=now.note, linewidth=0.8)
+    ax.spines[["top", "right"]].set_visible(False)

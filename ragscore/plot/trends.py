@@ -1,15 +1,19 @@
 """A metric over runs in order of time, with what changed between them and the noise band."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import FigureBase
+from matplotlib.lines import Line2D
 
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError, check_type
 from ragscore.plot import names
-from ragscore.plot.layout import label_ends, legend, new_axes, quiet, title, widths, wrap_text
+from ragscore.plot.layout import columns_of, label_ends, legend, new_axes, quiet, title, wrap_text
 from ragscore.plot.lettering import lettered, literal
 from ragscore.plot.marks import CONFIG, Mark, changes, days, noted, room_for
 from ragscore.plot.runs import MAX_BANDS
@@ -28,11 +32,6 @@ from ragscore.plot.theme import figure_size, inks, scaled, sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
-    from matplotlib.lines import Line2D
 
 MAX_PANELS = 12
 
@@ -235,10 +234,13 @@ def _one_panel(
     _time_axis(ax, shown, is_dated)
     ax.set_ylabel(_drawn(shown, styles))
     ends = _ends(shown, styles)
-    if not (ends and label_ends(ax, ends)):
-        for system, line in lines.items():
-            line.set_label(label_of(names.shown(styles[system].label)))
-    legend(ax)
+    is_named = bool(ends) and label_ends(ax, ends)
+    if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
+        legend(ax)
+    for system, line in lines.items():
+        line.set_label(label_of(names.shown(styles[system].label)))
+    if not is_named:
+        legend(ax)
     with room_for(ax, marks):
         title(ax, _finding(shown))
     return ax
@@ -262,8 +264,6 @@ def _ends(table: pd.DataFrame, styles: dict[str, RunStyle]) -> list[tuple[float,
 def _time_axis(ax: "Axes", table: pd.DataFrame, is_dated: bool, is_small: bool = False) -> None:
     """Write dates below the axis, or run names where there are none; in a small panel positions."""
     if is_dated:
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
         locate: Any = AutoDateLocator
         places = locate(minticks=2 if is_small else 3, maxticks=4 if is_small else 7)
         ax.xaxis.set_major_locator(places)
@@ -337,13 +337,14 @@ def _common_legend(figure: Any, panels: "list[Axes]") -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     size, width = sizes()["note"], figure.bbox.width
-    em = size * figure.get_figure(root=True).dpi / 72
-    columns = int(width / (max(widths(panels[0], list(named), size)) + 5 * em))
-    drawn = figure.legend(named.values(), list(named), loc="outside lower left", frameon=False,
-                          fontsize=size, ncols=max(1, min(len(named), columns)))  # fmt: skip
+    columns = columns_of(panels[0], list(named), 0.97 * width, 8)
+    drawn = figure.legend(
+        named.values(), list(named), loc="outside lower left", frameon=False, fontsize=size,
+        ncols=columns, columnspacing=1.2, handlelength=1.8,
+    )  # fmt: skip
     for text in drawn.get_texts():
         text.set_parse_math(False)
-        wrap_text(text, width - 5 * em)
+        wrap_text(text, 0.9 * width)
 
 
 def _draw(

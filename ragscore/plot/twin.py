@@ -3,15 +3,16 @@
 In: drawn axes. Out: title, axes, and each series with its numbers, read from what is drawn.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
+from matplotlib.container import ErrorbarContainer
+from matplotlib.dates import DateLocator, num2date
 
 from ragscore.frames.render import shown_number
 from ragscore.plot.layout import END, named, written
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST = 24  # values of a series, and texts, that are read out
 
@@ -50,9 +51,6 @@ def _at(axis: Any, place: float) -> str:
 
 def _series(ax: "Axes") -> list[tuple[str, Any, Any]]:
     """Return name, points and the intervals across of all marks that have a name."""
-    from matplotlib.collections import PathCollection
-    from matplotlib.container import ErrorbarContainer
-
     found = []
     drawn: list[Any] = [*ax.containers, *ax.lines, *ax.collections]
     for one in drawn:
@@ -76,25 +74,17 @@ def _series(ax: "Axes") -> list[tuple[str, Any, Any]]:
 
 def _points(ax: "Axes", points: Any, intervals: Any) -> list[str]:
     """Return points as text: beside a name its value with its interval, else both numbers."""
-    shown = []
+    shown, is_dated = [], isinstance(ax.xaxis.get_major_locator(), DateLocator)
     for at in np.flatnonzero(np.isfinite(points).all(axis=1)):
         x, y = points[at]
         name = _at(ax.yaxis, y)
-        value = shown_number(x) if name else f"{_across(ax, x)} → {shown_number(y)}"
+        across = f"{num2date(x):%Y-%m-%d}" if is_dated else f"{x:.4g}"  # type: ignore[no-untyped-call]
+        value = shown_number(x) if name else f"{across} → {shown_number(y)}"
         ends: Any = intervals[at] if name and len(intervals) == len(points) else []
         if len(ends) > 1 and ends[0] != ends[-1]:
             value += f" ({shown_number(ends[0])} to {shown_number(ends[-1])})"
         shown.append(f"{name} {value}".strip())
     return shown
-
-
-def _across(ax: "Axes", x: float) -> str:
-    """Return a place of the axis across as a date if it shows dates, else as a number."""
-    from matplotlib.dates import DateLocator, num2date
-
-    if isinstance(ax.xaxis.get_major_locator(), DateLocator):
-        return f"{num2date(x):%Y-%m-%d}"  # type: ignore[no-untyped-call]
-    return f"{x:.4g}"
 
 
 def _cells(ax: "Axes", image: Any) -> list[str]:

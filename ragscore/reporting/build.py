@@ -275,12 +275,14 @@ def report_comparison(
         declared=cmp.declared,
         explorer=explorer,
     )
-    return _written(made, path)
+    if path is not None:
+        made.write(path)
+    return made
 
 
 def report_runs(
     results: Results, golden: Golden, scores: pd.DataFrame,
-    compare: Callable[[str, str], Comparison], path: str | Path | None, *,
+    compare: Callable[[str, str], Comparison], *,
     baseline: str | None, slices: Sequence[Slicing] | None, title: str | None,
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
@@ -348,7 +350,7 @@ def report_runs(
     if older:
         found.reasons.append((f"{plural(older, 'older comparison')}", OLDER))
     n_all = len(run_ids) + (0 if reported is None else len(reported.runs))
-    made = Report(
+    return Report(
         title=title or f"{plural(n_all, 'run')} on {len(golden.queries)} golden queries",
         runs=_runs(results, golden, reported), config=_config(results, run_ids),
         summary=_plain(summarize(scores, golden, results=results, declared=declared)),
@@ -359,7 +361,6 @@ def report_runs(
         decision=decide(pair=pairs[0] if len(pairs) == 1 else None),
         **parts_of_page,
     )  # fmt: skip
-    return _written(made, path)
 
 
 def _left_out(reasons: list[tuple[str, str]]) -> pd.DataFrame:
@@ -373,12 +374,6 @@ def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
         return explore().packed, ""
     except DataError as error:
         return "", str(error)
-
-
-def _written(made: Report, path: str | Path | None) -> Report:
-    if path is not None:
-        made.write(path)
-    return made
 
 
 def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:

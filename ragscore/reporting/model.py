@@ -13,6 +13,7 @@ from ragscore.frames.errors import plural
 from ragscore.frames.render import dump, from_content, reload
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_text
+from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
@@ -89,10 +90,11 @@ class Report(Display, ReportFrames):
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
         baseline = common_baseline(self.comparisons)
-        return to_html(
-            self.title, sections(self), summary_of(self), mounted, explored(self), run_ids(self),
-            baseline, decided(self),
-        )  # fmt: skip
+        with all_runs(*getattr(self, "_in_order", ((), None))):  # as in the evaluation's plots
+            return to_html(
+                self.title, sections(self), summary_of(self), mounted, explored(self),
+                run_ids(self), baseline, decided(self),
+            )  # fmt: skip
 
     def to_markdown(self) -> str:
         """Return the same as Markdown, without figures and the explorer; tables have all rows."""

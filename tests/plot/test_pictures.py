@@ -69,6 +69,13 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
     }
 
 
+def test_bold_names_are_drawn_without_a_word_of_fonts(caplog):
+    ax = rs.plot.forest(DELTAS.assign(is_primary=True))
+    ax.figure.draw_without_rendering()
+    assert {label.get_fontweight() for label in ax.get_yticklabels()} == {"bold"}
+    assert not caplog.records
+
+
 def test_pictures_of_two_runs_name_them():
     label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
     says(label, "new − old")
@@ -83,7 +90,7 @@ def test_pictures_of_two_runs_name_them():
 def test_a_forest_has_one_scale():
     alone = rs.plot.forest(DELTAS[DELTAS["metric"] == "latency_ms"])
     assert [tick.get_text().split()[0] for tick in alone.get_yticklabels()] == ["latency_ms"]
-    with refused("hit@5 (0 to 1)", "latency_ms", field="metrics"):
+    with refused("latency_ms (0 and above, ms)", "0 to 1", field="metrics"):
         rs.plot.forest(DELTAS, ["hit@5", "latency_ms"])
     with refused("ndcg@3", "hit@5", field="metrics"):
         rs.plot.forest(DELTAS, ["ndcg@3"])
@@ -314,7 +321,7 @@ def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
     found = rs.evaluate(results, golden).compare("a", "b").slices("difficulty", ["hit@1"], min_n=2)
     ax = found.plot()
     # hit@1 of q1, q2, q3: a has 1, 0, 0 and b has 0, 1, 1
-    places = [one.lines[0].get_xdata()[0] for one in ax.containers]
+    places = [place for one in ax.containers for place in one.lines[0].get_xdata()]
     assert places == [pytest.approx(1 / 3), 1, -1]
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         "all (3)",

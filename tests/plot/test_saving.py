@@ -11,6 +11,7 @@ import pytest
 from structure import PICTURES, world
 
 import ragscore as rs
+from ragscore.plot.style import PALETTE
 from tests.messages import refused
 
 matplotlib.use("Agg")
@@ -74,6 +75,20 @@ def test_a_stored_run_looks_alike_whichever_are_evaluated(tmp_path):
     assert drawn[1] == {run: drawn[0][run] for run in ("rerank", "dense")}
 
 
+def test_a_selection_looks_alike_in_its_plots_in_what_they_are_made_of_and_in_its_report():
+    whole = world(4).ev  # bm25, dense, hybrid, rerank
+    ev = whole.select(["hybrid", "rerank"])
+    own = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
+    assert list(own.values()) == list(PALETTE[2:4])
+    board, risk = ev.leaderboard("hit@5").plot(), ev.risk_coverage().plot()
+    assert {str(one.get_label()): one.lines[0].get_color() for one in board.containers} == own
+    named = {str(one.get_label()): one.get_color() for one in risk.lines}
+    assert own == {run: named[run] for run in own}
+    page = ev.report().to_html().lower()
+    assert own["rerank"].lower().replace("#", "%23") in page
+    assert PALETTE[0].lower().replace("#", "%23") not in page
+
+
 @pytest.mark.again
 def test_figures_given_and_our_own_are_forgotten_with_their_owner():
     kept = [weakref.ref(rs.plot.summary(TABLE, **to)) for to in ({}, {"ax": plt.subplots()[1]})]
@@ -91,6 +106,17 @@ Across: mean with 95 % interval of each run alone; n = 20
 a: hit@5 0.500 (0.400 to 0.600)
 b: hit@5 0.750 (0.700 to 0.900)"""
     )
+
+
+def test_a_trend_is_told_run_by_run_whether_names_stand_in_a_legend_or_at_line_ends():
+    table = world(2).trend()
+    means = table.table.groupby("system", sort=False)["mean"].agg(list)
+    text = rs.plot.trend(table).figure.ragscore_text
+    for system, values in means.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{system}: 2026-"))
+        assert [part.split("→")[1].strip() for part in line.split("; ")] == [
+            f"{value:.3f}" for value in values
+        ]
 
 
 def test_a_table_is_told_cell_by_cell_and_pictures_side_by_side_one_after_the_other():

@@ -9,6 +9,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.trend.trend import trend
 from ragscore.reporting.figures import compact_svg, image
 from ragscore.reporting.page import Section, to_html, to_markdown
 from ragscore.reporting.reading import worst_changes, worst_queries
@@ -222,3 +223,23 @@ def test_a_figure_is_data_of_known_size_with_its_texts():
     address = found.partition('src="')[2].partition('"')[0]
     assert not set(address) & set("<>#\"&'\n") and '100 % " &lt; # é' in unquote(address)
     assert len(address) < 12_000
+
+
+def test_where_a_pointer_rests_on_a_line_of_a_trend_it_reads_in_full_what_changed():
+    scores = pd.concat(
+        pd.DataFrame({
+            "query_id": ["a", "b"], "run_id": f"run {n}", "system": "s", "state": "scored",
+            "level": "doc", "created_at": pd.Timestamp(f"2026-0{n}-01", tz="UTC"),
+            "config": f'{{"size": {200 * n}}}', "golden_hash": "aaaaaaaa", "hit@5": [0.0, 1.0],
+        })
+        for n in (1, 2)
+    )  # fmt: skip
+    found = image("", lambda: rs.plot.trend(trend(scores, "hit@5"), notes={"run 2": 'a "<" note'}))
+    svg = unquote(found.partition("svg+xml,")[2].partition('"')[0])
+    across = {float(x) for x, end in re.findall(r'"M ([\d.]+) [\d.]+ L ([\d.]+) [\d.]+ "', svg)
+              if x == end}  # fmt: skip
+    areas = re.findall(r'title="([^"]*)" coords="(\d+),\d+,(\d+),\d+"', found)
+    assert [text for text, *_ in areas] == ["a &quot;&lt;&quot; note", "s: size 200→400"]
+    for _, left, right in areas:
+        assert min(abs(1.2 * x - (int(left) + int(right)) / 2) for x in across) < 1
+    assert re.search(r'usemap="#(marks-\w+)".*<map name="\1">', found)
