@@ -39,7 +39,7 @@ from ragscore.io.registry import (
     formats_of,
 )
 from ragscore.io.search_hits import records_of_hits
-from ragscore.io.source import Problems, naming
+from ragscore.io.source import Problems, naming, without_collector
 from ragscore.io.tables import frame_of, key_of, record_table
 from ragscore.io.tools.importer import labels_beside
 from ragscore.io.values import ID_ALLOWED
@@ -62,6 +62,7 @@ def given_or_named(source: Any) -> Any:
     return chosen
 
 
+@without_collector()
 def load_golden(
     source: Any = None,
     format: str | None = None,
@@ -303,6 +304,7 @@ TURNS_ALLOWED = 'a pattern such as "(?P<conversation>[0-9]+)_(?P<turn>[0-9]+)"'
 CALLS_ALLOWED = '{"tool": "*search*"}'
 
 
+@without_collector()
 def load_results(
     source: Any,
     format: str | None = None,

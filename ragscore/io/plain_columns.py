@@ -22,6 +22,7 @@ from ragscore.frames.typing import Codes
 from ragscore.io.columns import ID_ROLES
 from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.object_columns import NotPlain
 from ragscore.io.rows import nested
 from ragscore.io.source import YamlDate
 from ragscore.io.tools.cases import hash_query, ids_made
@@ -30,10 +31,6 @@ LEVELS = {"doc": "doc_id", "chunk": "chunk_id"}
 _TEXTS = (*(name for name in LABELS if name != "group"), "reference_answer")
 _ROLES = {"query_id", "query", *LEVELS.values(), "grade", *_TEXTS}
 """Roles of labels that are read as columns. Of a group, all members have to expect the same."""
-
-
-class NotPlain(Exception):
-    """Values that have to be read one by one."""
 
 
 def values_of(column: pd.Series | list[Any]) -> pa.Array:

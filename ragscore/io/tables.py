@@ -41,7 +41,8 @@ from ragscore.io.columns import (
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import check_catalogue, golden_of
-from ragscore.io.plain_columns import NotPlain, hit_lists, label_frames
+from ragscore.io.object_columns import NotPlain
+from ragscore.io.plain_columns import hit_lists, label_frames
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.io import tables
-from ragscore.io.plain_columns import NotPlain
+from ragscore.io.object_columns import NotPlain
 
 
 def _declined(*_, **__):
