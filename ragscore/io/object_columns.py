@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,7 +47,7 @@ class NotPlain(Exception):
     """Values that have to be read one by one."""
 
 
-NOT_PLAIN = (NotPlain, DataError, pa.ArrowException, OverflowError)
+NOT_PLAIN = (NotPlain, DataError, pa.ArrowException, OverflowError, UnicodeError)
 """What a value that isn't plain brings up."""
 
 
@@ -57,6 +58,7 @@ class PlainOnly(Problems):
         super().__init__(file, strict=True)
 
     def add(self, *_: Any, **__: Any) -> None:
+        """Refuse to tell a fault."""
         raise NotPlain
 
 
@@ -161,22 +163,6 @@ def extras(values: dict[str, Values], found: Columns, prefix: str = "x_") -> Non
             found[full] = numbers(column) if float in kinds else _wholes(column)
 
 
-def ranks(values: Values | None, row: Codes, in_order: Codes) -> Codes:
-    """Return the stored ranks, each once in its row; their order if none is stored."""
-    kinds = set() if values is None else {*map(type, values)}
-    if kinds <= {NoneType}:
-        return in_order
-    if kinds != {int}:
-        raise NotPlain
-    stored = np.array(values, np.int64)
-    if np.array_equal(stored, in_order):
-        return in_order
-    is_possible = stored.min() >= 1 and stored.max() < 2**31
-    if not is_possible or not all_differ(row * 2**31 + stored):
-        raise NotPlain
-    return stored
-
-
 @dataclass
 class HitColumns:
     """The hits of a file, gathered record by record.
@@ -190,11 +176,14 @@ class HitColumns:
         columns without a place of their own.
     known
         Names of fields, of which another one may be a typo.
+    has_meta
+        Their field `metadata` becomes rows of hit_meta, beside what `take` makes of it.
     """
 
     take: Callable[[dict[str, Values]], Columns]
     read: Callable[[dict[str, Any]], Iterable[str]]
     known: frozenset[str] = frozenset()
+    has_meta: bool = False
     waiting: Objects = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     n_taken: int = 0  # records whose hits are columns
@@ -221,15 +210,13 @@ class HitColumns:
         values = fields_of(objects)
         if self.known and any(suggest_field(one, self.known) for one in values):
             raise NotPlain
-        rank = _ranks(values.pop("rank", None), *_places(lengths))
-        if "metadata" in values:
+        rank = _ranks(values.pop("rank", None), *places(lengths))
+        if self.has_meta and "metadata" in values:
             self._add_meta(values["metadata"])
         found = self.take(values)
         self.batches.append({"rank": pa.array(rank.astype(np.int32)), **found})
-        new = [one for one in found if one not in self.types and found[one].null_count < len(rank)]
-        for place in sorted({int(np.asarray(found[one].is_valid()).argmax()) for one in new}):
-            row = self.read(objects[place])
-            self.types |= {name: self.types.get(name, set()) for name in row if name in new}
+        new = {name: column for name, column in found.items() if name not in self.types}
+        self.types |= {name: set() for name in in_order(new, objects, self.read)}
         for name in self.types.keys() & found.keys():
             self.types[name].add(found[name].type)
 
@@ -276,13 +263,13 @@ class HitColumns:
         """Return the frames of hits and their metadata; `cells` are the ids of each record."""
         if not self.batches:
             return {"hits": empty("hits")}
-        row, _ = _places(np.array(self.lengths, np.int64))
+        row, _ = places(np.array(self.lengths, np.int64))
         of_hits: dict[str, Any] = {
             name: pd.Series(values, dtype="str").take(row).reset_index(drop=True)
             for name, values in cells.items()
         }
         of_hits["rank"] = np.concatenate([one["rank"].to_numpy() for one in self.batches])
-        of_hits |= {name: _series(column) for name, column in self.columns.items()}
+        of_hits |= {name: series(column) for name, column in self.columns.items()}
         found = {"hits": conform(pd.DataFrame(of_hits, copy=False), "hits")}
         if any(keys for _, keys, _ in self.meta):
             at = np.concatenate([one for one, _, _ in self.meta])
@@ -293,11 +280,22 @@ class HitColumns:
         return found
 
 
-def _ranks(values: Values | None, row: Codes, in_order: Codes) -> Codes:
+def in_order(found: Columns, objects: Objects, read: Callable[..., Iterable[str]]) -> list[str]:
+    """Return the names of columns that have a value, in the order in which rows would have them.
+
+    Only the rows that are the first with a value of a column are looked at.
+    """
+    some = {name: column for name, column in found.items() if column.null_count < len(column)}
+    firsts = {int(np.asarray(column.is_valid()).argmax()) for column in some.values()}
+    names = chain.from_iterable(read(objects[place]) for place in sorted(firsts))
+    return [name for name in dict.fromkeys(names) if name in some]
+
+
+def _ranks(values: Values | None, row: Codes, order: Codes) -> Codes:
     """Return the stored ranks, each once in its record; the order if none is stored."""
     kinds = set() if values is None else {*map(type, values)}
     if kinds <= {NoneType}:
-        return in_order
+        return order
     if kinds != {int}:
         raise NotPlain
     stored = np.array(values, np.int64)
@@ -307,19 +305,21 @@ def _ranks(values: Values | None, row: Codes, in_order: Codes) -> Codes:
     return stored
 
 
-def _places(lengths: Codes) -> tuple[Codes, Codes]:
+def places(lengths: Codes) -> tuple[Codes, Codes]:
     """Return the record of each hit, and its place in the list, from 1."""
     row = np.repeat(np.arange(len(lengths)), lengths)
     first = np.cumsum(lengths) - lengths
     return row, np.arange(len(row)) - first[row] + 1
 
 
-def _series(column: pa.ChunkedArray) -> pd.Series:
+def series(column: pa.Array) -> pd.Series:
+    """Return a column of a frame."""
     of = column.type
     if pa.types.is_large_string(of):
         return pd.Series(pd.array(column, dtype="str"))
     if pa.types.is_floating(of):
-        return pd.Series(column.to_numpy())
+        numbers: npt.NDArray[Any] = np.asarray(column)
+        return pd.Series(numbers)
     dtype: Any = pd.BooleanDtype() if pa.types.is_boolean(of) else pd.Int64Dtype()
     return pd.Series(dtype.__from_arrow__(column))
 

@@ -236,7 +236,9 @@ def _hits(
 def hit_columns() -> HitColumns:
     """Return what gathers the hits of a run file as columns, as `_hits` reads them one by one."""
     quiet = Problems("", strict=True)
-    return HitColumns(_columns, lambda hit: next(_hits([hit], "", 1, quiet)), HIT.known)
+    return HitColumns(
+        _columns, lambda hit: next(_hits([hit], "", 1, quiet)), HIT.known, has_meta=True
+    )
 
 
 def _columns(values: dict[str, Values]) -> Columns:

@@ -96,7 +96,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
             ]
     for number, record in enumerate(value if isinstance(value, (list, Iterator)) else [value], 1):
         if isinstance(record, dict):
-            yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
+            yield Row({str(key): cell for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
 
@@ -226,7 +226,7 @@ NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
 def _of_file(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         raise InfiniteNumber(str(value))
-    if isinstance(value, str):
+    if isinstance(value, str) and not value.isascii():
         value.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
     return YamlDate(value) if isinstance(value, (datetime, date)) else value
 
@@ -241,15 +241,16 @@ def plain(value: Any, scalar: Callable[[Any], Any] = _of_file, depth: int = DEEP
         return scalar(value)
     if not depth:
         raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
-    if isinstance(value, pd.DataFrame):
-        value = value.to_dict("records")
-    elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
-        value = value.tolist()
-    if isinstance(value, (set, frozenset)):
-        value = sorted(value, key=repr)
+    if type(value) not in (dict, list, int, float):
+        if isinstance(value, pd.DataFrame):
+            value = value.to_dict("records")
+        elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
+            value = value.tolist()
+        if isinstance(value, (set, frozenset)):
+            value = sorted(value, key=repr)
     if isinstance(value, (list, tuple)):
         return [plain(one, scalar, depth - 1) for one in value]
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return {scalar(str(name)): plain(one, scalar, depth - 1) for name, one in value.items()}
     if value is None or value is pd.NaT or value is pd.NA:
         return None

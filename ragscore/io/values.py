@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from functools import partialmethod
+from itertools import chain
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
@@ -49,8 +50,11 @@ class FieldReader:
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
-        taken = [self.values.pop(name, None) for name in names]
-        return next((value for value in taken if value is not None), None)
+        found = None
+        for name in names:
+            value = self.values.pop(name, None)
+            found = value if found is None else found
+        return found
 
     def _read(self, type: str, *names: str) -> Any:
         if (value := self.pop(*names)) is None:
@@ -220,7 +224,10 @@ def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
 
 def as_json(value: Any) -> str:
     """Return a value as JSON text."""
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
@@ -251,18 +258,17 @@ def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Whole and decimal numbers become decimal. Any other mix becomes JSON text.
     """
-    types: dict[str, set[type]] = {}
-    inexact: set[str] = set()  # columns with whole numbers that float64 can't hold
-    for record in records:
-        for name, value in record.items():
-            if name.startswith("x_"):
-                types.setdefault(name, set()).add(type(value))
-                if type(value) is int and abs(value) > LARGEST_EXACT_FLOAT:
-                    inexact.add(name)
+    names = {name for name in chain.from_iterable({*map(tuple, records)}) if name[:2] == "x_"}
     decimal, mixed = set(), set()
-    for name, found in types.items():
-        is_json = name + JSON_SUFFIX in types
-        if found == {int, float} and name not in inexact and not is_json:
+    for name in names:
+        values = [record[name] for record in records if name in record]
+        found = {*map(type, values)}
+        is_json = name + JSON_SUFFIX in names
+        if (
+            found == {int, float}
+            and not is_json
+            and not any(type(value) is int and abs(value) > LARGEST_EXACT_FLOAT for value in values)
+        ):  # all of them are numbers that float64 can hold
             decimal.add(name)
         elif len(found) > 1 or is_json:
             mixed.add(name)

@@ -329,14 +329,14 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
             cells.values[role] = value = sorted(pairs, key=lambda pair: -pair[1])
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             cells.pop(role)
-            return _inner_hits(value, role, cells)
+            return inner_hits(value, role, cells)
         if isinstance(value, list) and value and all(is_scored(one) for one in value):
             cells.values[role] = [one[0] for one in value]
             cells.values["score"] = [one[1] for one in value]
     passages = nested(cells.values.get("text"))
     if isinstance(passages, list) and passages and all(isinstance(one, dict) for one in passages):
         cells.pop("text")
-        return _inner_hits(passages, "doc_id", cells)
+        return inner_hits(passages, "doc_id", cells)
     beside = {role: _of_hits(role, cells) for role in ("score", "rank")}
     hits = hits_of(cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"))
     for role, values in beside.items():
@@ -403,7 +403,7 @@ def are_calls(value: Any) -> bool:
     )
 
 
-def _inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
+def inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
     """Return hits that are mappings, by the names of their own fields."""
     found = []
     for value in values:
