@@ -118,11 +118,8 @@ class Part:
         """Take the columns that weren't in their first place from their second one."""
         for name in [name for name in self.also if name in values]:
             column, on_hit = self.also[name].column, numbers(values.pop(name))
-            inside = found.get(column, on_hit)
-            if (
-                inside is not on_hit
-                and pc.any(pc.and_(inside.is_valid(), on_hit.is_valid())).as_py()
-            ):
+            inside = found.get(column, pa.nulls(len(on_hit), on_hit.type))
+            if pc.any(pc.and_(inside.is_valid(), on_hit.is_valid())).as_py():
                 raise NotPlain
             found[column] = pc.coalesce(inside, on_hit)
 

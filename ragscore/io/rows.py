@@ -14,6 +14,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,14 @@ def nested(cell: Any) -> Any:
     return cell
 
 
+@lru_cache(maxsize=4096)
+def _ways(path: str) -> list[tuple[str, str]]:
+    """Return each way to cut a dotted path in two, the longest name first."""
+    parts = path.split(".")
+    cuts = range(len(parts) - 1, 0, -1)
+    return [(".".join(parts[:cut]), ".".join(parts[cut:])) for cut in cuts]
+
+
 def value_at(values: Any, path: str, missing: Any = None) -> Any:
     """Return a value by its name, or by a dotted path; names on the path may have dots too.
 
@@ -286,11 +295,9 @@ def value_at(values: Any, path: str, missing: Any = None) -> Any:
     if isinstance(values, dict):
         if path in values:
             return values[path]
-        ends = path.rfind(".")
-        while ends >= 0:
-            if (name := path[:ends]) in values:
-                return value_at(nested(values[name]), path[ends + 1 :], missing)
-            ends = path.rfind(".", 0, ends)
+        for name, rest in _ways(path) if "." in path else ():
+            if name in values:
+                return value_at(nested(values[name]), rest, missing)
     elif isinstance(values, list):
         name, _, rest = path.partition(".")
         if name.isdecimal():

@@ -13,7 +13,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from functools import partialmethod
 from itertools import chain
 from typing import Any, TypeGuard
 from urllib.parse import unquote
@@ -66,11 +65,25 @@ class FieldReader:
         """Return what a field is called in messages."""
         return self.called.get(name, self.place + name)
 
-    text = partialmethod(_read, "text")
-    identifier = partialmethod(_read, "id")
-    flag = partialmethod(_read, "flag")
-    number = partialmethod(_read, "number")
-    whole = partialmethod(_read, "whole")
+    def text(self, *names: str) -> Any:
+        """Return text as written, or as it says."""
+        return self._read("text", *names)
+
+    def identifier(self, *names: str) -> Any:
+        """Return an id as written."""
+        return self._read("id", *names)
+
+    def flag(self, *names: str) -> Any:
+        """Return true or false."""
+        return self._read("flag", *names)
+
+    def number(self, *names: str) -> Any:
+        """Return a number as float."""
+        return self._read("number", *names)
+
+    def whole(self, *names: str) -> Any:
+        """Return a whole number from 0."""
+        return self._read("whole", *names)
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""

@@ -6,6 +6,7 @@ values that a user's `columns=` give to a case of any tool or table.
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from ragscore.frames.kinds import LABELS
@@ -229,11 +230,14 @@ EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_
 
 
 def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
-    """Return the value at the first of these paths that has one."""
-    for path in paths:
+    """Return the value at the first of these paths that has one; a text has them with blanks."""
+    for path in _parted(paths) if isinstance(paths, str) else paths:
         if (found := value_at(values, path)) is not None:
             return found
     return None
+
+
+_parted = lru_cache(maxsize=4096)(str.split)
 
 
 def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
