@@ -9,6 +9,7 @@ leaves the kind out.
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -94,15 +95,21 @@ def _take_spans(
     first, last, step = SPAN_FIELDS[kind]
     none = [None] * len(kinds)
     starts, ends = cited.get(first, none), cited.get(last, none)
-    for place, found in enumerate(kinds):
-        if found != kind:
-            continue
-        start, end = starts[place], ends[place]
-        if start is None and end is None:
-            continue
-        if not (is_int(start) and is_int(end) and is_span(start, end + step)):
-            raise NotPlain
-        spans["start"][place], spans["end"][place] = start, end + step
+    at = [
+        place
+        for place, (one, start, end) in enumerate(zip(kinds, starts, ends, strict=True))
+        if one == kind and not (start is None and end is None)
+    ]
+    found = [[column[place] for place in at] for column in (starts, ends)]
+    if not at:
+        return
+    if kinds_of(found[0] + found[1]) != {int} or None in found[0] or None in found[1]:
+        raise NotPlain
+    start, end = (np.array(one, np.int64) for one in found)
+    if start.min() < 0 or (end + step <= start).any() or end.max() >= 2**63 - step:
+        raise NotPlain
+    for place, begins, ends_at in zip(at, found[0], (end + step).tolist(), strict=True):
+        spans["start"][place], spans["end"][place] = begins, ends_at
         spans["span_unit"][place] = SPAN_UNITS[kind]
         starts[place] = ends[place] = None
 

@@ -39,7 +39,7 @@ Objects = list[dict[str, Any]]
 Values = Sequence[Any]
 Columns = dict[str, pa.Array]
 T = TypeVar("T")
-BATCH = 1 << 13
+BATCH = 1 << 12
 """So many hits become columns at once: few enough that their objects never fill the memory."""
 
 
@@ -142,7 +142,7 @@ def objects_in(values: Values | None) -> dict[str, Values]:
     return fields_of([{} if one is None else one for one in values])
 
 
-def extras(values: dict[str, Values], found: Columns, prefix: str = "x_") -> None:
+def extras(values: Mapping[str, Values], found: Columns, prefix: str = "x_") -> None:
     """Add the fields without a column of their own, as `flatten` does for one object."""
     for name, column in values.items():
         kinds, full = kinds_of(column), prefix + escape_key(name)

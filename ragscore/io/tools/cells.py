@@ -237,7 +237,9 @@ def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
     return None
 
 
-_parted = lru_cache(maxsize=4096)(str.split)
+@lru_cache(maxsize=4096)
+def _parted(paths: str) -> list[str]:
+    return paths.split()
 
 
 def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
