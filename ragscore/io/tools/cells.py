@@ -5,7 +5,7 @@ values that a user's `columns=` give to a case of any tool or table.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -209,17 +209,17 @@ def hits_of(
     ]
 
 
-_LOOSELY = {
+_LOOSELY: dict[str, Callable[..., Any]] = {
     "text": Cells.text, "failure": Cells.text, "number": Cells.number, "whole": Cells.whole,
     "flag": Cells.flag, "refusal": Cells.flag,
 }  # fmt: skip
-COLUMN = {
+COLUMN: dict[str, tuple[str, Callable[..., Any]]] = {
     field.role or field.column: (field.column, _LOOSELY[field.type])
     for field in FIELDS["responses"]
     if field.names and field.type in _LOOSELY
 } | {"answer": ("answer", Cells.answer), "latency_s": ("elapsed_ms", Cells.milliseconds)}
 """Roles of a response -> their column, and how a cell of it is read."""
-VALUE = {
+VALUE: dict[str, Callable[..., Any]] = {
     "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
 }  # fmt: skip
 """Other roles of single values, called as the attribute of `Record`, and how a cell is read."""
