@@ -18,6 +18,8 @@ these are read from an order:
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -335,7 +337,7 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
     """
     if not records:
         return empty(kind)
-    names = dict.fromkeys(name for record in records for name in record)
+    names = dict.fromkeys(chain.from_iterable(dict.fromkeys(map(tuple, records))))
     spec = KINDS[kind]
     columns: dict[str, pd.Series] = {}
     for name in names:
@@ -343,7 +345,9 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
         if name in spec.required or any(value is not None for value in values):
             declared = spec.dtypes.get(name)
             dtype = _new_dtype(declared) if declared else common_dtype(values)
-            columns[name] = pd.Series(values, dtype=dtype)
+            is_text = dtype == "str" and {*map(type, values)} <= {str, NoneType}
+            plain: Any = pd.array(pa.array(values, pa.large_string()), "str") if is_text else values
+            columns[name] = pd.Series(plain, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
 
@@ -354,10 +358,10 @@ def _new_dtype(dtype: str) -> str:
 
 def common_dtype(values: list[Any]) -> str:
     """Return the narrowest dtype that keeps every value of a user's own column as it is."""
+    types = {*map(type, values)} - {NoneType}
+    if types == {bool} or types == {str}:
+        return "boolean" if bool in types else "str"
     present = [value for value in values if value is not None]
-    types = {type(value) for value in present}
-    if types == {bool}:
-        return "boolean"
     if types == {int} and all(-(2**63) <= value < 2**63 for value in present):
         return "Int64"
     is_exact = types <= {int, float} and all(

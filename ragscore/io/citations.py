@@ -6,9 +6,23 @@ A `span_unit` beside a citation also tells that the row had no kind of its own, 
 leaves the kind out.
 """
 
+from itertools import chain
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ragscore.frames.data import DataError
+from ragscore.io.object_columns import (
+    Columns,
+    NotPlain,
+    Values,
+    extras,
+    kinds_of,
+    objects_in,
+    texts,
+)
 from ragscore.io.source import describe
 from ragscore.io.values import SPAN_ALLOWED, FieldReader, flatten, is_int, is_span, text
 
@@ -43,6 +57,76 @@ def read_span(fields: FieldReader, path_field: str) -> dict[str, Any]:
         return found
     other = {"x_citation.path": found["path"]} if found.get("path") not in (None, path) else {}
     return found | {"path": path} | other
+
+
+def span_columns(values: dict[str, Values], path_field: str) -> Columns:
+    """Take path and span of many hits out of their fields, as `read_span` does of one."""
+    if "span_unit" in values:
+        raise NotPlain
+    citations = values.pop("citation", ())
+    cited = {name: [*column] for name, column in objects_in(citations or None).items()}
+    own = texts(values.pop(path_field, [None] * len(citations)))
+    found: Columns = {}
+    if cited:
+        kinds, n = cited.get("kind", [None]), len(citations)
+        if not kinds_of(kinds) <= {str} or not {*kinds} - {None} <= {*CITATION_KINDS}:
+            raise NotPlain
+        if kinds.count(None) != citations.count(None):
+            raise NotPlain
+        spans = {name: [None] * n for name in ("start", "end", "span_unit")}
+        for kind in SPAN_FIELDS.keys() & {*kinds}:
+            _take_spans(kind, kinds, cited, spans)
+        if any(one is not None for one in spans["start"]):
+            of = {"start": pa.int64(), "end": pa.int64(), "span_unit": pa.large_string()}
+            found |= {name: pa.array(column, of[name]) for name, column in spans.items()}
+        path = texts(cited.pop("path", [None] * n))
+        extras(cited, found, "x_citation.")
+        if len(own):
+            differs = pc.fill_null(pc.not_equal(own, path), False)
+            found["x_citation.path"] = pc.if_else(differs, path, None)
+        own = pc.coalesce(own, path) if len(own) else path
+    return found | ({"path": own} if len(own) else {})
+
+
+def _take_spans(
+    kind: str, kinds: list[str | None], cited: dict[str, list[Any]], spans: dict[str, list[Any]]
+) -> None:
+    """Move the first and last fields of citations of this kind to the spans."""
+    first, last, step = SPAN_FIELDS[kind]
+    none = [None] * len(kinds)
+    starts, ends = cited.get(first, none), cited.get(last, none)
+    at = [
+        place
+        for place, (one, start, end) in enumerate(zip(kinds, starts, ends, strict=True))
+        if one == kind and not (start is None and end is None)
+    ]
+    found = [[column[place] for place in at] for column in (starts, ends)]
+    if not at:
+        return
+    if kinds_of(found[0] + found[1]) != {int} or None in found[0] or None in found[1]:
+        raise NotPlain
+    start, end = (np.array(one, np.int64) for one in found)
+    if start.min() < 0 or (end + step <= start).any() or end.max() >= 2**63 - step:
+        raise NotPlain
+    for place, begins, ends_at in zip(at, found[0], (end + step).tolist(), strict=True):
+        spans["start"][place], spans["end"][place] = begins, ends_at
+        spans["span_unit"][place] = SPAN_UNITS[kind]
+        starts[place] = ends[place] = None
+
+
+def heading_column(values: dict[str, Values]) -> Columns:
+    """Take the heading paths of many hits as texts, as `read_heading` does of one."""
+    paths = values.pop("heading_path", ())
+    if kinds_of(paths) == {list}:
+        parts = chain.from_iterable(one for one in paths if one)
+        if kinds_of([*parts]) - {str}:
+            raise NotPlain
+        joined = [None if one is None else HEADING_SEPARATOR.join(one) for one in paths]
+        if any(one is not None and heading_parts(one) != path
+               for one, path in zip(joined, paths, strict=True)):  # fmt: skip
+            raise NotPlain
+        paths = joined
+    return {"heading": texts(paths)} if paths else {}
 
 
 def _read_citation(fields: FieldReader) -> dict[str, Any]:

@@ -190,7 +190,8 @@ def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterat
         read = (lambda: opened.readline(limit + 1)) if limit is not None else opened.readline
         for number, line in enumerate(iter(read, b""), 1):
             check_line(len(line), path, number)
-            on_progress(raw.tell())
+            if on_progress is not int:
+                on_progress(raw.tell())
             text = line.removesuffix(b"\n").decode("utf-8-sig" if number == 1 else "utf-8")
             # lines that end in a carriage return alone, as `read_text` has them
             yield from text.split("\r") if number == 1 and line[-1:] != b"\n" else [text]

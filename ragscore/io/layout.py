@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ragscore.frames.schema import BESIDE, FIELDS, LAYOUT, Field
+from ragscore.io.object_columns import Columns, NotPlain, Values, numbers, taken
 from ragscore.io.source import Problems, as_text
 from ragscore.io.values import FieldReader, as_json, flag, identifier, number, text, whole
 
@@ -106,6 +108,20 @@ class Part:
             is_open = name in fields.values and field.column not in found
             if is_open and (value := fields.number(name)) is not None:
                 found[field.column] = value
+
+    def take(self, values: dict[str, Values]) -> Columns:
+        """Take the columns out of the fields of many objects, as `read` does of one."""
+        plan = {name: (column, read) for name, column, _, read, _ in self._plan}
+        return taken(values, plan)
+
+    def take_also(self, values: dict[str, Values], found: Columns) -> None:
+        """Take the columns that weren't in their first place from their second one."""
+        for name in [name for name in self.also if name in values]:
+            column, on_hit = self.also[name].column, numbers(values.pop(name))
+            inside = found.get(column, pa.nulls(len(on_hit), on_hit.type))
+            if pc.any(pc.and_(inside.is_valid(), on_hit.is_valid())).as_py():
+                raise NotPlain
+            found[column] = pc.coalesce(inside, on_hit)
 
     def write(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the columns of a row as fields, in the order of the file."""

@@ -39,7 +39,7 @@ from ragscore.io.registry import (
     formats_of,
 )
 from ragscore.io.search_hits import records_of_hits
-from ragscore.io.source import Problems, naming
+from ragscore.io.source import Problems, naming, without_collector
 from ragscore.io.tables import frame_of, key_of, record_table
 from ragscore.io.tools.importer import labels_beside
 from ragscore.io.values import ID_ALLOWED
@@ -174,7 +174,7 @@ def load_golden(
     elif isinstance(chosen, (str, os.PathLike)):
         name = file = Path(chosen)
         _check_exists([file])
-        with size_limit(max_bytes), naming(file):
+        with size_limit(max_bytes), naming(file), without_collector():
             found = _choose(file, "golden", format, columns)
             given = found.options_of(options, file) | _gains_of(found, gains)
             golden = function_at(found.read)(file, strict, absent_docs, catalogue, **given)
@@ -183,13 +183,9 @@ def load_golden(
         name, value = _content(chosen, "golden")
         found = _choose(value, "golden", format, columns)
         given = found.options_of(options, Path(name)) | _gains_of(found, gains)
-        golden = function_at(found.read)(
-            value if found is GOLDEN_TABLE else _pandas(value),
-            strict,
-            absent_docs,
-            catalogue,
-            **given,
-        )
+        value = value if found is GOLDEN_TABLE else _pandas(value)
+        with without_collector():
+            golden = function_at(found.read)(value, strict, absent_docs, catalogue, **given)
     if gains is not None:
         golden = _with_gains(golden, gains, name)
     _warn_of_expectations(golden, name, found is GOLDEN_TABLE)
@@ -391,16 +387,17 @@ def load_results(
         if isinstance(one, Results):
             parts.append(one)
         elif isinstance(one, Path):
-            with size_limit(max_bytes), naming(one):
+            with size_limit(max_bytes), naming(one), without_collector():
                 found = _choose(one, "results", format, columns)
                 parts.append(_read_run(one, found, columns, run_id, strict, ties, calls_from))
                 _check_values(parts[-1])
             rename = found.rename_runs if run_id is None else None
         else:
-            _, value = _content(one, "results")
-            found = _choose(value, "results", format, columns)
-            value = value if found is RESULT_TABLE else _pandas(value)
-            parts.append(_read_run(value, found, columns, run_id, strict, ties, calls_from))
+            with without_collector():
+                _, value = _content(one, "results")
+                found = _choose(value, "results", format, columns)
+                value = value if found is RESULT_TABLE else _pandas(value)
+                parts.append(_read_run(value, found, columns, run_id, strict, ties, calls_from))
         renames.append(partial(rename, one) if rename else None)
     if run_id is not None and len(parts) > 1:
         raise DataError(

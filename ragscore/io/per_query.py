@@ -13,7 +13,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.arrow_lines import read_frames
-from ragscore.io.record import read_record, with_refusals_implied
+from ragscore.io.object_columns import HitColumns, gathered
+from ragscore.io.record import hit_columns, read_record, with_refusals_implied
 from ragscore.io.records import Tables
 from ragscore.io.sidecars import (
     JUDGMENTS_FILE,
@@ -22,7 +23,7 @@ from ragscore.io.sidecars import (
     read_run_json,
     run_record,
 )
-from ragscore.io.source import Problems, as_id, json_rows
+from ragscore.io.source import Problems, as_id
 from ragscore.io.stream import Progress, RunOnDisk, stream_records
 from ragscore.io.values import ID_ALLOWED, unify_types
 
@@ -37,11 +38,9 @@ def read_per_query(path: Path, strict: bool) -> Results:
     run = _run(path, problems)
     frames = read_frames(path, run["run_id"])
     if frames is None:
-        tables = Tables()
-        for row in json_rows(path, problems):
-            read_record(row, tables, problems)
+        tables, hits = gathered(path, problems, _tables, hit_columns(), read_record)
         problems.typos.warn()
-        frames = _frames(tables, run["run_id"])
+        frames = _frames(tables, run["run_id"], hits)
     judgments = _judgments(path, run, problems)
     results = _results(run, frames, problems)
     return replace(results, judgments=judgments) if judgments is not None else results
@@ -109,12 +108,16 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     return run
 
 
+def _tables(columns: HitColumns | None) -> Tables:
+    return Tables(columns=columns)
+
+
 def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
     """Return the records of one run as `Results`."""
     return _results(run, _frames(tables, run["run_id"]), problems)
 
 
-def _frames(tables: Tables, run_id: str) -> dict[str, pd.DataFrame]:
+def _frames(tables: Tables, run_id: str, hits: HitColumns | None = None) -> dict[str, pd.DataFrame]:
     frames = {}
     is_stated = tables.states_refusals and not tables.leaves_refusals
     for name in _FRAMES:
@@ -124,6 +127,9 @@ def _frames(tables: Tables, run_id: str) -> dict[str, pd.DataFrame]:
         if records or name not in _OPTIONAL:
             frames[name] = from_records(unify_types(records), name)
     frames["responses"] = with_refusals_implied(frames["responses"], is_stated)
+    if hits is not None:
+        query_ids = [one["query_id"] for one in tables.responses]
+        frames |= hits.frames({"run_id": [run_id] * len(query_ids), "query_id": query_ids})
     return frames
 
 

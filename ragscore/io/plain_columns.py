@@ -19,21 +19,30 @@ from ragscore.frames.codes import all_differ, coded, codes_of, pair_numbers
 from ragscore.frames.data import empty
 from ragscore.frames.kinds import LABELS, common_dtype
 from ragscore.frames.typing import Codes
-from ragscore.io.columns import ID_ROLES
+from ragscore.io.columns import ID_ROLES, inner_roles
 from ragscore.io.file_content import LONGEST_ID
 from ragscore.io.golden_read import KNOWN_FIELDS
+from ragscore.io.object_columns import (
+    NotPlain,
+    extras,
+    fields_of,
+    ids,
+    in_order,
+    kinds_of,
+    numbers,
+    series,
+    texts,
+    wholes,
+)
 from ragscore.io.rows import nested
-from ragscore.io.source import YamlDate
+from ragscore.io.source import Problems, Row, YamlDate
 from ragscore.io.tools.cases import hash_query, ids_made
+from ragscore.io.tools.cells import Cells, inner_hits
 
 LEVELS = {"doc": "doc_id", "chunk": "chunk_id"}
 _TEXTS = (*(name for name in LABELS if name != "group"), "reference_answer")
 _ROLES = {"query_id", "query", *LEVELS.values(), "grade", *_TEXTS}
 """Roles of labels that are read as columns. Of a group, all members have to expect the same."""
-
-
-class NotPlain(Exception):
-    """Values that have to be read one by one."""
 
 
 def values_of(column: pd.Series | list[Any]) -> pa.Array:
@@ -139,6 +148,46 @@ def hit_lists(columns: Mapping[str, pd.Series]) -> tuple[Lists, pd.DataFrame]:
         hits = hits.take(np.lexsort((-hits["score"].to_numpy(), row))).reset_index(drop=True)
     is_known = np.any([every[role].is_known for role in ids], axis=0)
     return lists._replace(is_known=is_known), hits
+
+
+def hit_objects(column: pd.Series, role: str, is_checked: bool) -> tuple[Lists, pd.DataFrame]:
+    """Return lists of mappings, and all of these as hits with the columns of their fields.
+
+    A bare `id` has the role of the column, or is a document's. Objects that nobody has checked
+    may hold no others.
+    """
+    is_known = column.notna().to_numpy(dtype=bool)
+    known = column[is_known].tolist()
+    objects = [*chain.from_iterable(known)] if {*map(type, known)} == {list} else []
+    if {*map(type, objects)} != {dict}:
+        raise NotPlain
+    lengths = np.zeros(len(column), np.int64)
+    lengths[is_known] = [*map(len, known)]
+    role = role if role in ID_ROLES else "doc_id"
+    of_shape = {shape: inner_roles(dict.fromkeys(shape), role) for shape in {*map(tuple, objects)}}
+    roles = {role: name for one in of_shape.values() for role, name in one.items()}
+    for shape, one in of_shape.items():
+        if one != {role: name for role, name in roles.items() if name in shape}:
+            raise NotPlain
+    values = fields_of(objects)
+    if not is_checked and any(kinds_of(one) & {dict, list} for one in values.values()):
+        raise NotPlain
+    found = {role: _TAKE[role](values.pop(name)) for role, name in roles.items()}
+    rank = found.pop("rank", pa.nulls(len(objects)))
+    is_named = [np.asarray(found[one].is_valid()) for one in ID_ROLES if one in found]
+    if not is_named or not np.any(is_named, axis=0).all() or 0 < rank.null_count < len(rank):
+        raise NotPlain
+    extras(values, found)
+    cells = Cells(Row({}, 1), Problems("", strict=True))
+    names = in_order(found, objects, lambda one: inner_hits([one], role, cells)[0])
+    hits = pd.DataFrame({name: series(found[name]) for name in names}, copy=False)
+    if not rank.null_count:
+        order = np.lexsort((rank.to_numpy(), np.repeat(np.arange(len(lengths)), lengths)))
+        hits = hits.take(order).reset_index(drop=True)
+    return Lists(is_known, lengths, rank, None), hits
+
+
+_TAKE = {**dict.fromkeys(ID_ROLES, ids), "text": texts, "score": numbers, "rank": wholes}
 
 
 def first_rows(query: Codes, ids: pd.Series, grade: npt.NDArray[Any]) -> Codes | None:

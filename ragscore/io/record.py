@@ -11,9 +11,18 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.typing import Flags
-from ragscore.io.citations import read_heading, read_span
+from ragscore.io.citations import heading_column, read_heading, read_span, span_columns
 from ragscore.io.formats.fields import ranks_of
 from ragscore.io.layout import ANSWER, CALL, CITATION, HIT, RECORD, RETRIEVAL, UNKNOWN, USAGE, Part
+from ragscore.io.object_columns import (
+    Columns,
+    HitColumns,
+    NotPlain,
+    Values,
+    extras,
+    objects_in,
+    texts,
+)
 from ragscore.io.records import Record, Rows, Tables
 from ragscore.io.source import Problems, Row, as_id, describe
 from ragscore.io.values import ID_ALLOWED, FieldReader, flatten, is_int, metadata
@@ -66,7 +75,10 @@ def record_of(row: Row, tables: Tables, problems: Problems) -> Record | None:
         whole = answer if isinstance(answer, dict) else {"answer": answer}
         _answer(whole, record, tables, problems)
     record.response |= flatten(fields.values)
-    record.hits = list(_hits(hits or [], query_id, line, problems))
+    if tables.columns is not None:
+        record.hits = hits or []
+    else:
+        record.hits = list(_hits(hits or [], query_id, line, problems))
     return record
 
 
@@ -219,3 +231,29 @@ def _hits(
         if hit.values:
             found |= flatten(hit.values)
         yield found
+
+
+def hit_columns() -> HitColumns:
+    """Return what gathers the hits of a run file as columns, as `_hits` reads them one by one."""
+    quiet = Problems("", strict=True)
+    return HitColumns(
+        _columns, lambda hit: next(_hits([hit], "", 1, quiet)), HIT.known, has_meta=True
+    )
+
+
+def _columns(values: dict[str, Values]) -> Columns:
+    about = values.pop("metadata", ())
+    keys = [as_id(one.get("source_key")) if one else None for one in about]
+    if "source_key" in values and any(keys):
+        raise NotPlain
+    found = HIT.take(values)
+    if any(keys):
+        found["source_key"] = texts(keys)
+    found |= span_columns(values, "doc_path")
+    retrieval = objects_in(values.pop("retrieval", None))
+    found |= RETRIEVAL.take(retrieval)
+    HIT.take_also(values, found)
+    found |= heading_column(values)
+    extras(retrieval, found, "x_retrieval.")
+    extras(values, found)
+    return found

@@ -131,12 +131,16 @@ class Tables:
     run: dict[str, Any] = field(default_factory=dict)
     states_refusals: bool = False  # some record says whether it is a refusal
     leaves_refusals: bool = False  # and some that this is unknown
+    columns: Any = None  # where hits are added as they are in the file, to become columns
 
     def add(self, record: Record, cell: dict[str, Any]) -> None:
         """Add the rows of a record; `cell` is its query, and its run where there are several."""
         self.responses.append(cell | record.response)
         hits = record.hits
-        if hits is None and record.calls:
+        if self.columns is not None:
+            self.columns.add(hits)
+            hits = None
+        elif hits is None and record.calls:
             hits = [
                 {"call": number, **hit}
                 for number, call in enumerate(record.calls, 1)

@@ -14,6 +14,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
             ]
     for number, record in enumerate(value if isinstance(value, (list, Iterator)) else [value], 1):
         if isinstance(record, dict):
-            yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
+            yield Row({str(key): cell for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
 
@@ -226,7 +227,7 @@ NOT_PLAIN = (UnicodeEncodeError, InfiniteNumber, RecursionError)
 def _of_file(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         raise InfiniteNumber(str(value))
-    if isinstance(value, str):
+    if isinstance(value, str) and not value.isascii():
         value.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
     return YamlDate(value) if isinstance(value, (datetime, date)) else value
 
@@ -241,15 +242,16 @@ def plain(value: Any, scalar: Callable[[Any], Any] = _of_file, depth: int = DEEP
         return scalar(value)
     if not depth:
         raise RecursionError(f"it is nested deeper than {DEEPEST} levels")
-    if isinstance(value, pd.DataFrame):
-        value = value.to_dict("records")
-    elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
-        value = value.tolist()
-    if isinstance(value, (set, frozenset)):
-        value = sorted(value, key=repr)
+    if type(value) not in (dict, list, int, float):
+        if isinstance(value, pd.DataFrame):
+            value = value.to_dict("records")
+        elif isinstance(value, (np.ndarray, np.generic, pd.Series)):
+            value = value.tolist()
+        if isinstance(value, (set, frozenset)):
+            value = sorted(value, key=repr)
     if isinstance(value, (list, tuple)):
         return [plain(one, scalar, depth - 1) for one in value]
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return {scalar(str(name)): plain(one, scalar, depth - 1) for name, one in value.items()}
     if value is None or value is pd.NaT or value is pd.NA:
         return None
@@ -276,6 +278,14 @@ def nested(cell: Any) -> Any:
     return cell
 
 
+@lru_cache(maxsize=4096)
+def _ways(path: str) -> list[tuple[str, str]]:
+    """Return each way to cut a dotted path in two, the longest name first."""
+    parts = path.split(".")
+    cuts = range(len(parts) - 1, 0, -1)
+    return [(".".join(parts[:cut]), ".".join(parts[cut:])) for cut in cuts]
+
+
 def value_at(values: Any, path: str, missing: Any = None) -> Any:
     """Return a value by its name, or by a dotted path; names on the path may have dots too.
 
@@ -285,11 +295,9 @@ def value_at(values: Any, path: str, missing: Any = None) -> Any:
     if isinstance(values, dict):
         if path in values:
             return values[path]
-        ends = path.rfind(".")
-        while ends >= 0:
-            if (name := path[:ends]) in values:
-                return value_at(nested(values[name]), path[ends + 1 :], missing)
-            ends = path.rfind(".", 0, ends)
+        for name, rest in _ways(path) if "." in path else ():
+            if name in values:
+                return value_at(nested(values[name]), rest, missing)
     elif isinstance(values, list):
         name, _, rest = path.partition(".")
         if name.isdecimal():

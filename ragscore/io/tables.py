@@ -41,7 +41,8 @@ from ragscore.io.columns import (
 from ragscore.io.detect import sample
 from ragscore.io.file_content import LONGEST_ID, has_limits, open_bytes
 from ragscore.io.golden_read import check_catalogue, golden_of
-from ragscore.io.plain_columns import NotPlain, hit_lists, label_frames
+from ragscore.io.object_columns import NOT_PLAIN, NotPlain
+from ragscore.io.plain_columns import Lists, hit_lists, hit_objects, label_frames
 from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
@@ -553,9 +554,9 @@ def _per_query(
     query_ids, runs = ids.get("query_id", none), ids.get("run_id", none)
     others = {role: column for role, column in roles.items() if role not in ids}
     lists = None
-    with suppress(NotPlain, pa.ArrowException):
+    with suppress(*NOT_PLAIN):
         of_hits = {role: others[role] for role in OF_HITS if role in others}
-        lists, hits = hit_lists({role: table.column(name) for role, name in of_hits.items()})
+        lists, hits = _listed(table, of_hits)
         others = {role: column for role, column in others.items() if role not in of_hits}
         if table.frame is not None:
             read = {*of_hits.values()} - _used(others)
@@ -594,9 +595,21 @@ def _per_query(
     rank = _ranks_in_order(at, int(np.count_nonzero(lengths)))
     first = np.cumsum(lists.lengths) - lists.lengths
     listed = hits.take(first[kept][at] + rank - 1).reset_index(drop=True)
+    if len(listed) < len(hits):  # of rows that can't be taken
+        listed = listed.dropna(axis="columns", how="all")
     placed = found.hits[["run_id", "query_id"]].take(at).reset_index(drop=True)
     hits = pd.concat([placed.assign(rank=rank), listed], axis=1) if len(at) else empty("hits")
     return replace(found, hits=hits)
+
+
+def _listed(table: Table, roles: Columns) -> tuple[Lists, pd.DataFrame]:
+    """Return the hits of each row, one behind the other, where all of them are plain."""
+    columns = {role: table.column(name) for role, name in roles.items()}
+    role, column = next(iter(columns.items()), ("", pd.Series(dtype=object)))
+    some = next((one for one in column if isinstance(one, list) and one), [None])
+    if len(columns) == 1 and isinstance(some[0], dict):
+        return hit_objects(column, role, is_checked=table.frame is None)
+    return hit_lists(columns)
 
 
 def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -56,7 +57,7 @@ class Span:
 
     def at(self, paths: str) -> Any:
         """Return the first of these attributes that is there."""
-        return nested(first_at(self.attributes, paths.split()))
+        return nested(first_at(self.attributes, paths))
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return flat attributes (`retrieval.documents.0.document.id`) as nested ones."""
     top: dict[str, Any] = {}
     for name, value in flat:
-        place, parts = top, name.split(".")
+        place, parts = top, _parts(name)
         for part in parts[:-1]:
             inner = place.setdefault(part, {})
             if not isinstance(inner, dict):
@@ -254,6 +255,11 @@ def nest(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         is_json = parts[0] == "mlflow" and isinstance(value, str) and value[:1] == '"'
         place[parts[-1]] = _json_or_text(value) if is_json else value
     return _listed(top)
+
+
+@lru_cache(maxsize=4096)
+def _parts(name: str) -> list[str]:
+    return name.split(".")
 
 
 def _json_or_text(text: str) -> Any:
@@ -267,8 +273,8 @@ def _json_or_text(text: str) -> Any:
 def _listed(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {name: _listed(one) for name, one in value.items()}
-    if inner and all(name.isdecimal() for name in inner):
+    inner = {name: _listed(one) if type(one) is dict else one for name, one in value.items()}
+    if inner and all(map(str.isdecimal, inner)):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner
 
@@ -451,7 +457,7 @@ def _needed(span: Span, is_search: bool) -> dict[str, Any]:
     paths += [documents, _TOOL] if documents else [dialect.answer, _TOOL]
     if documents and not span.parent:
         paths.append(dialect.answer)
-    found = {one.split()[0]: first_at(span.attributes, one.split()) for one in paths if one}
+    found = {one.split()[0]: first_at(span.attributes, one) for one in paths if one}
     return without_missing(found)
 
 
@@ -490,7 +496,7 @@ _TOOL = "tool.name gen_ai.tool.name tool_call.function.name"
 
 
 def _tool(span: Span) -> str | None:
-    return as_text(first_at(span.attributes, _TOOL.split()))
+    return as_text(first_at(span.attributes, _TOOL))
 
 
 def _call(members: list[Span]) -> Call:
@@ -531,7 +537,7 @@ def _text_hit(text: Any) -> dict[str, Any]:
 
 
 def _hit(document: dict[str, Any], fields: dict[str, str]) -> dict[str, Any]:
-    raw = {name: nested(first_at(document, paths.split())) for name, paths in fields.items()}
+    raw = {name: nested(first_at(document, paths)) for name, paths in fields.items()}
     hit: dict[str, Any] = {name: as_id(raw.get(name)) for name in ("chunk_id", "doc_id")}
     hit |= {"text": as_text(raw.get("text")), "score": as_number(raw.get("score"))}
     meta = raw.get("metadata")
@@ -646,7 +652,7 @@ def span_in(
         return None
 
     def at(paths: str) -> Any:
-        return first_at(values, paths.split())
+        return first_at(values, paths)
 
     trace = as_id(at(place.trace)) if place.trace else f"line {line}"
     if trace is None:

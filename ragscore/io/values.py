@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator
-from functools import partialmethod
+from itertools import chain
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
@@ -49,8 +49,11 @@ class FieldReader:
 
     def pop(self, *names: str) -> Any:
         """Take the first of these fields that isn't missing, and remove them all."""
-        taken = [self.values.pop(name, None) for name in names]
-        return next((value for value in taken if value is not None), None)
+        found = None
+        for name in names:
+            value = self.values.pop(name, None)
+            found = value if found is None else found
+        return found
 
     def _read(self, type: str, *names: str) -> Any:
         if (value := self.pop(*names)) is None:
@@ -62,11 +65,25 @@ class FieldReader:
         """Return what a field is called in messages."""
         return self.called.get(name, self.place + name)
 
-    text = partialmethod(_read, "text")
-    identifier = partialmethod(_read, "id")
-    flag = partialmethod(_read, "flag")
-    number = partialmethod(_read, "number")
-    whole = partialmethod(_read, "whole")
+    def text(self, *names: str) -> Any:
+        """Return text as written, or as it says."""
+        return self._read("text", *names)
+
+    def identifier(self, *names: str) -> Any:
+        """Return an id as written."""
+        return self._read("id", *names)
+
+    def flag(self, *names: str) -> Any:
+        """Return true or false."""
+        return self._read("flag", *names)
+
+    def number(self, *names: str) -> Any:
+        """Return a number as float."""
+        return self._read("number", *names)
+
+    def whole(self, *names: str) -> Any:
+        """Return a whole number from 0."""
+        return self._read("whole", *names)
 
     def reject(self, value: Any, name: str, allowed: str) -> None:
         """Record that a field holds a value it can't have."""
@@ -220,7 +237,10 @@ def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
 
 def as_json(value: Any) -> str:
     """Return a value as JSON text."""
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
@@ -251,18 +271,17 @@ def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     Whole and decimal numbers become decimal. Any other mix becomes JSON text.
     """
-    types: dict[str, set[type]] = {}
-    inexact: set[str] = set()  # columns with whole numbers that float64 can't hold
-    for record in records:
-        for name, value in record.items():
-            if name.startswith("x_"):
-                types.setdefault(name, set()).add(type(value))
-                if type(value) is int and abs(value) > LARGEST_EXACT_FLOAT:
-                    inexact.add(name)
+    names = {name for name in chain.from_iterable({*map(tuple, records)}) if name[:2] == "x_"}
     decimal, mixed = set(), set()
-    for name, found in types.items():
-        is_json = name + JSON_SUFFIX in types
-        if found == {int, float} and name not in inexact and not is_json:
+    for name in names:
+        values = [record[name] for record in records if name in record]
+        found = {*map(type, values)}
+        is_json = name + JSON_SUFFIX in names
+        if (
+            found == {int, float}
+            and not is_json
+            and not any(type(value) is int and abs(value) > LARGEST_EXACT_FLOAT for value in values)
+        ):  # all of them are numbers that float64 can hold
             decimal.add(name)
         elif len(found) > 1 or is_json:
             mixed.add(name)

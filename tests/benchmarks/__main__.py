@@ -3,9 +3,9 @@
 `python -m tests.benchmarks [part ...] [--small]`.
 
 Without a part, all. Parts: scoring, questions, small, store, sizing (their raw numbers go into
---json, their tables into --markdown and --page), and reading, spans, trec, labels, resampling,
-rules, statistics, of which that is kept what they print. `all` is every one but statistics, which
-takes long and is no matter of speed.
+--json, their tables into --markdown and --page), and reading, records, spans, trec, labels,
+resampling, rules, statistics, of which that is kept what they print. `all` is every one but
+statistics, which takes long and is no matter of speed.
 
 At full size scoring needs 10 GB of memory, 6 GB of disk in the temporary folder and about a quarter
 of an hour of a quiet machine. ranx is measured where it can be imported, here or by the interpreter
@@ -35,6 +35,7 @@ MEASURED: dict[str, Any] = {
 }  # fmt: skip
 PRINTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "reading": ((), (300,)), "spans": ((100_000,), (200,)), "trec": ((), (1_000,)),
+    "records": ((20_000,), (100,)),
     "labels": ((), (1_000,)), "resampling": ((), (200,)),
     "rules": ((), (100,)), "statistics": ((10_000,), (50,)),
 }  # fmt: skip

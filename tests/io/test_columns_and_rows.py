@@ -1,6 +1,8 @@
 """Labels and hits read as columns are those read row by row: frames, problems, warnings, errors."""
 
 import datetime
+import importlib
+import json
 import warnings
 from dataclasses import fields
 
@@ -12,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.io import tables
-from ragscore.io.plain_columns import NotPlain
+from ragscore.io import object_columns, tables
+from ragscore.io.object_columns import NotPlain
 
 
 def _declined(*_, **__):
@@ -36,8 +38,8 @@ def assert_same_by_rows(load, source, **options):
     """Return the outcome, which is the same row by row."""
     fast, fast_warnings = outcome(load, source, **options)
     with pytest.MonkeyPatch.context() as patched:
-        for name in READ_AS_COLUMNS:
-            patched.setattr(tables, name, _declined)
+        for holder, name in READ_AS_COLUMNS:
+            patched.setattr(holder, name, _declined)
         slow, slow_warnings = outcome(load, source, **options)
     assert fast_warnings == slow_warnings
     if isinstance(slow, str) or isinstance(fast, str):
@@ -51,7 +53,10 @@ def assert_same_by_rows(load, source, **options):
     return fast
 
 
-READ_AS_COLUMNS = ("label_frames", "hit_lists")
+READ_AS_COLUMNS = [
+    (tables, "label_frames"), (tables, "hit_lists"), (tables, "hit_objects"),
+    (object_columns.HitColumns, "add"),
+]  # fmt: skip
 LONG = "d" * 70_000
 IDS = ["d1", "d2", "é", "", " ", "[d]", "{d", "1", None, 7, 2.0, 1.5, True, LONG, "a;b"]
 GRADES = [0, 1, 2, -1, 1.0, 0.5, -0.5, "1", "yes", "2.0", "x", "", None, True, False, [1], "[1]"]
@@ -212,6 +217,127 @@ def test_hits_of_list_columns(data, strict):
     assert_same_by_rows(rs.load_results, frame, strict=strict)
     rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
     assert_same_by_rows(rs.load_results, rows, strict=strict)
+
+
+# What a field of a hit may hold in JSON: mostly one kind of value, sometimes any.
+ANY = st.one_of(
+    st.none(), st.booleans(), st.sampled_from([0, 1, 2, -1, 2**31, 2**53 + 1, 2**63, 10**30]),
+    st.sampled_from([0.5, -0.0, 1.0, 1e300]), st.sampled_from(["", "a", "1", "yes", "é", " > "]),
+    st.sampled_from([[], ["a"], [1, "b"], [None], {}, {"a": 1}, {"a": None}, {"a": {"b": [0.5]}}]),
+)  # fmt: skip
+OF_KIND = {
+    "id": ["d1", "d2", "é", 7, None], "text": ["one", "two ...", "", None],
+    "number": [0.5, 1, 2, -1.5, None], "whole": [1, 2, 3, None], "flag": [True, False, None],
+    "texts": [["a", "b"], [], ["a > b"], [""], "a", None],
+    "rank": [1, 2, 3], "object": [{"a": 1}, {"a": 2, "b": "x"}, {"source_key": "k"}, None],
+    "cited": [
+        {"kind": "line", "path": "d", "start": 1, "end": 4, "section": None},
+        {"kind": "line", "path": "e", "start": None, "end": None}, {"kind": "page", "page": 3},
+        {"kind": "time", "start_ms": 0, "end_ms": 9}, {"kind": "caption", "text": "t"},
+        {"kind": "code", "line_start": 2, "line_end": 2, "start": 5}, None,
+    ],
+    "retrieval": [
+        {"method": "m", "fusion_score": 0.5, "lexical_score": 1}, {"vector_score": None}, {},
+        {"fusion_score": 2, "own": [1]}, None,
+    ],
+}  # fmt: skip
+_BAD_CITED = [{}, {"kind": "x"}, {"kind": "line", "start": 4, "end": 1}, {"kind": "page"}, "d"]
+
+
+def hits_with(**kinds):
+    """Lists of hits with fields of these kinds, some with fields of their own."""
+
+    def lists(draw, is_odd):
+        fields = draw(st.lists(st.sampled_from([*kinds]), unique=True, max_size=len(kinds)))
+        fields += draw(st.lists(st.sampled_from(["own", "own.a", "json", "scor"]), max_size=2))
+        found = []
+        for rank in range(1, draw(st.integers(0, 3)) + 1):
+            hit = {}
+            for name in fields:
+                kind = kinds.get(name, "number")
+                plain = st.just(rank) if kind == "rank" else st.sampled_from(OF_KIND[kind])
+                odd = st.sampled_from(_BAD_CITED) if kind == "cited" else ANY
+                hit[name] = draw(odd if is_odd and not draw(st.integers(0, 5)) else plain)
+            found.append(dict(sorted(hit.items(), reverse=draw(st.booleans()))))
+        return draw(ANY) if is_odd and not draw(st.integers(0, 9)) else found
+
+    return lists
+
+
+FILES = {
+    "per_query": (
+        "hits_top_k",
+        hits_with(
+            rank="rank", chunk_id="id", doc_id="id", doc_path="text", heading_path="texts",
+            snippet="text", citation="cited", retrieval="retrieval", metadata="object",
+            score="number", score_kind="text", stale="flag", source_key="text", span_unit="text",
+        ),
+        lambda n, hits: {"query_id": f"q{n}", "query": "a", "hits_top_k": hits},
+    ),
+    "retrievers": (
+        "hits", hits_with(rank="rank", id="id", document="text", metadata="object"),
+        lambda n, hits: {"query": f"what {n}", "retriever": "r", "hits": hits},
+    ),
+    "results": (
+        "retrieved_chunks",
+        hits_with(
+            rank="rank", chunk_id="id", rel_path="text", heading_path="text", score_final="number",
+            text="text", metadata="object",
+        ),
+        lambda n, hits: {"test_case_id": f"t{n}", "retrieved_chunks": hits, "answer": "a"},
+    ),
+    "table": (
+        "retrieved",
+        hits_with(doc_id="id", id="id", text="text", score="number", rank="rank", meta="object"),
+        lambda n, hits: {"qid": f"q{n}", "question": "what", "retrieved": hits},
+    ),
+    "passages": (
+        "passages", hits_with(doc_id="id", content="text", score="number", position="rank"),
+        lambda n, hits: {"qid": f"q{n}", "answer": "a", "passages": hits},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+@given(st.data(), st.booleans(), st.sampled_from([1, 2, 1 << 12]), st.booleans())
+@settings(max_examples=fuzzed(400), deadline=None)
+def test_hits_of_a_file_of_records(tmp_path_factory, name, data, strict, batch, is_odd):
+    _, lists, record = FILES[name]
+    rows = [record(n, lists(data.draw, is_odd)) for n in range(data.draw(st.integers(1, 4)))]
+    if is_odd and not data.draw(st.integers(0, 3)):
+        rows.append(rows[0] | {"other": data.draw(ANY)})
+    path = tmp_path_factory.getbasetemp() / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(object_columns, "BATCH", batch)
+        assert_same_by_rows(rs.load_results, path, strict=strict)
+        if name in ("table", "passages"):
+            assert_same_by_rows(rs.load_results, pd.DataFrame(rows), strict=strict)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_plain_hits_of_a_file_are_read_as_columns(tmp_path, monkeypatch, name):
+    hit = {"doc_id": "d", "chunk_id": "c", "id": "i", "own": {"a": 1}}
+    path = tmp_path / f"{name}.jsonl"
+    rows = [FILES[name][2](n, [hit | {"rank": 1}, hit | {"rank": 2}]) for n in range(2)]
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows), "utf-8")
+    for holder in ("record", "formats.retrievers", "formats.chatbot", "tools.cells"):
+        reader = "inner_hits" if holder == "tools.cells" else "_hits"
+        monkeypatch.setattr(f"ragscore.io.{holder}.{reader}", _only_one(holder, reader))
+    hits = rs.load_results(path).hits
+    assert hits["rank"].tolist() == [1, 2, 1, 2]
+    assert hits["x_own.a"].tolist() == [1, 1, 1, 1]
+
+
+def _only_one(holder, reader):
+    """Return what reads hits one by one, which is asked for the order of columns alone."""
+    read = getattr(importlib.import_module(f"ragscore.io.{holder}"), reader)
+
+    def checked(hits, *arguments):
+        assert len(hits) == 1
+        return read(hits, *arguments)
+
+    return checked
 
 
 def test_a_date_in_a_list_of_ids_of_a_record_is_refused():

@@ -10,7 +10,9 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import pandas as pd
@@ -28,8 +30,18 @@ from ragscore.io.formats.fields import (
     take_columns,
 )
 from ragscore.io.left_out import counting_left_out
+from ragscore.io.object_columns import (
+    Columns,
+    HitColumns,
+    NotPlain,
+    Values,
+    extras,
+    flags,
+    gathered,
+    taken,
+)
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines, write_text
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.values import (
     as_time,
     extra_fields,
@@ -114,13 +126,11 @@ def read_chatbot(path: Path, strict: bool) -> Results:
         path = path / "results.jsonl"
     problems = Problems(path, strict)
     config, metrics = (_object_beside(path, name) for name in ("config.json", "metrics.json"))
-    records: dict[str, list[Record]] = {
-        name: [] for name in ("responses", "hits", "citations", "judgments", "reported")
-    }
-    lines: dict[str, int] = {}
     has_rows = path.exists()
-    for row in json_rows(path, problems) if has_rows else ():
-        _read_row(row, records, lines, problems)
+    read, hits = _Read(None), None
+    if has_rows:
+        read, hits = gathered(path, problems, _Read, _hit_columns(), _read_row)
+    records = read.records
     run, reported = _run(path, config, metrics, records["responses"])
     run["note"] = read_description(path.parent / "summary.md") if _is_run_folder(path) else None
     if not has_rows:
@@ -146,9 +156,14 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     for record in (record for rows in records.values() for record in rows):
         record["run_id"] = run["run_id"]
     found = problems.frame(run["run_id"]) if has_rows else _without_rows(path, run["run_id"])
+    frames = frames_of(records, optional=("judgments", "reported"))
+    if hits is not None:
+        query_ids = [one["query_id"] for one in records["responses"]]
+        run_ids = [run["run_id"]] * len(query_ids)
+        frames |= hits.frames({"run_id": run_ids, "query_id": query_ids})
     return Results(
         runs=from_records([run], "runs"),
-        **frames_of(records, optional=("judgments", "reported")),
+        **frames,
         problems=found,
     )
 
@@ -248,11 +263,22 @@ def _time(stated: Any, run_id: str) -> pd.Timestamp | None:
     return as_time(stated)
 
 
-def _read_row(
-    row: Row, records: dict[str, list[Record]], lines: dict[str, int], problems: Problems
-) -> None:
+@dataclass
+class _Read:
+    """What is read of a file: its hits as columns, the records of frames, the line of each id."""
+
+    columns: HitColumns | None
+    lines: dict[str, int] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(
+        default_factory=lambda: {
+            name: [] for name in ("responses", "hits", "citations", "judgments", "reported")
+        }
+    )
+
+
+def _read_row(row: Row, read: _Read, problems: Problems) -> None:
     """Add one test case to the records of each frame."""
-    values = dict(row.values)
+    values, lines, records = dict(row.values), read.lines, read.records
     query_id = as_id(values.pop("test_case_id", None))
     if query_id is None:
         problems.reject(row.values.get("test_case_id"), row.line, "test_case_id", "text")
@@ -274,8 +300,15 @@ def _read_row(
     response |= take_columns(abstention, ABSTENTION, row.line, problems, "abstention.")
     if (config := values.pop("config", None)) is not None:
         response["x_config.json"] = json.dumps(config, ensure_ascii=False)
+    chunks, hits = values.pop("retrieved_chunks", None), None
+    if read.columns is None:
+        hits = _hits(chunks, row, problems)
+    elif isinstance(chunks, (list, NoneType)):
+        read.columns.add(chunks or [])
+    else:
+        raise NotPlain
     of_query = {
-        "hits": _hits(values.pop("retrieved_chunks", None), row, problems),
+        "hits": hits or (),
         "citations": _citations(values.pop("references", None), row, problems),
         "judgments": _judgments(values, row, problems),
         "reported": _reported(_part(values, "retrieval_metrics", row, problems)),
@@ -311,8 +344,28 @@ def _hits(items: Any, row: Row, problems: Problems) -> Iterator[Record]:
         values = chunk | {"rank": rank}
         hit = take_columns(values, CHUNK, row.line, problems, "retrieved_chunks.")
         if (body := hit["text"]) is not None:
-            hit["text_cut"] = body.endswith("...") and len(body) in CUT_LENGTHS
+            hit["text_cut"] = _is_cut(body)
         yield hit | flatten(values)
+
+
+def _hit_columns() -> HitColumns:
+    """Return what gathers hits as columns, as `_hits` reads them one by one."""
+    row, quiet = Row({}, 1), Problems("", strict=True)
+    return HitColumns(_columns, lambda hit: next(_hits([hit], row, quiet)))
+
+
+def _columns(values: dict[str, Values]) -> Columns:
+    bodies = values.get("text", ())
+    found = taken(values, CHUNK)
+    if bodies:
+        is_cut = [None if one is None else _is_cut(one) for one in bodies]
+        found["text_cut"] = flags(is_cut)
+    extras(values, found)
+    return found
+
+
+def _is_cut(body: str) -> bool:
+    return body.endswith("...") and len(body) in CUT_LENGTHS
 
 
 def _citations(items: Any, row: Row, problems: Problems) -> Iterator[Record]:

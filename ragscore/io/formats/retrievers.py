@@ -18,9 +18,10 @@ from ragscore.frames.errors import plural, warn
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
 from ragscore.io.left_out import counting_left_out
+from ragscore.io.object_columns import Columns, HitColumns, Values, extras, gathered, taken, texts
 from ragscore.io.output import by_response, write_lines
 from ragscore.io.records import Record, Stored, Tables
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.values import (
     extra_fields,
     flag,
@@ -65,9 +66,8 @@ class _Records(Tables):
 
 def read_retrievers(path: Path, strict: bool) -> Results:
     """Read every run of a file, in the order in which its retrievers appear."""
-    problems, records = Problems(path, strict), _Records()
-    for row in json_rows(path, problems):
-        _read_row(row, records, problems)
+    problems = Problems(path, strict)
+    records, hits = gathered(path, problems, _begin, _hit_columns(), _read_row)
     problems.typos.warn()
     most: dict[str, int] = {}
     for n_by_text in records.n_by_text.values():
@@ -86,9 +86,14 @@ def read_retrievers(path: Path, strict: bool) -> Results:
         counts = {"n_queries": len(errors), "n_failed": n_failed}
         runs.append({"run_id": name, "system": name, "k": k, **counts})
     kinds = ("responses", "hits", "hit_meta", "reported")
+    rows = {kind: getattr(records, kind) for kind in kinds}
+    frames = frames_of(rows, ("hit_meta", "reported"))
+    if hits is not None:
+        names = ("run_id", "query_id")
+        frames |= hits.frames({name: [one[name] for one in records.responses] for name in names})
     return Results(
         runs=from_records(runs, "runs"),
-        **frames_of({kind: getattr(records, kind) for kind in kinds}, ("hit_meta", "reported")),
+        **frames,
         problems=problems.frame(),
     )
 
@@ -121,7 +126,9 @@ def _read_row(row: Row, records: _Records, problems: Problems) -> None:
             problems.add(found, line=line, field="k", allowed="one k per retriever")
         record = Record(line, response=_response(values, query, line, problems))
         record.stored = list(_reported(values, line, problems))
-        record.hits = list(_hits(hits or [], line, problems))
+        record.hits = hits or []
+        if records.columns is None:
+            record.hits = list(_hits(record.hits, line, problems))
         records.n_told += not record.hits and any(
             one.metric == "n_hits" and one.value for one in record.stored
         )
@@ -186,6 +193,25 @@ def _hits(hits: list[Any], line: int, problems: Problems) -> Iterator[dict[str, 
         # A source key that is no text stays metadata only: no expected key can equal it.
         columns["source_key"] = as_id(known.get("source_key"))
         yield columns | flatten(values) | {"metadata": known}
+
+
+def _begin(columns: HitColumns | None) -> _Records:
+    return _Records(columns=columns)
+
+
+def _hit_columns() -> HitColumns:
+    """Return what gathers hits as columns, as `_hits` reads them one by one."""
+    quiet = Problems("", strict=True)
+    return HitColumns(_columns, lambda hit: next(_hits([hit], 1, quiet)), has_meta=True)
+
+
+def _columns(values: dict[str, Values]) -> Columns:
+    about = values.pop("metadata", ())
+    found = taken(values, HIT)
+    if about:
+        found["source_key"] = texts([as_id((one or {}).get("source_key")) for one in about])
+    extras(values, found)
+    return found
 
 
 @counting_left_out("retrievers")

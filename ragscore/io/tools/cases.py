@@ -318,14 +318,18 @@ def _name_texts(cases: list[Record]) -> None:
     """
     hits = [hit for case in cases for hit in case.hits or []]
     hits += [hit for case in cases for call in case.calls for hit in call.hits]
-    known = {
-        _normal(hit["text"]): hit["chunk_id"]
-        for hit in hits
-        if hit.get("text") and hit.get("chunk_id")
-    }
-    for hit in hits:
-        if hit.get("text") and not hit.get("chunk_id") and not hit.get("doc_id"):
-            hit["chunk_id"] = known.get(_normal(hit["text"]), text_id(hit["text"]))
+    unnamed = [
+        hit for hit in hits if hit.get("text") and not hit.get("chunk_id") and not hit.get("doc_id")
+    ]
+    known = {}
+    if unnamed or any(case.gold_texts and not case.gold_ids.get("chunk") for case in cases):
+        known = {
+            _normal(hit["text"]): hit["chunk_id"]
+            for hit in hits
+            if hit.get("text") and hit.get("chunk_id")
+        }
+    for hit in unnamed:
+        hit["chunk_id"] = known.get(_normal(hit["text"]), text_id(hit["text"]))
     for case in cases:
         if case.gold_texts and not case.gold_ids.get("chunk"):
             case.gold_ids["chunk"] = [

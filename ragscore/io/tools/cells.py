@@ -5,7 +5,8 @@ values that a user's `columns=` give to a case of any tool or table.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 from ragscore.frames.kinds import LABELS
@@ -208,17 +209,17 @@ def hits_of(
     ]
 
 
-_LOOSELY = {
+_LOOSELY: dict[str, Callable[..., Any]] = {
     "text": Cells.text, "failure": Cells.text, "number": Cells.number, "whole": Cells.whole,
     "flag": Cells.flag, "refusal": Cells.flag,
 }  # fmt: skip
-COLUMN = {
+COLUMN: dict[str, tuple[str, Callable[..., Any]]] = {
     field.role or field.column: (field.column, _LOOSELY[field.type])
     for field in FIELDS["responses"]
     if field.names and field.type in _LOOSELY
 } | {"answer": ("answer", Cells.answer), "latency_s": ("elapsed_ms", Cells.milliseconds)}
 """Roles of a response -> their column, and how a cell of it is read."""
-VALUE = {
+VALUE: dict[str, Callable[..., Any]] = {
     "reference_answer": Cells.text, "repeat": Cells.whole, "answerable": Cells.flag,
 }  # fmt: skip
 """Other roles of single values, called as the attribute of `Record`, and how a cell is read."""
@@ -229,11 +230,16 @@ EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_
 
 
 def first_at(values: dict[str, Any], paths: Iterable[str]) -> Any:
-    """Return the value at the first of these paths that has one."""
-    for path in paths:
+    """Return the value at the first of these paths that has one; a text has them with blanks."""
+    for path in _parted(paths) if isinstance(paths, str) else paths:
         if (found := value_at(values, path)) is not None:
             return found
     return None
+
+
+@lru_cache(maxsize=4096)
+def _parted(paths: str) -> list[str]:
+    return paths.split()
 
 
 def mapped(row: Row, paths: dict[str, str], columns: dict[str, str], problems: Problems) -> Record:
@@ -329,14 +335,14 @@ def _hits(cells: Cells) -> list[dict[str, Any]] | None:
             cells.values[role] = value = sorted(pairs, key=lambda pair: -pair[1])
         if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
             cells.pop(role)
-            return _inner_hits(value, role, cells)
+            return inner_hits(value, role, cells)
         if isinstance(value, list) and value and all(is_scored(one) for one in value):
             cells.values[role] = [one[0] for one in value]
             cells.values["score"] = [one[1] for one in value]
     passages = nested(cells.values.get("text"))
     if isinstance(passages, list) and passages and all(isinstance(one, dict) for one in passages):
         cells.pop("text")
-        return _inner_hits(passages, "doc_id", cells)
+        return inner_hits(passages, "doc_id", cells)
     beside = {role: _of_hits(role, cells) for role in ("score", "rank")}
     hits = hits_of(cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"))
     for role, values in beside.items():
@@ -403,7 +409,7 @@ def are_calls(value: Any) -> bool:
     )
 
 
-def _inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
+def inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
     """Return hits that are mappings, by the names of their own fields."""
     found = []
     for value in values:
