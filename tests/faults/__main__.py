@@ -1,6 +1,7 @@
 """Attack the product, and print or write down what came of it.
 
-    python -m tests.faults 10000 [--page notebooks/howto/store.md] [--report FILE] [-k PATTERN]
+    python -m tests.faults 10000 [--page notebooks/reference/store-safety.md] \
+        [--report FILE] [-k PATTERN]
 
 10000 is the size: a hundred times that of the test suite. The report holds JSON lines, which later
 calls add to; `--table` only makes the table of what it holds.

@@ -311,7 +311,7 @@ def test_an_agents_stored_verdicts_count_the_unknown_as_unknown():
 
 def test_a_text_log_is_read_by_the_lines_of_the_page():
     """The first block of the page that mentions `Action` defines `questions`."""
-    page = (Path(__file__).parents[2] / "notebooks/howto/agents.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "notebooks/howto/traces.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n([^`]*def questions\(.*?)```", page, flags=re.S)
     names: dict = {}
     exec(block.partition("\nlog =")[0], names)

@@ -18,7 +18,7 @@ def prose(page):
 
 @pytest.mark.again
 def test_the_share_of_ids_below_which_a_warning_is_given_is_the_pages():
-    assert f"fewer than {FEW:.0%}".replace("%", " %") in prose("howto/load.md")
+    assert f"fewer than {FEW:.0%}".replace("%", " %") in prose("howto/load-ids.md")
     labels = {f"q{n}": [f"d{n}"] for n in range(100)}
 
     def run(n_joined):
