@@ -31,9 +31,9 @@ def test_the_share_of_ids_below_which_a_warning_is_given_is_the_pages():
 
 
 def test_the_exponents_that_sizing_speaks_of_are_those_of_the_table():
-    page = (NOTEBOOKS / "benchmarks.md").read_text(encoding="utf-8")
+    page = (NOTEBOOKS / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     words = r"exponents are ([\d.]+) from the store and ([\d.]+) from frames"
-    said = re.search(words, prose("benchmarks.md"))
+    said = re.search(words, prose("reference/benchmarks.md"))
     growth = page[page.index("Growth exponents") :]
     last = [
         re.search(rf"^\| ragscore, {tool} \| [\d.]+ \| (.*) \|$", growth, re.MULTILINE)
