@@ -37,6 +37,9 @@ _TEXTS_OF_FEW_VALUES = (
 )
 # Page checksums are for others who read the tables; a store verifies more than pages.
 WRITTEN_WITH = {"compression": "zstd", "write_page_checksum": True}
+# Ids that the encoding of a large column is chosen by; how much larger plain texts may be.
+ID_SAMPLE = 2**16
+MOST_PLAIN = 1.1
 # Keys of a file's metadata: the response of the run that each row group begins at, and the number
 # of rows of each response, where rows lie in the order of the responses.
 RESPONSES_KEY = b"ragscore.responses"
@@ -156,11 +159,12 @@ def write_parquet(
         elsewhere, in another order, doesn't carry them along.
     """
     table = as_table(frame)
+    bounds = [*(rows or [0]), table.num_rows]
     with (
         draft.create(kind) as out,
-        pq.ParquetWriter(out, table.schema, **_options(table)) as writer,
+        pq.ParquetWriter(out, table.schema, **_options(table.slice(0, bounds[1]))) as writer,
     ):
-        for first, last in pairwise([*(rows or [0]), table.num_rows]):
+        for first, last in pairwise(bounds):
             writer.write_table(
                 table.slice(first, last - first), row_group_size=max(last - first, 1)
             )
@@ -240,10 +244,33 @@ def write_groups(
 
 
 def _options(table: pa.Table) -> dict[str, Any]:
+    """Return how tables like this one, a row group, are written."""
     ids = [
-        name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if name in _TEXTS_OF_FEW_VALUES or (name.endswith("_id") and _is_best_coded(column))
     ]
     return WRITTEN_WITH | {"use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
+
+
+def _is_best_coded(column: pa.ChunkedArray) -> bool:
+    """Return whether a dictionary makes a column of ids clearly smaller than compression alone.
+
+    If not, plain texts are written and read several times faster. Sizes are estimated from a
+    sample, as if each row drew its id from so many equally likely ones.
+    """
+    n = len(column)
+    if n < 4 * ID_SAMPLE or not pa.types.is_large_string(column.type):
+        return True
+    spread = column.take(pa.array(np.linspace(0, n - 1, ID_SAMPLE).astype(np.int64)))
+    # A sample that repeats no id can come from any number; one repetition is as good a guess.
+    n_drawn = min(pc.count_distinct(spread).as_py(), ID_SAMPLE - 1)
+    sizes = np.geomspace(1, ID_SAMPLE**2, 1000)
+    n_values = sizes[np.searchsorted(sizes * -np.expm1(-ID_SAMPLE / sizes), n_drawn).clip(max=999)]
+    n_distinct = n_values * -np.expm1(-n / n_values)
+    texts = "".join(column[:ID_SAMPLE].fill_null("").to_pylist()).encode()
+    plain = n * len(pa.compress(texts, codec="zstd")) / ID_SAMPLE
+    return plain > MOST_PLAIN * (plain * n_distinct / n + n * np.log2(n_distinct + 1) / 8)
 
 
 def check_columns(frame: pd.DataFrame, kind: str) -> None:

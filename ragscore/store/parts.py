@@ -310,7 +310,7 @@ def _rows_between(
             and "text" not in names
             and (begins[groups[0]], begins[groups[-1] + 1]) == (first, last)
         ):
-            return _whole_groups(file, groups, names, coded)
+            return _whole_groups(source, file, groups, names, coded)
         kept, place = [], begins[groups[0]] if groups else 0
         for batch in (
             source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ()
@@ -327,9 +327,17 @@ def _rows_between(
 
 
 def _whole_groups(
-    file: StoredFile, groups: list[int], names: list[str], coded: tuple[str, ...]
+    opened: pq.ParquetFile,
+    file: StoredFile,
+    groups: list[int],
+    names: list[str],
+    coded: tuple[str, ...],
 ) -> pa.Table:
-    with open_parquet(file, [name for name in coded if name in names]) as source:
+    # Ids that were written as plain texts stay texts: arrow would make codes of them, slowly.
+    first = opened.metadata.row_group(groups[0])
+    chunks = [first.column(n) for n in range(first.num_columns)]
+    with_codes = {one.path_in_schema for one in chunks if one.has_dictionary_page}
+    with open_parquet(file, [name for name in coded if name in with_codes & {*names}]) as source:
         return source.read_row_groups(groups, columns=names)
 
 
@@ -362,7 +370,7 @@ def _rows_of(
             _groups(source, part) if queries is not None else list(range(source.num_row_groups))
         )
         if "text" not in names and _is_whole(source, part, groups):
-            return _whole_groups(file, groups, names, coded)
+            return _whole_groups(source, file, groups, names, coded)
         is_ordered = _begins(source) is not None and not part.is_last
         kept: list[pa.RecordBatch] = []
         for batch in (

@@ -18,6 +18,7 @@ from stored import edit_table, put_file, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.store import parquet as store_parquet
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.parquet import LENGTHS_KEY, packed
@@ -471,3 +472,37 @@ def test_threads_that_silence_warnings_at_once_leave_the_process_as_it_was():
         3,
     ]
     assert warnings.filters == before
+
+
+@pytest.mark.parametrize(("n_docs", "is_coded"), [(1_000_000, False), (20, True)])
+def test_ids_that_hardly_repeat_are_stored_as_texts_and_score_the_same(
+    tmp_path, monkeypatch, n_docs, is_coded
+):
+    """A dictionary of ids that hardly repeat is as large as the ids, and slow to read."""
+    monkeypatch.setattr(store_parquet, "ID_SAMPLE", 64)
+    rng = np.random.default_rng(0)
+    numbers = [rng.choice(n_docs, 10, replace=False) for _ in range(40)]
+    lines = [
+        {"run_id": "a", "query_id": f"q{n}", "rank": rank, "doc_id": f"{doc * 7919:012x}"}
+        for n, docs in enumerate(numbers)
+        for rank, doc in enumerate(docs, start=1)
+    ]
+    hits = from_records(lines, "hits")
+    hits.loc[hits.index[7], "doc_id"] = pd.NA
+    runs = from_records([{"run_id": "a"}], "runs")
+    responses = from_records([{"run_id": "a", "query_id": f"q{n}"} for n in range(40)], "responses")
+    results = rs.Results(runs=runs, responses=responses, hits=hits)
+    wanted = hits[hits["rank"] == 3]
+    golden = rs.load_golden([
+        {"id": query, "query": "?", "expected_doc_ids": [doc]}
+        for query, doc in zip(wanted["query_id"], wanted["doc_id"], strict=True)
+    ])  # fmt: skip
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results)
+    column = pq.read_schema(stored_file(store, "a", "hits")).names.index("doc_id")
+    chunk = pq.ParquetFile(stored_file(store, "a", "hits")).metadata.row_group(0).column(column)
+    assert chunk.has_dictionary_page == is_coded
+    scores = store.score(golden, match="doc")
+    assert scores["mrr"].eq(1 / 3).all()
+    pd.testing.assert_frame_equal(scores, rs.score(results, golden, match="doc"), check_exact=True)
+    assert store.load().hits["doc_id"].equals(results.hits["doc_id"])
