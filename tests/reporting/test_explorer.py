@@ -216,6 +216,15 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
+@pytest.mark.long
+def test_the_demo_has_the_text_of_every_hit_once(demo, cmp):
+    texts = pd.read_parquet(DEMO / "passages.parquet")
+    assert set(texts["chunk_id"]) == set(demo.results.hits["chunk_id"])
+    assert texts["chunk_id"].is_unique and texts["text"].notna().all()
+    items = unpacked(cmp.explore(texts=texts))["items"]
+    assert None not in items["text"] and len(set(items["id"])) == len(items["id"])
+
+
 def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     runs = {
         name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]

@@ -1,9 +1,12 @@
 """The explorer in a real browser: what it lists, how it filters, sorts, links and is read aloud."""
 
 import json
+import random
 import re
 from dataclasses import replace
+from functools import cache
 
+import pandas as pd
 import pytest
 from browser import CHROMIUM, Browser
 
@@ -353,3 +356,69 @@ def test_a_turn_stands_below_the_turns_before_it_and_each_opens(browser, tmp_pat
     assert later.index("question 2?") < later.index("question 10?")
     assert "nothing found" in later and "→ because" in later
     clean(browser)
+
+
+def passages(first, second, query="where does beta stand?"):
+    """A comparison of two runs with one query; each hit is (chunk, document, text)."""
+    lists = {"old": first, "new": second}
+    hits = pd.DataFrame(
+        [(run, "q", rank, *one) for run, of in lists.items() for rank, one in enumerate(of, 1)],
+        columns=["run_id", "query_id", "rank", "chunk_id", "doc_id", "text"],
+    )
+    asked = pd.DataFrame({"run_id": list(lists), "query_id": "q", "query": query})
+    results = rs.Results(runs=asked[["run_id"]], responses=asked, hits=hits)
+    golden = [{"id": "q", "query": query, "gold_supports": [{"path": "d1", "snippets": ["stands"]}],
+               "expected_doc_ids": ["d1"]}]  # fmt: skip
+    return rs.evaluate(results, rs.load_golden(golden)).compare("old", "new")
+
+
+def test_a_passage_shows_words_of_the_query_and_words_that_the_other_runs_lacks(browser, tmp_path):
+    first = [("c1", "d1", "Alpha beta stands gamma delta"), ("c2", "d2", "nothing of it")]
+    second = [("c9", "d9", "where it does"), ("c8", "d1", "alpha stands gamma delta epsilon")]
+    shown(browser, passages(first, second).explore("q", outcome=["loss"]), tmp_path)
+    folded = "[...document.querySelectorAll('.x-preview')].map(one => one.textContent)"
+    assert browser.run(folded) == [text for *_, text in first + second]
+    terms = "[...document.querySelectorAll('.x-term')].map(one => one.textContent)"
+    assert browser.run(terms) == ["beta", "stands", "where", "does", "stands"]
+    press(browser, "t", "t")
+    own = (
+        "[...document.querySelectorAll('.x-hit')]"
+        ".map(hit => [...hit.querySelectorAll('.x-own')].map(one => one.textContent))"
+    )
+    assert browser.run(own) == [["beta"], [], [], ["epsilon"]]
+    told = browser.run("[...document.querySelectorAll('.x-inside')].map(one => one.innerText)")
+    assert "Words of the query: 2 of 4; rank 1 of new also has where, does." in told[0]
+    assert "Underlined: not in c8, rank 2 of new." in told[0]
+    assert "Words of the query: 0 of 4; rank 2 of new also has stands." in told[1]
+    clean(browser)
+
+
+def test_the_words_that_differ_are_those_no_longest_common_subsequence_has(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    draw = random.Random(0)
+    for _ in range(40):
+        one, two = (draw.choices("abcd", k=draw.randrange(9)) for _ in range(2))
+
+        @cache
+        def common(i, j, one=one, two=two):
+            if i == len(one) or j == len(two):
+                return 0
+            if one[i] == two[j]:
+                return 1 + common(i + 1, j + 1)
+            return max(common(i + 1, j), common(i, j + 1))
+
+        given = f"{json.dumps(' '.join(one))}, {json.dumps(' '.join(two))}"
+        own = browser.run(f"ragscorePassages.differing({given})")
+        n = sum(len(" ".join(one)[part["from"] : part["to"]].split()) for part in own)
+        assert len(one) - n == common(0, 0)
+
+
+def test_of_a_long_list_the_first_hits_are_drawn_with_those_that_met_a_target(browser, tmp_path):
+    first = [(f"c{n}", f"d{n}", "text") for n in range(2, 40)]
+    first[30] = ("c1", "d1", "text")
+    shown(browser, passages(first, first).explore("q", outcome=["draw"]), tmp_path)
+    ranks = "[...document.querySelectorAll('.x-hit')].map(hit => Number(hit.dataset.rank))"
+    assert browser.run(ranks) == [*range(1, 21), 31] * 2
+    more = "[...document.querySelectorAll('.x-link')].find(b => b.innerText.startsWith('Show {}'))"
+    browser.run(more.format("34 more hits") + ".click()")  # 38 hits less 21, twice
+    assert browser.run(ranks) == [*range(1, 39)] * 2

@@ -18,6 +18,7 @@ from typing import Any
 from ragscore.frames.escaping import html_source, html_text
 
 HEIGHT = 640  # pixels of the frame in a notebook
+SCRIPTS = ("passages.js", "explorer.js", "mount.js")
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,7 @@ def element(
         f' data-options="{html_source(options)}"><script type="text/plain">{packed}</script>'
         f'<div class="rs-plain">{plain}</div></div>'
     )
-    return Mounted(
-        html, _file("explorer.css"), f"{_file('explorer.js')}\n{_file('mount.js')}", name
-    )
+    return Mounted(html, _file("explorer.css"), "\n".join(_file(one) for one in SCRIPTS), name)
 
 
 def page(title: str, mounted: Mounted) -> str:

@@ -1,4 +1,3 @@
-"use strict";
 // The explorer of runs: a list of queries, and beside it the open query with the hits of both runs.
 //
 // In: the columns that data.py wrote. Out: elements under `root`. No text of the data is ever
@@ -25,6 +24,8 @@ const ragscoreExplorer = (() => {
     ["l", "copy a link to the query"], ["?", "this list"],
   ];
   const SPARE = 8; // rows drawn above and below those in sight
+  const FIRST = 20; // hits of a list that are drawn at once, beside those that met a target
+  const PREVIEW = 230; // characters of a folded passage
   const NONE = "–";
 
   // ---- texts and elements ---------------------------------------------------------------------
@@ -61,6 +62,15 @@ const ragscoreExplorer = (() => {
     const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
+  }
+
+  const LAYERS = { span: ["mark", "what the target asks for"], term: ["b", null],
+    own: ["ins", "not in the passage of the other run"], found: ["strong", null] };
+  /** A text with what stands out in it; layers are names and ranges. */
+  function marked(text, layers, from, to) {
+    return ragscorePassages.pieces(text, layers, from, to).map((piece) =>
+      piece.names.reduce((inner, name) => el(LAYERS[name][0], { class: `x-${name}`,
+        title: LAYERS[name][1] }, inner), piece.text));
   }
 
   /** An id, whole: it may break after . # / _ and :, and anywhere where it has to. */
@@ -232,9 +242,10 @@ const ragscoreExplorer = (() => {
     const code = options.code ?? "cmp";
     const name = root.id || "x";
     const ui = { outcome: null, search: "", slices: new Map(), metric: -1, atLeast: null,
-      sort: null, open: -1, hit: null, unfold: false, rows: [], place: new Map() };
+      sort: null, open: -1, hit: null, unfold: false, deep: false, rows: [], place: new Map() };
     let layout = "", rowHeight = 28, drawLines = () => {}, frameAsked = false, told = "";
     const lowered = [];
+    let distinctive = null, terms = new Set(); // of all queries, and of the open one
     if (!model.paired) ui.metric = model.primary[0] ?? (model.metrics.length ? 0 : -1);
 
     // -- the skeleton
@@ -654,6 +665,7 @@ const ragscoreExplorer = (() => {
       if (i === ui.open && !hit) return;
       ui.open = i;
       ui.hit = hit;
+      ui.deep = false;
       reveal();
       ask(true);
       tell();
@@ -731,6 +743,8 @@ const ragscoreExplorer = (() => {
       }
       panel.setAttribute("aria-label", `Query ${visible(line(queries.id[i], 80))}`);
       const outcome = model.outcome(i);
+      distinctive ??= ragscorePassages.distinctive(queries.text);
+      terms = distinctive(queries.text[i] ?? "");
       const kept = queries.kept?.[i] !== 0;
       panel.replaceChildren(...[
         toolbar(),
@@ -868,13 +882,21 @@ const ragscoreExplorer = (() => {
       watch.observe(root);
       const lists = sides().map((r) => model.hits(i, r));
       const calls = sides().map((r) => model.calls(i, r));
+      lists.forEach((hits, side) => compare(hits, lists[1 - side] ?? [], sides()[1 - side]));
+      if (ui.hit?.rank > FIRST) ui.deep = true;
+      const more = lists.reduce((n, hits) => n + hits.length - few(hits).length, 0);
+      const all = more > 0 && el("button", { type: "button", class: "x-link", onclick: () => {
+        ui.deep = true;
+        drawPanel();
+      } }, `Show ${many(more, "more hit")}`);
       const most = Math.max(...calls.flat().map((one) => one.call), 0);
       const isBare = (one) => !one.asked && !one.tool && !one.error;
       const key = lists.length > 1 && !inOneList() && lists.flat().length > 0 && el("p",
         { class: "x-key" },
         "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets.");
       if (most < 2 && calls.flat().every(isBare)) {
-        return el("section", { "aria-label": "Hits" }, oneCall(i, lists, sides().map(runHead)), key);
+        return el("section", { "aria-label": "Hits" }, oneCall(i, lists, sides().map(runHead)),
+          all, key);
       }
       // A document may come back in another call of the other run.
       lists.forEach((hits, side) => {
@@ -891,7 +913,18 @@ const ragscoreExplorer = (() => {
           oneCall(i, lists.map((hits) => hits.filter((hit) => hit.call === n)), heads, made)));
       }
       return el("section", { "aria-label": "Hits" }, el("h4", {}, many(most, "call")),
-        failures(i), parts, key);
+        failures(i), parts, all, key);
+    }
+    const few = (hits) => (ui.deep ? hits : hits.filter((hit, at) => at < FIRST || hit.isTarget));
+    /** Give each hit the other run's passage to compare it with: its own, else its document's. */
+    function compare(hits, others, r) {
+      const [same, kin] = ["id", "doc"].map((name) => new Map(others.toReversed()
+        .filter((one) => known(one[name]) && known(one.text)).map((one) => [one[name], one])));
+      for (const hit of hits) {
+        hit.mate = same.get(hit.id) ?? kin.get(hit.doc) ?? null;
+        hit.peer = others.find((one) => one.call === hit.call && one.place === hit.place) ?? null;
+        hit.against = r;
+      }
     }
     const inOneList = () => layout === "phone" && sides().length > 1;
     function oneCall(i, lists, heads, made = null) {
@@ -946,7 +979,7 @@ const ragscoreExplorer = (() => {
     function sideBySide(i, lists, pairs, heads, made) {
       const columns = lists.map((hits, side) => {
         const r = sides()[side], call = made?.[side];
-        const rows = hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i));
+        const rows = few(hits).map((hit) => hitRow(hit, lists.length > 1 ? side : null, i));
         const list = el("ol", { class: "x-hits", "aria-label": `Hits of ${
           visible(data.runs[r].id)}${call ? `, call ${call.call}` : ""}` }, rows);
         const failed = made ? call?.error : model.error(i, r);
@@ -998,7 +1031,6 @@ const ragscoreExplorer = (() => {
     }
     function hitRow(hit, side, i, ranks = null) {
       const [moved, tone] = ranks ? [ranks, ""] : movement(hit, side);
-      const under = hit.heading || (known(hit.text) && preview(hit));
       const row = el("li", { class: `x-hit${hit.isTarget ? " x-is-target" : ""}` });
       row.dataset.run = hit.run;
       row.dataset.rank = hit.rank;
@@ -1015,18 +1047,28 @@ const ragscoreExplorer = (() => {
       el("span", {}, whole(hit.id), target, known(hit.repeats) && el("span",
         { class: "x-muted x-small" }, ` as in call ${hit.repeats}`)),
       el("span", { class: `x-move ${tone}` }, moved),
-      el("span", { class: "x-under" }, el("span", {}, under || ""),
-        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))));
+      el("span", { class: "x-under" }, el("span", {}, hit.heading || ""),
+        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))),
+      known(hit.text) && preview(hit));
       if (ranks) button.firstChild.remove();
       if (ranks) button.style.gridTemplateColumns = "minmax(0, 1fr) auto";
-      if (ranks) button.lastChild.style.gridColumn = "1 / -1";
+      if (ranks) for (const one of [...button.children].slice(2)) one.style.gridColumn = "1 / -1";
       row.append(button);
       if (ui.unfold) unfold(row, true);
       return row;
     }
+    /** What stands out in a hit's text; `whole_`: with the words that the other run's lacks. */
+    function layers(hit, whole_) {
+      const { termsIn, differing } = ragscorePassages;
+      return [["term", termsIn(hit.text, terms)],
+        ["own", whole_ && hit.mate ? differing(hit.text, hit.mate.text) : []],
+        ["span", hit.span ? [{ from: hit.span[0], to: hit.span[1] }] : []]];
+    }
     function preview(hit) {
-      const from = Math.max(0, (hit.span?.[0] ?? 0) - 30);
-      return (from ? "…" : "") + line(hit.text.slice(from), 160);
+      const over = layers(hit, false);
+      const from = ragscorePassages.start(hit.text, hit.span, over[0][1], PREVIEW);
+      return el("span", { class: "x-preview" }, from > 0 && "…",
+        marked(hit.text, over, from, Math.min(hit.text.length, from + PREVIEW)));
     }
     function unfold(row, on) {
       const button = row.firstElementChild;
@@ -1049,11 +1091,29 @@ const ragscoreExplorer = (() => {
         return el("p", { class: "x-muted" }, "No text of this hit is here; ",
           el("code", {}, `${code}.explore(texts=…)`), " brings texts.");
       }
-      if (!hit.span) return el("p", { class: "x-long" }, hit.text);
-      const [from, to] = hit.span;
-      return el("p", { class: "x-long" }, hit.text.slice(0, from),
-        el("mark", { title: "what the target asks for" }, hit.text.slice(from, to)),
-        hit.text.slice(to));
+      return [el("p", { class: "x-long" }, marked(hit.text, layers(hit, true))),
+        el("p", { class: "x-muted x-small" }, evidence(hit))];
+    }
+    /** Say what of the query a passage has, and how it differs from the other run's. */
+    function evidence({ text: own, mate, peer, id, against, place }) {
+      const said = [];
+      const has = (text) => new Map(ragscorePassages.termsIn(text ?? "", terms)
+        .map((one) => [one.key, text.slice(one.from, one.to)]));
+      const here = has(own);
+      if (terms.size) {
+        said.push(`Words of the query: ${here.size} of ${terms.size}`);
+        const there = peer && known(peer.text) && peer.id !== id
+          && [...has(peer.text)].filter(([key]) => !here.has(key)).map(([, word]) => word);
+        if (there?.length) {
+          said.push(`; rank ${place} of ${data.runs[against].id} also has ${there.join(", ")}`);
+        }
+        said.push(". ");
+      }
+      if (mate && mate.text === own) said.push(`The same text at rank ${mate.place} of ${
+        data.runs[against].id}.`);
+      else if (mate) said.push("Underlined: not in ", mate.id === id ? "the text" : whole(mate.id),
+        `, rank ${mate.place} of ${data.runs[against].id}.`);
+      return said;
     }
 
     /** A phone has no room for two lists: one, by document, as "3 → 1". */
@@ -1061,7 +1121,7 @@ const ragscoreExplorer = (() => {
       const [left, right] = lists;
       const gone = left.filter((hit) => !known(hit.other));
       const failed = made ? [] : failures(i);
-      const rows = [...right, ...gone];
+      const rows = [...few(right), ...few(gone)];
       const arrow = (hit) => {
         const [before, after] = hit.run === sides()[0] ? [hit.place, null] : [hit.other, hit.place];
         const call = known(hit.elsewhere) && `call ${hit.elsewhere}`;
@@ -1154,6 +1214,10 @@ const ragscoreExplorer = (() => {
     function citeButton(one, r) {
       return el("button", { type: "button", class: "x-cite", title: "Go to the hit",
         onclick: () => {
+          if (!citedHit(one, r) && !ui.deep) {
+            ui.deep = true;
+            drawPanel();
+          }
           const row = citedHit(one, r);
           if (!row) return note("The cited passage is not among the hits.");
           unfold(row, true);
