@@ -1073,8 +1073,6 @@ const ragscoreExplorer = (() => {
       }
       panel.setAttribute("aria-label", `Query ${visible(line(queries.id[i], 80))}`);
       const outcome = model.outcome(i);
-      distinctive ??= ragscorePassages.distinctive(queries.text);
-      terms = distinctive(queries.text[i] ?? "");
       const kept = queries.kept?.[i] !== 0;
       panel.replaceChildren(...[
         toolbar(),
@@ -1328,6 +1326,8 @@ const ragscoreExplorer = (() => {
 
     // -- hits
     function hitsPart(i) {
+      distinctive ??= ragscorePassages.distinctive(queries.text);
+      terms = distinctive(queries.text[i] ?? "");
       drawLines = () => {};
       watch.disconnect();
       watch.observe(panel);
@@ -1452,23 +1452,29 @@ const ragscoreExplorer = (() => {
     }
     /** Rows wrap and unfold, so lines go by where rows stand, not by rank. */
     function lines(canvas, pairs) {
-      canvas.replaceChildren();
       const box = canvas.getBoundingClientRect();
-      if (!box.height) return;
+      if (!box.height) return canvas.replaceChildren();
+      const rows = new Map([...panel.querySelectorAll(".x-hit")].map((row) => [row.hit, row]));
       const middle = (hit) => {
-        const at = hitElement(hit.run, hit.rank)?.firstElementChild.getBoundingClientRect();
+        const at = rows.get(hit)?.firstElementChild.getBoundingClientRect();
         return at ? Math.round(at.top + at.height / 2 - box.top) : null;
       };
-      for (const [left, right] of pairs) {
-        const [from, to] = [middle(left), middle(right)];
-        if (from === null || to === null) continue;
+      // All is measured before anything is drawn: a drawing in between would be laid out again.
+      const ends = pairs.map((both) => both.map(middle));
+      const drawing = JSON.stringify([box.width, lit, ends]);
+      if (canvas.drawing === drawing) return;
+      canvas.drawing = drawing;
+      canvas.replaceChildren();
+      pairs.forEach(([left, right], at) => {
+        const [from, to] = ends[at];
+        if (from === null || to === null) return;
         const way = direction(left.place, right.place);
         canvas.append(svg("path", {
           class: `x-${way}${left.isTarget || right.isTarget ? " x-target" : ""}${
             lit === left.id ? " x-lit" : ""}`,
           d: `M1 ${from} C ${box.width / 2} ${from}, ${box.width / 2} ${to}, ${box.width - 1} ${to}`,
         }));
-      }
+      });
     }
     function movement(hit, side) {
       const error = side === null ? null : model.error(ui.open, sides()[1 - side]);
