@@ -247,14 +247,31 @@ def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp
 
 
 def test_hostile_texts_are_texts(browser, tmp_path):
-    queries = [(f"{name}-{n}", text, "easy") for n, (name, text) in enumerate(HOSTILE.items())]
+    queries = [(f"{name}-{n}", text, text) for n, (name, text) in enumerate(HOSTILE.items())]
     queries.append(("__proto__", HOSTILE["script"], "easy"))
     ev = runs_of(queries, [1] * len(queries), [2] * len(queries))
+    texts = [*HOSTILE.values()] * len(ev.results.hits)
+    results = replace(ev.results, hits=ev.results.hits.assign(text=texts[: len(ev.results.hits)]))
+    ev = rs.evaluate(results, ev.golden)
     shown(browser, ev.compare("old", "new").explore(), tmp_path)
     assert len(rows(browser)) == len(queries)
     title = browser.run("document.title")
+    press(browser, "t", "t")
     for _ in queries:
         press(browser, "j", "j")
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+    values = "document.querySelectorAll('.x-value')"
+    assert browser.run(f"{values}.length") == len(HOSTILE) + 1
+    for at in range(len(HOSTILE) + 1):  # each alone: put into the search box, and taken away again
+        browser.run(f"{values}[{at}].click()")
+        assert len(rows(browser)) == 1
+        press(browser, "s", "s")
+        assert "share?" in browser.run("document.querySelector('.x-query').innerText")
+        browser.run(f"{values}[{at}].click()")
+    seek(browser, "text:<img")
+    assert len(rows(browser)) > 1
+    press(browser, "l", "l")
     assert browser.run("document.title") == title and browser.run("document.images.length") == 0
     assert browser.run("document.querySelectorAll('.rs-explorer script').length") <= 1
     assert browser.run("document.documentElement.scrollWidth") <= 1200
@@ -449,7 +466,7 @@ SOUGHT = {
     "answer:because": ["q1"], "text:passage": ["q2"], "difficulty:hard": ["q3", "q4", "q6"],
     "tag:eas": ["q1", "q2", "q5"], "difficulty:hard target:q4": ["q4"], "four tag:hard": ["q4"],
     "mrr:0.4..0.6": ["q4"], "mrr:1>..0.5": ["q2"], "mrr:0": ["q3", "q6"], "words:3..": [],
-    "other:hard": [], "mrr:x": [],
+    "other:hard": [], "mrr:x": [], "doc:https://doc-q3": [], "target:doc-q3:": [],
 }  # fmt: skip
 
 
@@ -471,6 +488,8 @@ def test_a_word_with_a_prefix_is_sought_where_it_names(browser, tmp_path):
     for text, expected in SOUGHT.items():
         seek(browser, text)
         assert sorted(rows(browser)) == expected, text
+    parse = "ragscoreSeeking.parse('recall@5:doc:0..1', new Set(['recall@5:doc'])).tokens[0]"
+    assert browser.run(f"(one => [one.name, one.value])({parse})") == ["recall@5:doc", "0..1"]
     seek(browser, "four target:doc-q4 doc:other-3")
     found = "[...document.querySelectorAll('{} .x-found')].map(one => one.textContent)"
     assert browser.run(found.format(".x-space")) == ["four"]

@@ -3,7 +3,7 @@
 // In: the text of the box and the names that it may use. Out: tokens, and the text with one put in
 // or taken away. So that the box, and with it a link, holds every filter of the list.
 const ragscoreSeeking = (() => {
-  const TOKEN = /(?<!\S)("(?:[^"\\]|\\.)*"|[^\s":]+(?::[^\s":]+)?):("(?:[^"\\]|\\.)*"|[^\s"]+)(?!\S)/gu;
+  const TOKEN = /(?<!\S)("(?:[^"\\]|\\.)*"|[^\s":]+):("(?:[^"\\]|\\.)*"|[^\s"]+)(?!\S)/gu;
 
   function plain(part) {
     if (!part.startsWith('"')) return part;
@@ -19,10 +19,11 @@ const ragscoreSeeking = (() => {
   function parse(text, names) {
     const tokens = [];
     for (const found of text.matchAll(TOKEN)) {
-      const name = plain(found[1]);
+      let [name, value] = [plain(found[1]), plain(found[2])];
+      const [more, ...rest] = found[2].split(":"); // a name may have one, too: recall@5:doc:0..1
+      if (rest.length && names.has(`${name}:${more}`)) [name, value] = [`${name}:${more}`, rest.join(":")];
       if (names.has(name)) {
-        tokens.push({ name, value: plain(found[2]), from: found.index,
-          to: found.index + found[0].length });
+        tokens.push({ name, value, from: found.index, to: found.index + found[0].length });
       }
     }
     let rest = "", from = 0;
