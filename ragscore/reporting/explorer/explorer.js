@@ -130,6 +130,7 @@ const ragscoreExplorer = (() => {
       this.packed = data.parts ? packed.slice(n_items) : [];
       this.waiting = new Map();
       this.items = data.parts ? {} : data.items;
+      this.lowered = new Map();
       this.itemParts = packed.slice(0, n_items);
       this.row = new Map(this.queries.id.map((id, i) => [id, i]));
       this.metrics = data.metrics ?? [];
@@ -168,6 +169,7 @@ const ragscoreExplorer = (() => {
           }
         }
         this.itemParts = [];
+        this.lowered.clear();
       });
       for (const one of b === undefined ? this.packed.keys() : [b]) {
         await once(one, async () => {
@@ -208,6 +210,24 @@ const ragscoreExplorer = (() => {
       const one = (name) => this.items?.[name]?.[code] ?? null;
       return { id: one("id") ?? "", doc: one("doc"), path: one("path"), heading: one("heading"),
         text: one("text") };
+    }
+    /** Flags of the items that have a text in any of these columns, whatever the case. */
+    itemsWith(names, sought) {
+      const flags = new Uint8Array(this.items?.id?.length ?? 0);
+      for (const name of names.filter((one) => this.items?.[one])) {
+        if (!this.lowered.has(name)) {
+          this.lowered.set(name, this.items[name].map((one) => one?.toLowerCase() ?? ""));
+        }
+        this.lowered.get(name).forEach((one, c) => { if (one.includes(sought)) flags[c] = 1; });
+      }
+      return flags;
+    }
+    /** Tell if a run returned any item with a flag. */
+    returned(i, run, flags) {
+      const [{ hits }, at] = this.at(i);
+      const [from, to] = [hits?.start?.[run]?.[at] ?? 0, hits?.start?.[run]?.[at + 1] ?? 0];
+      for (let j = from; j < to; j += 1) if (flags[hits.item[run][j]]) return true;
+      return false;
     }
     hits(i, run) {
       const [{ hits }, at] = this.at(i);
@@ -430,7 +450,7 @@ const ragscoreExplorer = (() => {
       facet.card.setAttribute("aria-label", visible(facet.title()));
       const field = facet.both ? model.metrics[width()].name : facet.field();
       const on = parsed().tokens.find((one) => one.name === field);
-      head.replaceChildren(visible(facet.title()), on ? el("button", { type: "button", class:
+      head.replaceChildren(el("span", { title: visible(facet.title()) }, facet.title()), on ? el("button", { type: "button", class:
         "x-link", onclick: () => brushed(field, null) }, "clear") : "");
       canvas.replaceChildren();
       (facet.both ? drawStrip : drawBins)(facet, canvas, ends, rows, field, on);
@@ -583,11 +603,8 @@ const ragscoreExplorer = (() => {
     };
     // Where a word with a prefix is sought; names of slices and metrics are prefixes, too.
     const places = {
-      doc: (i, has) => sides().some((r) => model.hits(i, r).some((hit) => has(hit.id)
-        || has(hit.doc) || has(hit.path))),
       target: (i, has) => model.targets(i).some((one) => has(one.name) || has(one.others)),
       answer: (i, has) => sides().some((r) => has(model.answer(i, r).text)),
-      text: (i, has) => sides().some((r) => model.hits(i, r).some((hit) => has(hit.text))),
       tag: (i, has) => model.slices.some((slice, s) =>
         model.codes(s, i).some((c) => has(String(slice.values[c])))),
       note: (i, has) => has(notes.get(queries.id[i])),
@@ -596,7 +613,8 @@ const ragscoreExplorer = (() => {
     const notes = new Map();
     const sliceOf = new Map(model.slices.map((slice, s) => [slice.name, s]));
     const metricOf = new Map(model.metrics.map((one, m) => [one.name, m]));
-    const fields = new Set([...Object.keys(places), ...sliceOf.keys(), ...metricOf.keys(),
+    const ofItems = { doc: ["id", "doc", "path"], text: ["text"] }; // what of an item is sought
+    const fields = new Set([...Object.keys(ofItems), ...Object.keys(places), ...sliceOf.keys(), ...metricOf.keys(),
       "change", "words"]);
     let parsedOf = null, parsedAs = null;
     function parsed() {
@@ -641,6 +659,10 @@ const ragscoreExplorer = (() => {
           && (range.length < 2 || inside(model.value(m, i, model.base), range[0]));
       }
       const low = value.toLowerCase();
+      if (Object.hasOwn(ofItems, field)) {
+        const flags = model.itemsWith(ofItems[field], low), of = sides();
+        return (i) => of.some((r) => model.returned(i, r, flags));
+      }
       const has = (text_) => known(text_) && String(text_).toLowerCase().includes(low);
       const answers = new Map(); // of one list: what is sought goes through every hit
       return (i) => {
