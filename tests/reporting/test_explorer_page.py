@@ -646,3 +646,27 @@ def test_details_in_pieces_are_those_of_the_whole(browser, six, tmp_path, monkey
     browser.wait("document.querySelectorAll('.x-space > [role=row]').length === 1", 20)
     assert rows(browser) == ["q6"]
     clean(browser)
+
+
+def test_a_judges_score_is_a_facet_and_a_range_of_it_is_sought(browser, tmp_path):
+    ev = runs_of(SIX, *RANKS)
+    values = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]  # old, then new
+    judged = ev.results.responses[["run_id", "query_id"]].assign(
+        criterion="faithfulness", item="1", value=values
+    )
+    answered = ev.results.responses.assign(answer="so it is")
+    results = replace(ev.results, judgments=judged, responses=answered)
+    cmp = rs.evaluate(results, ev.golden).compare("old", "new")
+    shown(browser, cmp.explore(outcome=list(cmp.counts)), tmp_path)
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+    cards = browser.run(
+        "[...document.querySelectorAll('.x-facet:not([hidden])')].map(one => one.innerText)"
+    )
+    (card,) = [one for one in cards if one.startswith("judge: ")]
+    assert card.split("\n") == ["judge: faithfulness", "0.100", "0.600"], "of the candidate"
+    seek(browser, "faithfulness:0.25..0.45")
+    assert sorted(rows(browser)) == ["q3", "q4"]
+    seek(browser, "faithfulness:0.6..>..0.3")
+    assert sorted(rows(browser)) == ["q1", "q2", "q3"]
+    clean(browser)
