@@ -26,8 +26,8 @@ READY = """new Promise(done => {
 })"""
 
 
-def evaluation(n: int, texts: bool) -> rs.Evaluation:
-    """Two runs of n queries × 10 hits that differ on about a third of the queries."""
+def evaluation(n: int, texts: bool, depth: int = DEPTH) -> rs.Evaluation:
+    """Two runs of n queries, by default × 10 hits, that differ on about a third of the queries."""
     rng = np.random.default_rng(0)
     queries = pd.DataFrame({
         "query_id": [f"q-{at:05d}" for at in range(n)],
@@ -45,24 +45,25 @@ def evaluation(n: int, texts: bool) -> rs.Evaluation:
         ("new", np.where(rng.random(n) < 0.3, rng.integers(1, 16, n), first)),
     ):
         docs = np.array(
-            [[f"doc-{one:05d}" for one in row] for row in rng.integers(0, 3 * n, (n, DEPTH))]
+            [[f"doc-{one:05d}" for one in row] for row in rng.integers(0, 3 * n, (n, depth))]
         )
-        found = ranks <= DEPTH
+        found = ranks <= depth
         docs[np.flatnonzero(found), ranks[found] - 1] = queries["query_id"][found]
         hits = pd.DataFrame({
-            "run_id": run, "query_id": queries["query_id"].repeat(DEPTH).to_numpy(),
-            "rank": np.tile(np.arange(1, DEPTH + 1), n), "doc_id": docs.ravel(),
-            "score": np.tile(np.linspace(1, 0.1, DEPTH), n),
+            "run_id": run, "query_id": queries["query_id"].repeat(depth).to_numpy(),
+            "rank": np.tile(np.arange(1, depth + 1), n), "doc_id": docs.ravel(),
+            "score": np.tile(np.linspace(1, 0.1, depth), n),
         }).drop_duplicates(["query_id", "doc_id"])  # fmt: skip
         hits["rank"] = hits.groupby("query_id").cumcount() + 1
         if texts:
-            hits["text"] = [text_of(name) for name in hits["doc_id"]]
+            texts_of = {one: text_of(one) for one in hits["doc_id"].unique()}
+            hits["text"] = hits["doc_id"].map(texts_of)
         parts.append(hits)
         answers.append(queries[["query_id", "query"]].assign(
             run_id=run, answer=[" ".join(rng.choice(WORDS, 30)) for _ in range(n)],
         ))  # fmt: skip
     results = rs.Results(
-        runs=pd.DataFrame({"run_id": ["old", "new"], "k": DEPTH}),
+        runs=pd.DataFrame({"run_id": ["old", "new"], "k": min(depth, DEPTH)}),
         responses=pd.concat(answers, ignore_index=True), hits=pd.concat(parts, ignore_index=True),
     )  # fmt: skip
     return rs.evaluate(results, rs.Golden(queries=queries, targets=targets))

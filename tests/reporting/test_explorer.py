@@ -219,6 +219,15 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
+@pytest.mark.long
+def test_the_demo_has_the_text_of_every_hit_once(demo, cmp):
+    texts = pd.read_parquet(DEMO / "passages.parquet")
+    assert set(texts["chunk_id"]) == set(demo.results.hits["chunk_id"])
+    assert texts["chunk_id"].is_unique and texts["text"].notna().all()
+    items = unpacked(cmp.explore(texts=texts))["items"]
+    assert None not in items["text"] and len(set(items["id"])) == len(items["id"])
+
+
 @pytest.mark.again
 def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     runs = {
@@ -384,6 +393,34 @@ def test_then_it_loses_what_is_known_of_unchanged_queries_but_the_one_asked_for(
     says(content["left_out"][0], 29)
 
 
+def test_hits_that_are_deep_in_both_runs_and_met_nothing_go_before_unchanged_queries():
+    """Ranks 1 to 10 of either run, and the target at rank 13, stay of 14 hits; d5 is 12th in b."""
+    draw = random.Random(0)
+    ids = [f"d{rank}" for rank in range(1, 15)]
+    other = [*ids[:4], *ids[5:12], "d5", *ids[12:]]
+    lists = {run: {f"q{n}": of for n in range(30)} for run, of in (("a", ids), ("b", other))}
+    results = rs.load_results(lists)
+    noise = [draw.getrandbits(40) / 2**40 for _ in range(len(results.hits))]
+    results = replace(results, hits=results.hits.assign(score=noise))
+    golden = rs.load_golden({f"q{n}": ["d13"] for n in range(30)})
+    cmp = rs.evaluate(results, golden).compare("a", "b")
+    size = len(cmp.explore().packed) / 1e6
+    less = cmp.explore(max_mb=size * 0.95)
+    content = unpacked(less)
+    for run, of in enumerate((ids, other)):
+        own = rows_of(content, "hits", run, 3)
+        near = {*ids[:10], *other[:10], "d13"}
+        assert [one["rank"] for one in own] == [
+            rank for rank, name in enumerate(of, 1) if name in near
+        ]
+        assert [content["items"]["id"][one["item"]] for one in own] == [
+            name for name in of if name in near
+        ]
+        assert [one["target"] for one in own].index([0]) == len(own) - 1
+    says(less.left_out[1], 10, 30)
+    assert kept_in(content) == [1] * 30
+
+
 @pytest.mark.long
 def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     content = unpacked(cmp.explore(max_mb=0.001))
@@ -518,6 +555,15 @@ def test_a_hit_that_is_not_there_is_no_hit(cmp, hit):
     select(explorer, query="pd-014", run={"a": 1}, hit=hit)
     (row,) = explorer.selected.to_dict("records")
     assert row["query_id"] == "pd-014" and pd.isna(row["run_id"]) and pd.isna(row["rank"])
+
+
+@needs_widget
+def test_notes_come_back_as_a_frame(cmp):
+    ex = cmp.explore("pd-001")
+    assert ex.notes.columns.tolist() == ["query_id", "note"] and ex.notes.empty
+    kept = ["pd-001", "seen <b>"]
+    select(ex, notes=[["pd-001", "old"], kept, ["no", "x"], 3, ["pd-002"]])
+    assert ex.notes.to_numpy().tolist() == [kept]
 
 
 @pytest.mark.long

@@ -1,13 +1,18 @@
 """The explorer in a real browser: what it lists, how it filters, sorts, links and is read aloud."""
 
 import json
+import random
 import re
 from dataclasses import replace
+from functools import cache
 
+import pandas as pd
 import pytest
+import scipy.stats
 from browser import CHROMIUM, Browser
 
 import ragscore as rs
+from ragscore.stats.multiple import holm
 
 pytestmark = [
     pytest.mark.long,
@@ -95,6 +100,17 @@ def press(browser, key, text=None):
     browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+def press_button(browser, text):
+    found = f"[...document.querySelectorAll('button')].find(b => b.textContent === {text!r})"
+    browser.run(f"{found}.click()")
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def seek(browser, text):
+    box = "document.querySelector('input[type=search]')"
+    browser.run(f"{box}.value = {json.dumps(text)}; {box}.dispatchEvent(new Event('input'))")
+
+
 def open_query(browser):
     return browser.run("document.querySelector('.x-query h3')?.textContent")
 
@@ -136,9 +152,16 @@ def test_chips_search_and_filters_leave_the_queries_they_name(browser, six, tmp_
     assert rows(browser) == []
     assert "search" in browser.run("document.querySelector('.x-none').innerText")
     browser.run(f"{search}.value = ''; {search}.dispatchEvent(new Event('input'))")
-    hard = "document.querySelector('.x-filters select')"
-    browser.run(f"{hard}.value = '1'; {hard}.dispatchEvent(new Event('change'))")
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+    hard = "[...document.querySelectorAll('.x-value')].find(b => b.innerText.includes('hard'))"
+    browser.run(f"{hard}.click()")
     assert set(rows(browser)) == {"q3", "q4", "q6"}, "difficulty hard"
+    assert browser.run(f"{search}.value") == "difficulty:hard"
+    counts = "[...document.querySelectorAll('.x-value')].map(b => b.textContent)"
+    assert browser.run(counts) == ["easy3", "hard3"], "each as if it alone were chosen"
+    browser.run(f"{hard}.click()")
+    assert len(rows(browser)) == 6 and browser.run(f"{search}.value") == ""
     clean(browser)
 
 
@@ -224,14 +247,31 @@ def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp
 
 
 def test_hostile_texts_are_texts(browser, tmp_path):
-    queries = [(f"{name}-{n}", text, "easy") for n, (name, text) in enumerate(HOSTILE.items())]
+    queries = [(f"{name}-{n}", text, text) for n, (name, text) in enumerate(HOSTILE.items())]
     queries.append(("__proto__", HOSTILE["script"], "easy"))
     ev = runs_of(queries, [1] * len(queries), [2] * len(queries))
+    texts = [*HOSTILE.values()] * len(ev.results.hits)
+    results = replace(ev.results, hits=ev.results.hits.assign(text=texts[: len(ev.results.hits)]))
+    ev = rs.evaluate(results, ev.golden)
     shown(browser, ev.compare("old", "new").explore(), tmp_path)
     assert len(rows(browser)) == len(queries)
     title = browser.run("document.title")
+    press(browser, "t", "t")
     for _ in queries:
         press(browser, "j", "j")
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+    values = "document.querySelectorAll('.x-value')"
+    assert browser.run(f"{values}.length") == len(HOSTILE) + 1
+    for at in range(len(HOSTILE) + 1):  # each alone: put into the search box, and taken away again
+        browser.run(f"{values}[{at}].click()")
+        assert len(rows(browser)) == 1
+        press(browser, "s", "s")
+        assert "share?" in browser.run("document.querySelector('.x-query').innerText")
+        browser.run(f"{values}[{at}].click()")
+    seek(browser, "text:<img")
+    assert len(rows(browser)) > 1
+    press(browser, "l", "l")
     assert browser.run("document.title") == title and browser.run("document.images.length") == 0
     assert browser.run("document.querySelectorAll('.rs-explorer script').length") <= 1
     assert browser.run("document.documentElement.scrollWidth") <= 1200
@@ -352,4 +392,281 @@ def test_a_turn_stands_below_the_turns_before_it_and_each_opens(browser, tmp_pat
     later = browser.run("document.querySelector('.x-after').textContent")
     assert later.index("question 2?") < later.index("question 10?")
     assert "nothing found" in later and "→ because" in later
+    clean(browser)
+
+
+def passages(first, second, query="where does beta stand?"):
+    """A comparison of two runs with one query; each hit is (chunk, document, text)."""
+    lists = {"old": first, "new": second}
+    hits = pd.DataFrame(
+        [(run, "q", rank, *one) for run, of in lists.items() for rank, one in enumerate(of, 1)],
+        columns=["run_id", "query_id", "rank", "chunk_id", "doc_id", "text"],
+    )
+    asked = pd.DataFrame({"run_id": list(lists), "query_id": "q", "query": query})
+    results = rs.Results(runs=asked[["run_id"]], responses=asked, hits=hits)
+    golden = [{"id": "q", "query": query, "gold_supports": [{"path": "d1", "snippets": ["stands"]}],
+               "expected_doc_ids": ["d1"]}]  # fmt: skip
+    return rs.evaluate(results, rs.load_golden(golden)).compare("old", "new")
+
+
+def test_a_passage_shows_words_of_the_query_and_words_that_the_other_runs_lacks(browser, tmp_path):
+    first = [("c1", "d1", "Alpha beta stands gamma delta"), ("c2", "d2", "nothing of it")]
+    second = [("c9", "d9", "where it does"), ("c8", "d1", "alpha stands gamma delta epsilon")]
+    shown(browser, passages(first, second).explore("q", outcome=["loss"]), tmp_path)
+    folded = "[...document.querySelectorAll('.x-preview')].map(one => one.textContent)"
+    assert browser.run(folded) == [text for *_, text in first + second]
+    terms = "[...document.querySelectorAll('.x-term')].map(one => one.textContent)"
+    assert browser.run(terms) == ["beta", "stands", "where", "does", "stands"]
+    press(browser, "t", "t")
+    own = (
+        "[...document.querySelectorAll('.x-hit')]"
+        ".map(hit => [...hit.querySelectorAll('.x-own')].map(one => one.textContent))"
+    )
+    assert browser.run(own) == [["beta"], [], [], ["epsilon"]]
+    told = browser.run("[...document.querySelectorAll('.x-inside')].map(one => one.innerText)")
+    assert "Words of the query: 2 of 4; rank 1 of new also has where, does." in told[0]
+    assert "Underlined: not in c8, rank 2 of new." in told[0]
+    assert "Words of the query: 0 of 4; rank 2 of new also has stands." in told[1]
+    clean(browser)
+
+
+def test_the_words_that_differ_are_those_no_longest_common_subsequence_has(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    draw = random.Random(0)
+    for _ in range(40):
+        one, two = (draw.choices("abcd", k=draw.randrange(9)) for _ in range(2))
+
+        @cache
+        def common(i, j, one=one, two=two):
+            if i == len(one) or j == len(two):
+                return 0
+            if one[i] == two[j]:
+                return 1 + common(i + 1, j + 1)
+            return max(common(i + 1, j), common(i, j + 1))
+
+        given = f"{json.dumps(' '.join(one))}, {json.dumps(' '.join(two))}"
+        own = browser.run(f"ragscorePassages.differing({given})")
+        n = sum(len(" ".join(one)[part["from"] : part["to"]].split()) for part in own)
+        assert len(one) - n == common(0, 0)
+
+
+def test_of_a_long_list_the_first_hits_are_drawn_with_those_that_met_a_target(browser, tmp_path):
+    first = [(f"c{n}", f"d{n}", "text") for n in range(2, 40)]
+    first[30] = ("c1", "d1", "text")
+    shown(browser, passages(first, first).explore("q", outcome=["draw"]), tmp_path)
+    ranks = "[...document.querySelectorAll('.x-hit')].map(hit => Number(hit.dataset.rank))"
+    assert browser.run(ranks) == [*range(1, 21), 31] * 2
+    more = "[...document.querySelectorAll('.x-link')].find(b => b.innerText.startsWith('Show {}'))"
+    browser.run(more.format("34 more hits") + ".click()")  # 38 hits less 21, twice
+    assert browser.run(ranks) == [*range(1, 39)] * 2
+
+
+SOUGHT = {
+    "doc:doc-q3": ["q3"], 'doc:doc-q3 "doc":"DOC-Q2"': ["q2", "q3"], "target:doc-q6": ["q6"],
+    "answer:because": ["q1"], "text:passage": ["q2"], "difficulty:hard": ["q3", "q4", "q6"],
+    "tag:eas": ["q1", "q2", "q5"], "difficulty:hard target:q4": ["q4"], "four tag:hard": ["q4"],
+    "mrr:0.4..0.6": ["q4"], "mrr:1>..0.5": ["q2"], "mrr:0": ["q3", "q6"], "words:3..": [],
+    "other:hard": [], "mrr:x": [], "doc:https://doc-q3": [], "target:doc-q3:": [],
+}  # fmt: skip
+
+
+def test_a_word_with_a_prefix_is_sought_where_it_names(browser, tmp_path):
+    ev = runs_of(SIX, *RANKS)
+    results = ev.results
+    answers = ["it is because", *[None] * 11]
+    texts = [
+        "a passage" if one == ("q2", 3) else None
+        for one in zip(results.hits["query_id"], results.hits["rank"], strict=True)
+    ]
+    results = replace(
+        results, responses=results.responses.assign(answer=answers),
+        hits=results.hits.assign(text=texts),
+    )  # fmt: skip
+    ev = rs.evaluate(results, ev.golden, metrics=["mrr"])
+    cmp = ev.compare("old", "new", metrics=["mrr"])
+    shown(browser, cmp.explore(outcome=list(cmp.counts)), tmp_path)
+    for text, expected in SOUGHT.items():
+        seek(browser, text)
+        assert sorted(rows(browser)) == expected, text
+    parse = "ragscoreSeeking.parse('recall@5:doc:0..1', new Set(['recall@5:doc'])).tokens[0]"
+    assert browser.run(f"(one => [one.name, one.value])({parse})") == ["recall@5:doc", "0..1"]
+    seek(browser, "four target:doc-q4 doc:other-3")
+    found = "[...document.querySelectorAll('{} .x-found')].map(one => one.textContent)"
+    assert browser.run(found.format(".x-space")) == ["four"]
+    browser.run("document.querySelector('.x-space > [role=row]').click()")
+    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert browser.run(found.format(".x-query")) == ["four", "doc-q4", "other-3", "other-3"]
+    press(browser, "c", "c")
+    assert eval(
+        browser.run("document.querySelector('.x-out textarea').value").split("\n")[1],
+        {"q": cmp.per_query},
+    )["query_id"].tolist() == ["q4"]
+    clean(browser)
+
+
+def test_a_part_of_the_strip_or_of_a_histogram_is_brushed(browser, tmp_path):
+    cmp = runs_of(SIX, *RANKS).compare("old", "new", metrics=["mrr"])
+    shown(browser, cmp.explore(outcome=list(cmp.counts)), tmp_path)
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+
+    def drag(at, *corners):
+        card = f"document.querySelectorAll('.x-range svg')[{at}]"
+        x, y, width, height = browser.run(
+            f"(b => [b.x, b.y, b.width, b.height])({card}.getBoundingClientRect())"
+        )
+        kinds = ("mousePressed", "mouseMoved", "mouseReleased")
+        for kind, (left, top) in zip(kinds, (corners[0], corners[1], corners[1]), strict=True):
+            browser.send(
+                "Input.dispatchMouseEvent", type=kind, x=x + left * width, y=y + top * height,
+                button="left", buttons=1, clickCount=1,
+            )  # fmt: skip
+
+    drag(0, (0.5, 0.02), (0.98, 0.98))  # q1, q2, q3: at least about .5 in the first run
+    assert sorted(rows(browser)) == ["q1", "q2", "q3"]
+    assert browser.run("document.querySelectorAll('.x-brush').length") == 1
+    press_button(browser, "clear")
+    assert len(rows(browser)) == 6
+    drag(1, (0.9, 0.5), (0.99, 0.5))  # changes near 1: q5, found anew at rank 1
+    assert rows(browser) == ["q5"]
+    browser.run("document.querySelector('.x-name button').click()")
+    clean(browser)
+
+
+def test_what_queries_share_has_the_p_of_fisher_and_holm(browser, tmp_path):
+    """Of 40 queries 12 are lost; "x" is a tag of 10 of these and of 2 others."""
+    draw = random.Random(1)
+    tags = [["x"] if n < 10 or n > 37 else [draw.choice("yz")] for n in range(40)]
+    golden = [
+        {"id": f"q{n}", "query": f"word {'more ' * (n % 7)}", "expected_doc_ids": ["right"],
+         "tags": tags[n]}
+        for n in range(40)
+    ]  # fmt: skip
+    runs = {"a": {f"q{n}": ["right"] for n in range(40)},
+            "b": {f"q{n}": ["wrong" if n < 12 else "right"] for n in range(40)}}  # fmt: skip
+    cmp = rs.evaluate(runs, golden).compare("a", "b")
+    shown(browser, cmp.explore(outcome="regression"), tmp_path)
+    assert len(rows(browser)) == 12
+    press_button(browser, "What do these share?")
+    table = browser.run(
+        "[...document.querySelectorAll('.x-query tbody tr')]"
+        ".map(row => [...row.cells].slice(0, 4).map(cell => cell.innerText.trim()))"
+    )
+    said = browser.run("document.querySelector('.x-query').innerText")
+    inside = {"in the first 10 of b wrong": (12, 12), "tag x": (10, 12)}
+    n_tested = int(re.search(r"Holm over (\d+) of", said)[1])
+    raw = [
+        scipy.stats.fisher_exact([[a, 12 - a], [b - a, 28 - b + a]], alternative="greater").pvalue
+        for a, b in inside.values()
+    ]
+    expected = holm([*raw, *[1.0] * (n_tested - 2)])[:2]
+    shown_p = ["< .001" if p < 0.001 else f"{p:.3f}"[1:] for p in expected]
+    assert [(row[0], row[3]) for row in table] == list(zip(inside, shown_p, strict=True))
+    assert table[1][1:3] == ["10 (83 %)", "2 (7 %)"]
+    for _ in range(20):
+        all_ = draw.randrange(2, 60)
+        having, chosen = draw.randrange(1, all_ + 1), draw.randrange(1, all_)
+        a = draw.randrange(max(0, having + chosen - all_), min(having, chosen) + 1)
+        ours = browser.run(f"ragscoreShares.upperTail({a}, {having}, {chosen}, {all_})")
+        theirs = scipy.stats.hypergeom.sf(a - 1, all_, having, chosen)
+        assert ours == pytest.approx(theirs, rel=1e-9)
+    browser.run("[...document.querySelectorAll('.x-query tbody button')][3].click()")
+    text = browser.run("document.querySelector('.x-out textarea').value").splitlines()
+    scope = {"cmp": cmp}
+    exec(text[0], scope)
+    assert len(scope["part"].queries) == 12
+    assert "tag" in repr(eval(text[1], scope))
+    browser.run("[...document.querySelectorAll('.x-query tbody button')][2].click()")
+    browser.wait("document.querySelector('input[type=search]').value === 'tag:x'", 20)
+    assert len(rows(browser)) == 10
+    clean(browser)
+
+
+def test_the_address_holds_the_state_and_back_leads_to_the_last_one(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    begin = open_query(browser)
+    press(browser, "j", "j")
+    second = open_query(browser)
+    browser.wait("location.hash.includes('x.q=')", 20)
+    seek(browser, "difficulty:easy")
+    browser.run("document.querySelectorAll('.x-headline button')[1].click()")
+    browser.run("[...document.querySelectorAll('.x-tools select')][0].value = '0'")
+    browser.run("document.querySelector('.x-tools select').dispatchEvent(new Event('change'))")
+    browser.run("document.querySelectorAll('.x-headline button')[1].click()")
+    press(browser, "n", "n")
+    browser.send("Input.insertText", text="odd <b>")
+    browser.wait("location.hash.includes('x.note') && location.hash.includes('x.sort')", 20)
+    kept, hash_ = rows(browser), browser.run("location.hash")
+    browser.run("history.back()")
+    browser.wait("document.querySelector('input[type=search]').value === ''", 20)
+    assert open_query(browser) == second
+    browser.run("history.back()")
+    browser.wait(f"document.querySelector('.x-query h3').textContent === '{begin}'", 20)
+    browser.run("history.forward()")
+    browser.wait(f"document.querySelector('.x-query h3').textContent === '{second}'", 20)
+    shown(browser, six, tmp_path, hash_=hash_)
+    assert rows(browser) == kept and open_query(browser) == second
+    assert browser.run("document.querySelector('.x-note').value") == "odd <b>"
+    assert browser.run("document.querySelector('input[type=search]').value") == "difficulty:easy"
+    assert browser.run("document.querySelector('.x-tools select').value") == "0"
+    clean(browser)
+
+
+def test_keys_work_on_after_copying(browser, six, tmp_path):
+    shown(browser, six, tmp_path)
+    first, second = rows(browser)[:2]
+    press(browser, "c", "c")
+    assert browser.run("document.activeElement.tagName") == "TEXTAREA"
+    press(browser, "j", "j")
+    assert open_query(browser) == second != first
+    press(browser, "l", "l")
+    press(browser, "ArrowUp")
+    assert open_query(browser) == first
+    assert browser.run("document.querySelector('.x-out')") is None
+
+
+def test_details_in_pieces_are_those_of_the_whole(browser, six, tmp_path, monkeypatch):
+    shown(browser, six, tmp_path)
+    text = "document.querySelector('.x-query').innerText"
+    whole = []
+    for _ in range(4):
+        whole.append(browser.run(text))
+        press(browser, "j", "j")
+    for name, value in (("LARGE", 10), ("PART", 2000)):
+        monkeypatch.setattr(f"ragscore.reporting.explorer.element.{name}", value)
+    parts = runs_of(SIX, *RANKS).compare("old", "new").explore()
+    assert len(parts.packed.split("\n")) > 4
+    shown(browser, parts, tmp_path)
+    for expected in whole:
+        browser.wait(f"{text} === {json.dumps(expected)}", 20)
+        press(browser, "j", "j")
+    shown(browser, parts, tmp_path, hash_="#x.outcome=all&x.search=doc:doc-q6")
+    assert rows(browser) == [] or rows(browser) == ["q6"]
+    seek(browser, "target:doc-q6")
+    browser.wait("document.querySelectorAll('.x-space > [role=row]').length === 1", 20)
+    assert rows(browser) == ["q6"]
+    clean(browser)
+
+
+def test_a_judges_score_is_a_facet_and_a_range_of_it_is_sought(browser, tmp_path):
+    ev = runs_of(SIX, *RANKS)
+    values = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]  # old, then new
+    judged = ev.results.responses[["run_id", "query_id"]].assign(
+        criterion="faithfulness", item="1", value=values
+    )
+    answered = ev.results.responses.assign(answer="so it is")
+    results = replace(ev.results, judgments=judged, responses=answered)
+    cmp = rs.evaluate(results, ev.golden).compare("old", "new")
+    shown(browser, cmp.explore(outcome=list(cmp.counts)), tmp_path)
+    if browser.run("document.querySelector('.x-filters').hidden"):
+        press_button(browser, "Facets")
+    cards = browser.run(
+        "[...document.querySelectorAll('.x-facet:not([hidden])')].map(one => one.innerText)"
+    )
+    (card,) = [one for one in cards if one.startswith("judge: ")]
+    assert card.split("\n") == ["judge: faithfulness", "0.100", "0.600"], "of the candidate"
+    seek(browser, "faithfulness:0.25..0.45")
+    assert sorted(rows(browser)) == ["q3", "q4"]
+    seek(browser, "faithfulness:0.6..>..0.3")
+    assert sorted(rows(browser)) == ["q1", "q2", "q3"]
     clean(browser)

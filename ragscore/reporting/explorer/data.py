@@ -36,7 +36,7 @@ SLICED = (
     "lang",
     "conversation",
 )  # columns of the golden set that are filters by default
-MOST_VALUES = 100  # of a default filter
+MOST_VALUES = 200  # of a default filter
 DIGITS = 6  # significant ones of scores and metrics
 
 
@@ -249,7 +249,11 @@ class Columns:
         return found
 
     def content(
-        self, kept: Flags | None = None, with_text: Flags | None = None, listed: Flags | None = None
+        self,
+        kept: Flags | None = None,
+        with_text: Flags | None = None,
+        listed: Flags | None = None,
+        depth: int | None = None,
     ) -> dict[str, Any]:
         """Return everything as lists.
 
@@ -261,9 +265,12 @@ class Columns:
             Queries whose hits have their texts; None: all.
         listed
             Queries that are in it at all; None: all.
+        depth
+            Hits beyond this rank that met no target are not in it; None: all are.
         """
         shown = np.arange(self.n) if listed is None else np.flatnonzero(listed)
         lists = self.whole if kept is None else Lists(self.asked, kept, self.texts)
+        lists = lists if depth is None else lists.within(depth)
         return Content(self, lists, shown).made(with_text, told=kept is not None)
 
 
@@ -318,6 +325,7 @@ class Content:
                     "primary": name in self.runs.primary,
                     "decimals": {"binary": 0, "time": 1, "cost": 4}.get(metric.kind, 2),
                     "kind": metric.kind,
+                    "judged": metric.family == "judged",
                 }
                 for name in columns.metrics
                 for metric in [self.runs.declared.describe(name)]

@@ -1,4 +1,3 @@
-"use strict";
 // The explorer of runs: a list of queries, and beside it the open query with the hits of both runs.
 //
 // In: the columns that data.py wrote. Out: elements under `root`. No text of the data is ever
@@ -22,9 +21,13 @@ const ragscoreExplorer = (() => {
     ["Esc", "back to the list"], ["[ ]", "previous and next changed query"],
     ["1 – 8", "outcomes, from the left"], ["0", "changed queries, or all"], ["/", "search"],
     ["← →", "another run"], ["t", "unfold all texts"], ["c", "copy code of the list"],
-    ["l", "copy a link to the query"], ["?", "this list"],
+    ["l", "copy a link to the query"], ["n", "note"], ["s", "what these share"], ["?", "this list"],
   ];
+  const HELP = "doc: target: answer: text: tag: note: search there; change:0.1..1 and a metric's"
+    + " name take a range. Put values with spaces in quotes.";
   const SPARE = 8; // rows drawn above and below those in sight
+  const FIRST = 20; // hits of a list that are drawn at once, beside those that met a target
+  const PREVIEW = 230; // characters of a folded passage
   const NONE = "–";
 
   // ---- texts and elements ---------------------------------------------------------------------
@@ -63,8 +66,22 @@ const ragscoreExplorer = (() => {
     return made;
   }
 
+  const LAYERS = { span: ["mark", "what the target asks for"], term: ["b", null],
+    own: ["ins", "not in the passage of the other run"], found: ["strong", null] };
+  /** A text with what stands out in it; layers are names and ranges. */
+  function marked(text, layers, from, to) {
+    return ragscorePassages.pieces(text, layers, from, to).map((piece) =>
+      piece.names.reduce((inner, name) => el(LAYERS[name][0], { class: `x-${name}`,
+        title: LAYERS[name][1] }, inner), piece.text));
+  }
+
   /** An id, whole: it may break after . # / _ and :, and anywhere where it has to. */
-  function whole(id) {
+  function whole(id, sought = []) {
+    const ranges = sought.flatMap((one) => ragscorePassages.places(id, one));
+    if (ranges.length) {
+      return el("span", { class: "x-id" }, marked(id, [["found",
+        ranges.sort((a, b) => a.from - b.from)]]));
+    }
     const parts = id.length > 500 ? [id] : id.split(/(?<=[.#/_:])/);
     return el("span", { class: "x-id" }, parts.flatMap((part) => [part, el("wbr")]).slice(0, -1));
   }
@@ -95,7 +112,7 @@ const ragscoreExplorer = (() => {
   // ---- the data -------------------------------------------------------------------------------
   /** Columns as questions. `run` is the chosen run, `base` the one it is compared with, or -1. */
   class Model {
-    constructor(data) {
+    constructor(data, packed = []) {
       if (data.version !== 1) throw new Error(`data of version ${data.version}, not 1`);
       this.data = data;
       this.queries = data.queries;
@@ -105,6 +122,16 @@ const ragscoreExplorer = (() => {
       this.base = data.runs.length < 2 ? -1 : Math.max(baseline, 0);
       this.others = data.runs.map((_, r) => r).filter((r) => r !== this.base);
       this.run = this.others[0];
+      // Of many queries the details come in pieces, blocks of items first, which are unpacked when
+      // they are needed: until then a block of queries has nothing.
+      const { items: n_items = 0, from = [0] } = data.parts ?? {};
+      this.from = from;
+      this.blocks = from.map(() => (data.parts ? {} : data));
+      this.packed = data.parts ? packed.slice(n_items) : [];
+      this.waiting = new Map();
+      this.items = data.parts ? {} : data.items;
+      this.lowered = new Map();
+      this.itemParts = packed.slice(0, n_items);
       this.row = new Map(this.queries.id.map((id, i) => [id, i]));
       this.metrics = data.metrics ?? [];
       this.slices = data.slices ?? [];
@@ -112,6 +139,45 @@ const ragscoreExplorer = (() => {
       this.paired = this.base >= 0;
       this.judged = this.paired
         && this.others.some((r) => this.queries.outcome?.[r]?.some((code) => code >= 0));
+    }
+
+    block(i) {
+      let b = this.from.length - 1;
+      while (this.from[b] > i) b -= 1;
+      return b;
+    }
+    /** The details of a query: a block, and the query's place in it. */
+    at(i) {
+      const b = this.block(i);
+      return [this.blocks[b], i - this.from[b]];
+    }
+    /** Tell if a block's details are here, with all items; of every block without a number. */
+    has(b) {
+      return this.itemParts.length === 0
+        && (b === undefined ? this.packed.every((one) => one === null) : !this.packed[b]);
+    }
+    /** Unpack a block's details, or all, once. */
+    async load(b) {
+      const once = (key, act) => {
+        if (!this.waiting.has(key)) this.waiting.set(key, act());
+        return this.waiting.get(key);
+      };
+      await once("items", async () => {
+        for (const one of this.itemParts) {
+          for (const [name, values] of Object.entries(await unpack(one))) {
+            this.items[name] = (this.items[name] ?? []).concat(values);
+          }
+        }
+        this.itemParts = [];
+        this.lowered.clear();
+      });
+      for (const one of b === undefined ? this.packed.keys() : [b]) {
+        await once(one, async () => {
+          if (!this.packed[one]) return;
+          this.blocks[one] = await unpack(this.packed[one]);
+          this.packed[one] = null;
+        });
+      }
     }
 
     outcome(i, run = this.run) {
@@ -141,13 +207,31 @@ const ragscoreExplorer = (() => {
     error(i, run) { return this.data.answers?.error?.[run]?.[i] || null; }
 
     item(code) {
-      const one = (name) => this.data.items?.[name]?.[code] ?? null;
+      const one = (name) => this.items?.[name]?.[code] ?? null;
       return { id: one("id") ?? "", doc: one("doc"), path: one("path"), heading: one("heading"),
         text: one("text") };
     }
+    /** Flags of the items that have a text in any of these columns, whatever the case. */
+    itemsWith(names, sought) {
+      const flags = new Uint8Array(this.items?.id?.length ?? 0);
+      for (const name of names.filter((one) => this.items?.[one])) {
+        if (!this.lowered.has(name)) {
+          this.lowered.set(name, this.items[name].map((one) => one?.toLowerCase() ?? ""));
+        }
+        this.lowered.get(name).forEach((one, c) => { if (one.includes(sought)) flags[c] = 1; });
+      }
+      return flags;
+    }
+    /** Tell if a run returned any item with a flag. */
+    returned(i, run, flags) {
+      const [{ hits }, at] = this.at(i);
+      const [from, to] = [hits?.start?.[run]?.[at] ?? 0, hits?.start?.[run]?.[at + 1] ?? 0];
+      for (let j = from; j < to; j += 1) if (flags[hits.item[run][j]]) return true;
+      return false;
+    }
     hits(i, run) {
-      const { hits } = this.data;
-      const [from, to] = [hits?.start?.[run]?.[i] ?? 0, hits?.start?.[run]?.[i + 1] ?? 0];
+      const [{ hits }, at] = this.at(i);
+      const [from, to] = [hits?.start?.[run]?.[at] ?? 0, hits?.start?.[run]?.[at + 1] ?? 0];
       const found = [];
       for (let j = from; j < to; j += 1) {
         const one = (name) => hits[name]?.[run]?.[j] ?? null;
@@ -163,9 +247,9 @@ const ragscoreExplorer = (() => {
       return found;
     }
     targets(i) {
-      const { targets } = this.data;
+      const [{ targets }, at] = this.at(i);
       const found = [];
-      for (let j = targets?.start?.[i] ?? 0; j < (targets?.start?.[i + 1] ?? 0); j += 1) {
+      for (let j = targets?.start?.[at] ?? 0; j < (targets?.start?.[at + 1] ?? 0); j += 1) {
         found.push({ name: targets.name[j] ?? "", grade: targets.grade?.[j] ?? null,
           others: targets.others?.[j] ?? "", ...Object.fromEntries(["rank", "call"].map((name) =>
             [`${name}s`, this.runs.map((_, r) => targets[name]?.[r]?.[j] ?? null)])) });
@@ -173,10 +257,10 @@ const ragscoreExplorer = (() => {
       return found;
     }
     part(name, i, run) {
-      const table = this.data[name];
+      const [{ [name]: table }, at] = this.at(i);
       const start = run === undefined ? table?.start : table?.start?.[run];
       const found = [];
-      for (let j = start?.[i] ?? 0; j < (start?.[i + 1] ?? 0); j += 1) {
+      for (let j = start?.[at] ?? 0; j < (start?.[at + 1] ?? 0); j += 1) {
         found.push((field, of = run) => (of === undefined ? table[field]?.[j]
           : table[field]?.[of]?.[j]) ?? null);
       }
@@ -197,8 +281,9 @@ const ragscoreExplorer = (() => {
         .filter((j) => this.queries.conversation[j] === own).sort((a, b) => turn(a) - turn(b));
     }
     answer(i, run) {
-      const one = (name) => this.data.answers?.[name]?.[run]?.[i] ?? null;
-      return { text: one("text"), refused: one("refused"), reason: one("reason"),
+      const [{ answers }, at] = this.at(i);
+      const one = (name) => answers?.[name]?.[run]?.[at] ?? null;
+      return { reference: answers?.reference?.[at] ?? null, text: one("text"), refused: one("refused"), reason: one("reason"),
         latency: one("latency_ms") };
     }
   }
@@ -226,23 +311,25 @@ const ragscoreExplorer = (() => {
   const ARROWS = { up: "↑", down: "↓", same: "=" };
 
   // ---- the explorer ---------------------------------------------------------------------------
-  function boot(root, data, options = {}) {
-    const model = new Model(data);
+  function boot(root, data, options = {}, packed = []) {
+    const model = new Model(data, packed);
     const { queries } = model;
     const code = options.code ?? "cmp";
     const name = root.id || "x";
-    const ui = { outcome: null, search: "", slices: new Map(), metric: -1, atLeast: null,
-      sort: null, open: -1, hit: null, unfold: false, rows: [], place: new Map() };
+    const ui = { outcome: null, search: "", metric: -1, sort: null, open: -1, hit: null, unfold: false, deep: false, shares: false, rows: [], place: new Map() };
     let layout = "", rowHeight = 28, drawLines = () => {}, frameAsked = false, told = "";
     const lowered = [];
+    let distinctive = null, terms = new Set(); // of all queries, and of the open one
     if (!model.paired) ui.metric = model.primary[0] ?? (model.metrics.length ? 0 : -1);
+    const metric0 = ui.metric;
 
     // -- the skeleton
     root.classList.add("rs-explorer");
     const say = el("div", { class: "x-unseen", role: "status" });
     const chips = el("div", { class: "x-chips", role: "group", "aria-label": "Outcome" });
-    const search = el("input", { type: "search", placeholder: "Search queries", "aria-label":
-      "Search ids and texts of queries", oninput: () => { ui.search = search.value; refilter(); } });
+    const search = el("input", { type: "search", placeholder: "Search, or doc: answer: tag: …", title:
+      `Ids and texts of queries. ${HELP}`, "aria-label":
+      "Search ids and texts of queries, doc: target: answer: text: tag: note:", oninput: () => { ui.search = search.value; refilter(); } });
     const metric = metricChoice();
     const filterButton = el("button", { type: "button", "aria-expanded": "false",
       onclick: () => toggleFilters() });
@@ -280,7 +367,6 @@ const ragscoreExplorer = (() => {
         panel),
       say);
     root.append(frame);
-    buildFilters();
 
     function metricChoice() {
       const option = (m) => el("option", { value: m }, model.metrics[m].name);
@@ -295,27 +381,208 @@ const ragscoreExplorer = (() => {
       return made;
     }
 
+    // -- facets: how many queries each value would leave, and where the others lie
+    const BINS = 24, GRID = 30; // of a histogram, and of both axes of the strip
+    const width = () => ui.metric >= 0 ? ui.metric : model.primary[0] ?? -1;
+    const facets = [];
     function buildFilters() {
-      const picks = model.slices.map((slice, s) => {
-        const counts = slice.values.map(() => 0);
-        for (let i = 0; i < model.n; i += 1) for (const one of model.codes(s, i)) counts[one] += 1;
-        const made = el("select", { onchange: () => {
-          if (made.value === "") ui.slices.delete(s);
-          else ui.slices.set(s, Number(made.value));
-          refilter();
-        } }, el("option", { value: "" }, "all"), slice.values.map((value, c) =>
-          el("option", { value: c }, `${line(String(value), 60)} (${count(counts[c])})`)));
-        made.dataset.slice = s;
-        return el("label", {}, slice.name, made);
+      const range = (title, field, value, is = () => true) => facets.push({ title, field, value, is,
+        card: rangeCard(), names: [field] });
+      if (model.paired) {
+        facets.push({ title: () => `${model.metrics[width()].name}: ${
+          data.runs[model.base].id} × ${data.runs[model.run].id}`, is: () => width() >= 0,
+        card: rangeCard(130), both: true });
+        range(() => (ui.metric < 0 ? "size of change" : `Δ ${model.metrics[ui.metric].name}`),
+          () => "change", change);
+      }
+      range(() => model.metrics[width()].name, () => model.metrics[width()].name,
+        (i) => model.value(width(), i), () => !model.paired && width() >= 0);
+      model.metrics.forEach((one, m) => one.judged && range(() => `judge: ${one.name}`,
+        () => one.name, (i) => model.value(m, i), () => m !== width() || model.paired));
+      model.slices.forEach((slice, s) => {
+        const pick = (value) => seek(ragscoreSeeking.changed(ui.search, fields,
+          (one) => one.name === slice.name && isValue(one.value, value),
+          isOn(slice, value) ? null : [slice.name, value]));
+        const buttons = slice.values.map((value) => el("button", { type: "button", class: "x-value",
+          onclick: () => pick(String(value)) }, el("span", {}, line(String(value), 60)),
+        el("b", {})));
+        facets.push({ slice, s, buttons, is: () => true, field: () => slice.name, card: el("div",
+          { class: "x-facet", role: "group", "aria-label": slice.name },
+          el("b", { class: "x-name" }, slice.name), el("div", { class: "x-values" }, buttons)) });
       });
-      const least = el("input", { type: "number", min: "0", step: "any", class: "x-least",
-        oninput: () => { ui.atLeast = least.value === "" ? null : Number(least.value); refilter(); } });
-      filters.append(...picks, ...(model.paired ? [el("label", {}, "change at least", least)] : []));
-      if (filters.children.length === 0) filterButton.hidden = true;
+      filters.append(...facets.map((one) => one.card));
+      if (facets.length === 0) filterButton.hidden = true;
+    }
+    const isValue = (sought, value) => sought.toLowerCase() === String(value).toLowerCase();
+    const isOn = (slice, value) => parsed().tokens.some((one) => one.name === slice.name
+      && isValue(one.value, value));
+    const change = (i) => (ui.metric < 0 ? model.size(i) : model.delta(ui.metric, i));
+
+    /** A card with a drawing to brush: two paths, of all queries and of those in the list. */
+    function rangeCard(high = 84) {
+      const canvas = svg("svg", { viewBox: `0 0 190 ${high}`, "aria-hidden": "true", width: 190,
+        height: high });
+      return el("div", { class: "x-facet x-range", role: "group" }, el("b", { class: "x-name" }),
+        canvas, el("div", { class: "x-ends x-small x-muted" }));
+    }
+    const round = (value, way) => {
+      const found = Number(value.toPrecision(3));
+      const step = 10 ** (Math.floor(Math.log10(Math.abs(value) || 1)) - 2);
+      return Number((way * (found - value) >= 0 ? found : found + way * step).toPrecision(4));
+    };
+    const between = ([low, high]) => `${round(low, -1)}..${round(high, 1)}`;
+
+    function drawFacet(facet, rows) {
+      facet.card.hidden = !facet.is();
+      if (facet.card.hidden) return;
+      if (facet.slice) {
+        const counts = facet.slice.values.map(() => 0);
+        for (const i of rows) for (const one of model.codes(facet.s, i)) counts[one] += 1;
+        const most = Math.max(1, ...counts);
+        facet.buttons.forEach((button, c) => {
+          button.lastChild.textContent = count(counts[c]);
+          button.style.setProperty("--share", `${100 * counts[c] / most}%`);
+          button.setAttribute("aria-pressed", String(isOn(facet.slice, facet.slice.values[c])));
+        });
+        return;
+      }
+      const [head, canvas, ends] = facet.card.children;
+      facet.card.setAttribute("aria-label", visible(facet.title()));
+      const field = facet.both ? model.metrics[width()].name : facet.field();
+      const on = parsed().tokens.find((one) => one.name === field);
+      head.replaceChildren(el("span", { title: visible(facet.title()) }, facet.title()), on ? el("button", { type: "button", class:
+        "x-link", onclick: () => brushed(field, null) }, "clear") : "");
+      canvas.replaceChildren();
+      (facet.both ? drawStrip : drawBins)(facet, canvas, ends, rows, field, on);
+    }
+    const brushed = (field, value) => seek(ragscoreSeeking.changed(ui.search, fields,
+      (one) => one.name === field, value === null ? null : [field, value]));
+
+    /** Ends of the values of all queries; null without any. */
+    function ends_(value) {
+      let low = Infinity, high = -Infinity;
+      for (let i = 0; i < model.n; i += 1) {
+        const one = value(i);
+        if (known(one)) [low, high] = [Math.min(low, one), Math.max(high, one)];
+      }
+      return low > high ? null : [low, high > low ? high : low + 1];
+    }
+    const path = (canvas, cls, d) => canvas.append(svg("path", { class: cls, d }));
+    function drawBins(facet, canvas, ends, rows, field, on) {
+      const found = ends_(facet.value);
+      ends.replaceChildren();
+      if (!found) return ends.append("no values");
+      const [low, high] = found, step = (high - low) / BINS;
+      const bin = (i) => Math.min(BINS - 1, Math.floor((facet.value(i) - low) / step));
+      const tally = (of) => {
+        const counts = new Array(BINS).fill(0);
+        for (const i of of) if (known(facet.value(i))) counts[bin(i)] += 1;
+        return counts;
+      };
+      const all = tally(queries.id.keys()), some = tally(rows);
+      const w = 190 / BINS, tallest = Math.sqrt(Math.max(...all, 1));
+      const bars = (counts) => counts.map((n, b) => (n ? `M${b * w} 84v${
+        -Math.max(2, 80 * Math.sqrt(n) / tallest)}h${w - 1}V84z` : "")).join("");
+      path(canvas, "x-all-of", bars(all));
+      path(canvas, "x-some-of", bars(some));
+      const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(high - low))));
+      ends.append(el("span", {}, number(low, decimals)), el("span", {}, number(high, decimals)));
+      const to = (x) => low + (high - low) * x / 190;
+      const chosen = on && ragscoreSeeking.ranges(on.value)?.[0];
+      if (chosen) {
+        const [a, b] = chosen.map((one) => 190 * (Math.min(Math.max(one, low), high) - low)
+          / (high - low));
+        canvas.append(svg("rect", { class: "x-brush", x: a, y: 0, width: Math.max(2, b - a),
+          height: 84 }));
+      }
+      brush(canvas, (box) => {
+        const at = [box.x, box.x + box.width].map((x) => Math.min(BINS - 1, Math.floor(x / w)));
+        const last = box.width < 3 ? at[0] : at[1];
+        brushed(field, between([to(at[0] * w), to((last + 1) * w)]));
+      }, 84);
+    }
+    /** All queries by their values in both runs: a disc's size says how many. */
+    function drawStrip(facet, canvas, ends, rows, field, on) {
+      const m = width(), size_ = 122, pad = 4, wide = 182;
+      const [one, two] = [(i) => model.value(m, i, model.base), (i) => model.value(m, i)];
+      const [a, b] = [ends_(one), ends_(two)];
+      ends.replaceChildren();
+      if (!a || !b) return ends.append("no values in both runs");
+      const low = Math.min(a[0], b[0]), high = Math.max(a[1], b[1]);
+      const cell = (value) => Math.round((value - low) / (high - low) * GRID);
+      const tally = (of) => {
+        const counts = new Map();
+        for (const i of of) {
+          if (!known(one(i)) || !known(two(i))) continue;
+          const key = cell(one(i)) * 100 + cell(two(i));
+          counts.set(key, (counts.get(key) ?? 0) + 1);
+        }
+        return counts;
+      };
+      const all = tally(queries.id.keys()), some = tally(rows);
+      const most = Math.max(1, ...all.values());
+      const discs = (counts) => [...counts].map(([key, n]) => {
+        const r = 1.4 + 5 * Math.sqrt(n / most);
+        const x = pad + Math.floor(key / 100) / GRID * wide;
+        const y = pad + (1 - key % 100 / GRID) * size_;
+        return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
+      }).join("");
+      path(canvas, "x-even", `M${pad} ${pad + size_}L${pad + wide} ${pad}`);
+      path(canvas, "x-all-of", discs(all));
+      path(canvas, "x-some-of", discs(some));
+      ends.append(`→ ${data.runs[model.base].id}, ↑ ${data.runs[model.run].id}`);
+      const place = [(value) => pad + (Math.min(Math.max(value, low), high) - low) / (high - low)
+        * wide, (value) => pad + (1 - (Math.min(Math.max(value, low), high) - low) / (high - low))
+        * size_];
+      const chosen = on && ragscoreSeeking.ranges(on.value);
+      if (chosen?.length === 2) {
+        const [x, x2] = chosen[0].map(place[0]), [y2, y] = chosen[1].map(place[1]);
+        canvas.append(svg("rect", { class: "x-brush", x: x - 3, y: y - 3, width: x2 - x + 6,
+          height: y2 - y + 6 }));
+      }
+      const back = (x, of) => Math.min(Math.max(low + (x - pad) / of * (high - low), low), high);
+      brush(canvas, (box) => {
+        const more = box.width < 3 && box.height < 3 ? 4 : 0; // a click is a disc
+        const x = [back(box.x - more, wide), back(box.x + box.width + more, wide)];
+        const y = [box.y + box.height + more, box.y - more].map((at) => back(pad + size_ - at + pad,
+          size_));
+        brushed(field, `${between(x)}>${between(y)}`);
+      }, 130);
+    }
+    /** Drag a rectangle; `act` gets it in the drawing's own units. */
+    function brush(canvas, act, high) {
+      const at = (event) => {
+        const box = canvas.getBoundingClientRect();
+        return [Math.min(Math.max((event.clientX - box.left) / box.width * 190, 0), 190),
+          Math.min(Math.max((event.clientY - box.top) / box.height * high, 0), high)];
+      };
+      canvas.onpointerdown = (down) => {
+        const [x, y] = at(down);
+        const drawn_ = svg("rect", { class: "x-brush" });
+        canvas.append(drawn_);
+        canvas.setPointerCapture(down.pointerId);
+        let box = { x, y, width: 0, height: 0 };
+        canvas.onpointermove = (event) => {
+          const [x2, y2] = at(event);
+          box = { x: Math.min(x, x2), y: Math.min(y, y2), width: Math.abs(x2 - x),
+            height: Math.abs(y2 - y) };
+          const full = high === 84 ? { ...box, y: 0, height: high } : box;
+          for (const [key, value] of Object.entries(full)) drawn_.setAttribute(key, value);
+        };
+        canvas.onpointerup = () => {
+          canvas.onpointermove = canvas.onpointerup = null;
+          act(box);
+        };
+        canvas.onpointercancel = () => {
+          canvas.onpointermove = canvas.onpointerup = null;
+          drawn_.remove();
+        };
+      };
     }
     function toggleFilters(show = filters.hidden) {
       filters.hidden = !show;
       filterButton.setAttribute("aria-expanded", String(show));
+      if (show) refilter();
       ask();
     }
 
@@ -334,24 +601,102 @@ const ragscoreExplorer = (() => {
       const delta = model.delta(ui.metric, i);
       return known(delta) ? Math.abs(delta) : null;
     };
+    // Where a word with a prefix is sought; names of slices and metrics are prefixes, too.
+    const places = {
+      target: (i, has) => model.targets(i).some((one) => has(one.name) || has(one.others)),
+      answer: (i, has) => sides().some((r) => has(model.answer(i, r).text)),
+      tag: (i, has) => model.slices.some((slice, s) =>
+        model.codes(s, i).some((c) => has(String(slice.values[c])))),
+      note: (i, has) => has(notes.get(queries.id[i])),
+    };
+    const DEEP = ["doc", "target", "answer", "text"]; // of which a page may have to be unpacked
+    const notes = new Map();
+    const sliceOf = new Map(model.slices.map((slice, s) => [slice.name, s]));
+    const metricOf = new Map(model.metrics.map((one, m) => [one.name, m]));
+    const ofItems = { doc: ["id", "doc", "path"], text: ["text"] }; // what of an item is sought
+    const fields = new Set([...Object.keys(ofItems), ...Object.keys(places), ...sliceOf.keys(), ...metricOf.keys(),
+      "change", "words"]);
+    let parsedOf = null, parsedAs = null;
+    function parsed() {
+      if (parsedOf !== ui.search) {
+        parsedAs = ragscoreSeeking.parse(ui.search, fields);
+        parsedOf = ui.search;
+      }
+      return parsedAs;
+    }
+    const sought = (...names) => {
+      const { tokens, rest } = parsed();
+      return [...(names.includes("query") && rest ? [rest] : []), ...tokens.filter((one) =>
+        names.includes(one.name)).map((one) => one.value)].map((one) => one.toLowerCase());
+    };
+    /** A text in which what is sought stands out. */
+    const found_ = (text_, ...names) => {
+      const ranges = sought(...names).flatMap((one) => ragscorePassages.places(text_, one));
+      return ranges.length ? marked(text_, [["found", ranges.sort((a, b) => a.from - b.from)]])
+        : [text_];
+    };
+    function seek(text_) {
+      ui.search = search.value = text_;
+      refilter();
+    }
+    /** What a token asks of a query, as a function. */
+    function passing({ name: field, value }) {
+      const s = sliceOf.get(field), m = metricOf.get(field);
+      const range = ragscoreSeeking.ranges(value);
+      if (s !== undefined) {
+        const own = model.slices[s].values.map((one) => String(one).toLowerCase());
+        const exact = own.indexOf(value.toLowerCase());
+        if (exact >= 0) return (i) => model.codes(s, i).includes(exact);
+        const some = new Set(own.flatMap((one, c) => (one.includes(value.toLowerCase()) ? [c] : [])));
+        return (i) => model.codes(s, i).some((c) => some.has(c));
+      }
+      if (m !== undefined || field === "change" || field === "words") {
+        const inside = (one, [low, high]) => known(one) && one >= low && one <= high;
+        if (!range) return () => false;
+        if (field === "words") return (i) => inside(nWords(i), range[0]);
+        if (field === "change") return (i) => inside(change(i), range[0]);
+        return (i) => inside(model.value(m, i), range.at(-1))
+          && (range.length < 2 || inside(model.value(m, i, model.base), range[0]));
+      }
+      const low = value.toLowerCase();
+      if (Object.hasOwn(ofItems, field)) {
+        const flags = model.itemsWith(ofItems[field], low), of = sides();
+        return (i) => of.some((r) => model.returned(i, r, flags));
+      }
+      const has = (text_) => known(text_) && String(text_).toLowerCase().includes(low);
+      const answers = new Map(); // of one list: what is sought goes through every hit
+      return (i) => {
+        if (!answers.has(i)) answers.set(i, places[field](i, has));
+        return answers.get(i);
+      };
+    }
+    const passes_ = new Map();
     /** The tests that are on; each may be taken away on its own when nothing is left. */
     function tests() {
-      const made = [];
-      const sought = ui.search.toLowerCase();
-      if (sought) {
-        made.push({ name: `the search for “${line(ui.search, 40)}”`, by: "the search",
-          passes: (i) => text(i).includes(sought),
-          clear: () => { ui.search = search.value = ""; } });
+      const { tokens, rest } = parsed(), made = [];
+      if (rest) {
+        const low = rest.toLowerCase();
+        made.push({ name: `the search for “${line(rest, 40)}”`, by: "the search",
+          passes: (i) => text(i).includes(low),
+          clear: () => seek(tokens.map((one) =>
+            ragscoreSeeking.token(one.name, one.value)).join(" ")) });
       }
-      for (const [s, value] of ui.slices) {
-        made.push({ name: `${model.slices[s].name} = ${model.slices[s].values[value]}`,
-          by: model.slices[s].name, passes: (i) => model.codes(s, i).includes(value),
-          clear: () => { ui.slices.delete(s); filters.querySelectorAll("select")[s].value = ""; } });
+      for (const field of new Set(tokens.map((one) => one.name))) {
+        const own = tokens.filter((one) => one.name === field);
+        const any = own.map((one) => {
+          const key = JSON.stringify([one.name, one.value, model.run, ui.metric,
+            field === "note" ? [...notes] : 0, model.has()]);
+          if (!passes_.has(key)) passes_.set(key, passing(one));
+          return passes_.get(key);
+        });
+        made.push({ name: own.map((one) => ragscoreSeeking.token(field, one.value)).join(" "),
+          by: field, field, passes: (i) => any.some((passes) => passes(i)),
+          clear: () => seek(ragscoreSeeking.changed(ui.search, fields,
+            (one) => one.name === field)) });
       }
-      if (model.paired && ui.atLeast !== null) {
-        made.push({ name: `a change of at least ${ui.atLeast}`, by: "their change",
-          passes: (i) => (size(i) ?? -1) >= ui.atLeast,
-          clear: () => { ui.atLeast = null; filters.querySelector(".x-least").value = ""; } });
+      if (made.some((one) => DEEP.includes(one.field)) && !model.has()) {
+        note("Unpacking…");
+        model.load().then(() => refilter());
       }
       return made;
     }
@@ -366,13 +711,19 @@ const ragscoreExplorer = (() => {
 
     function filter() {
       const checks = tests(), passes = byOutcome();
-      const found = { rows: [], outcomes: new Map(), hidden: new Map(), by: new Map(),
+      const found = { rows: [], outcomes: new Map(), hidden: new Map(), by: new Map(), near: new Map(),
         changed: 0, all: 0 };
       const add = (map, key) => map.set(key, (map.get(key) ?? 0) + 1);
       for (let i = 0; i < model.n; i += 1) {
         const failed = checks.find((one) => !one.passes(i));
+        const isIn = passes(i);
         if (failed) {
           add(found.by, failed.by);
+          // A facet counts what its other values would show.
+          if (failed.field && isIn && checks.every((one) => one === failed || one.passes(i))) {
+            if (!found.near.has(failed.field)) found.near.set(failed.field, []);
+            found.near.get(failed.field).push(i);
+          }
           continue;
         }
         // Chips count what they would show, so they come after every other filter.
@@ -380,7 +731,7 @@ const ragscoreExplorer = (() => {
         add(found.outcomes, outcome);
         found.all += 1;
         if (model.changed(i)) found.changed += 1;
-        if (passes(i)) found.rows.push(i);
+        if (isIn) found.rows.push(i);
         else add(found.hidden, outcome ?? "unchanged");
       }
       return found;
@@ -433,6 +784,11 @@ const ragscoreExplorer = (() => {
       drawHead();
       drawChips(found);
       drawStatus(found);
+      if (!filters.hidden) {
+        for (const one of facets) {
+          drawFacet(one, one.both ? ui.rows : [...ui.rows, ...found.near.get(one.field?.()) ?? []]);
+        }
+      }
       reveal();
       paint();
       const bar = panel.querySelector(".x-place");
@@ -454,7 +810,8 @@ const ragscoreExplorer = (() => {
       const focused = chips.contains(document.activeElement)
         && [...chips.children].indexOf(document.activeElement);
       const chip = (label, n, on, act, glyph, tone, title) => el("button", { type: "button",
-        class: `x-chip x-tone-${tone}`, "aria-pressed": String(on), title, onclick: act },
+        class: `x-chip x-tone-${tone}`, "aria-pressed": String(on), title, onclick: act,
+        style: `--share: ${100 * n / Math.max(1, found.all)}%` },
       glyph && el("span", { class: "x-glyph", "aria-hidden": "true" }, glyph),
       label, " ", el("b", {}, count(n)));
       const set = wanted();
@@ -492,14 +849,19 @@ const ragscoreExplorer = (() => {
         status.append(` – hidden: ${visible(parts.join(", "))}. `, el("button", { type: "button",
           class: "x-link x-all", onclick: () => clearAll() }, `Show all ${count(total)}`));
       }
-      const on = ui.slices.size + (ui.atLeast === null ? 0 : 1);
-      filterButton.textContent = on ? `Filters (${on})` : "Filters";
+      if (ui.rows.length > 0 && ui.rows.length < model.n) {
+        status.append(" ", el("button", { type: "button", class: "x-link",
+          title: "Over-represented tags, lengths and documents (s)", onclick: () => askShares() },
+        "What do these share?"));
+      }
+      const on = parsed().tokens.length;
+      filterButton.textContent = on ? `Facets (${on})` : "Facets";
       space.hidden = ui.rows.length === 0;
       empty.hidden = ui.rows.length > 0;
       if (ui.rows.length === 0) drawEmpty();
     }
     function clearAll() {
-      for (const one of tests()) one.clear();
+      ui.search = search.value = "";
       pick(model.judged ? data.outcomes : null);
     }
     /** What each filter alone keeps away: the way out of an empty list. */
@@ -517,7 +879,7 @@ const ragscoreExplorer = (() => {
         onclick: act }, `Without ${label}: ${many(n, "query")}`);
       const set = wanted();
       const ways = [
-        ...checks.map((one) => way(one.name, left(one), () => { one.clear(); refilter(); })),
+        ...checks.map((one) => way(one.name, left(one), () => one.clear())),
         model.paired && way(set === null ? "“changed”" : `outcome ${set.join(", ")}`, left(passes),
           () => pick(data.outcomes)),
       ].filter(Boolean);
@@ -577,8 +939,8 @@ const ragscoreExplorer = (() => {
     }
     const cells = {
       outcome: (i) => (model.outcome(i) ? badge(model.outcome(i)) : ""),
-      id: (i) => line(queries.id[i], 120),
-      text: (i) => line(queries.text[i] ?? ""),
+      id: (i) => [notes.has(queries.id[i]) ? "✎ " : "", found_(line(queries.id[i], 120), "query")].flat(),
+      text: (i) => found_(line(queries.text[i] ?? ""), "query"),
       first: (i) => queries.first?.[model.run]?.[i] ?? (model.error(i, model.run) ? "failed" : NONE),
       change: changeText,
     };
@@ -651,9 +1013,10 @@ const ragscoreExplorer = (() => {
 
     // -- opening queries
     function open(i, hit = null) {
-      if (i === ui.open && !hit) return;
+      if (i === ui.open && !hit && !ui.shares) return;
       ui.open = i;
       ui.hit = hit;
+      ui.deep = ui.shares = false;
       reveal();
       ask(true);
       tell();
@@ -724,6 +1087,7 @@ const ragscoreExplorer = (() => {
       const i = ui.open;
       drawLines = () => {};
       panel.scrollTop = 0;
+      if (ui.shares) return drawShares();
       if (i < 0) {
         panel.setAttribute("aria-label", "Query");
         panel.replaceChildren(el("p", { class: "x-muted" }, "Choose a query in the list."));
@@ -739,8 +1103,8 @@ const ragscoreExplorer = (() => {
             `${GLYPHS[outcome]} ${outcome}`),
           model.note(i) && el("span", {}, model.targets(i).length ? model.brief(i)
             : model.note(i))),
-        ...talk(i), facts(i), measures(i), targetTable(i),
-        kept ? hitsPart(i) : el("section", {}, el("p", {},
+        ...talk(i), facts(i), measures(i), noteArea(i), targetTable(i),
+        kept && !model.has(model.block(i)) ? unpacking(i) : kept ? hitsPart(i) : el("section", {}, el("p", {},
           "Hits and answers of this query are left out.", " ", (data.left_out ?? []).join(" "))),
         kept && answersPart(i), checksPart(i), allMetrics(i),
       ].filter(Boolean));
@@ -748,6 +1112,128 @@ const ragscoreExplorer = (() => {
       drawLines();
     }
 
+    // -- what the queries of the list share
+    function askShares() {
+      if (ui.rows.length === 0 || ui.rows.length === model.n) return false;
+      ui.shares = true;
+      frame.dataset.view = "query";
+      ask(true);
+      tell();
+      return true;
+    }
+    const nWords = (i) => ragscorePassages.words(queries.text[i] ?? "").length;
+    /** Features with their queries: name, code of a token, and which queries have it. */
+    function features() {
+      const made = new Map();
+      const add = (kind, value, token, i) => {
+        const key = JSON.stringify([kind, value]);
+        if (!made.has(key)) made.set(key, { kind, value, token, rows: new Set() });
+        made.get(key).rows.add(i);
+      };
+      const filtered = new Set(parsed().tokens.map((one) => one.name));
+      const lengths = [...queries.id.keys()].map(nWords);
+      const ordered = lengths.toSorted((a, b) => a - b);
+      const [short, long] = [1, 2].map((part) => ordered[Math.floor(part * model.n / 3)]);
+      for (let i = 0; i < model.n; i += 1) {
+        model.slices.forEach((slice, s) => {
+          if (filtered.has(slice.name)) return; // shared because it was asked for
+          for (const c of model.codes(s, i)) {
+            add(slice.name, String(slice.values[c]), [slice.name, String(slice.values[c])], i);
+          }
+        });
+        if (!filtered.has("words")) {
+          if (lengths[i] <= short) add("words", `up to ${short}`, ["words", `..${short}`], i);
+          if (lengths[i] >= long) add("words", `${long} or more`, ["words", `${long}..`], i);
+        }
+        for (const one of model.targets(i)) add("target", one.name, ["target", one.name], i);
+        if (filtered.has("doc")) continue;
+        for (const r of sides()) {
+          for (const hit of model.hits(i, r)) {
+            if (hit.place > 10) continue;
+            const doc = hit.doc ?? hit.id;
+            add(`in the first 10 of ${data.runs[r].id}`, doc, ["doc", doc], i);
+          }
+        }
+      }
+      return [...made.values()];
+    }
+    function drawShares() {
+      panel.setAttribute("aria-label", "What the queries of the list share");
+      const back = el("div", { class: "x-bar" }, el("button", { type: "button", onclick: () => {
+        ui.shares = false;
+        leave();
+        ask(true);
+        tell();
+      } }, "‹ Back"));
+      if (!model.has()) {
+        model.load().then(() => { if (ui.shares) ask(true); });
+        return panel.replaceChildren(back, el("p", { class: "x-muted" }, "Unpacking…"));
+      }
+      const chosen = new Set(ui.rows), n = chosen.size;
+      const all = features().map((one) => ({ ...one, having: one.rows.size,
+        inside: [...one.rows].filter((i) => chosen.has(i)).length }));
+      const rows = ragscoreShares.tested(all, n, model.n);
+      const clear = rows.filter((one) => one.p <= ragscoreShares.ALPHA);
+      const shown_ = clear.length ? clear.slice(0, 40) : rows.slice(0, 5);
+      const share = (part, whole_) => `${count(part)} (${Math.round(100 * part / whole_)} %)`;
+      const p = (value) => (value < 0.001 ? "< .001" : value.toFixed(3).replace(/^0/, ""));
+      const copyBoth = (one) => {
+        const ids = [...one.rows].map((i) => python(queries.id[i])).join(", ");
+        const golden = `part = ${code}.golden.select([${ids}])`;
+        const slice = sliceOf.has(one.kind) && (code === "cmp" || model.judged);
+        copy(slice ? `${golden}\n${code === "cmp" ? "cmp" : frameName().replace(".per_query", "")
+        }.slices(${python(one.kind)})` : golden, "Golden filter and slice");
+      };
+      panel.replaceChildren(back,
+        el("h3", { class: "x-text" }, `What do these ${many(n, "query")} share?`),
+        el("p", { class: "x-muted" }, clear.length ? `${many(clear.length, "feature")} more often `
+          + `than in the other ${count(model.n - n)}.` : rows.length ? "Nothing is certain: no "
+          + "feature is over-represented after correction. The smallest p:"
+          : "No feature is frequent enough to tell."),
+        shown_.length > 0 && el("div", { class: "x-scroll" }, el("table", {}, el("thead", {},
+          el("tr", {}, ["feature", "these", "others", "p", ""].map((name_, at) => el("th",
+            { class: at > 0 && at < 4 ? "x-right" : null }, name_)))),
+        el("tbody", {}, shown_.map((one) => el("tr", {}, el("td", {}, el("span",
+          { class: "x-muted" }, `${one.kind} `), whole(one.value)),
+        el("td", { class: "x-right x-nowrap" }, share(one.inside, n)),
+        el("td", { class: "x-right x-nowrap" }, share(one.having - one.inside, model.n - n)),
+        el("td", { class: "x-right x-nowrap" }, p(one.p)),
+        el("td", { class: "x-nowrap" }, el("button", { type: "button", onclick: () => {
+          ui.shares = false;
+          seek(ragscoreSeeking.changed(ui.search, fields, () => false, one.token));
+          leave();
+          ask(true);
+        } }, "Show"), " ", el("button", { type: "button", onclick: () => copyBoth(one) },
+        "Copy"))))))) || "",
+        el("p", { class: "x-muted x-small" }, "Fisher's exact test, one-sided, against the other "
+          + `queries here; p by Holm over ${count(rows.length)} of ${many(all.length, "feature")} `
+          + "that are frequent enough to reach .05. What the list is filtered by is left out."));
+    }
+
+    // -- notes
+    function noteArea(i) {
+      const id = queries.id[i];
+      const area = el("textarea", { class: "x-note", rows: 1, placeholder: "Note (n)",
+        "aria-label": "Note on this query", oninput: () => {
+          if (area.value) notes.set(id, area.value);
+          else notes.delete(id);
+          copyNotes.hidden = notes.size === 0;
+          drawn.get(ui.place.get(i))?.remove();
+          drawn.delete(ui.place.get(i));
+          ask();
+          tell();
+        } });
+      area.value = notes.get(id) ?? "";
+      const copyNotes = el("button", { type: "button", onclick: () => copy(`notes = {\n${
+        [...notes].map(([key, text_]) => `    ${python(key)}: ${python(text_)},`).join("\n")}\n}`,
+      "Notes by query") }, "Copy notes");
+      copyNotes.hidden = notes.size === 0;
+      return el("div", { class: "x-row x-noting" }, area, copyNotes);
+    }
+    function unpacking(i) {
+      model.load(model.block(i)).then(() => { if (ui.open === i) ask(true); });
+      return el("p", { class: "x-muted" }, "Unpacking…");
+    }
     function toolbar() {
       const button = (label, title, act, attributes = {}) => el("button", { type: "button", title,
         onclick: act, ...attributes }, label);
@@ -778,7 +1264,7 @@ const ragscoreExplorer = (() => {
 
     /** The query; where it is a turn, below the turns before it and above those after it. */
     function talk(i) {
-      const asked = el("p", { class: "x-text" }, queries.text[i] || "(no text)");
+      const asked = el("p", { class: "x-text" }, found_(queries.text[i] || "(no text)", "query"));
       const turns = model.turns(i);
       if (turns.length < 2) return [asked];
       const at = turns.indexOf(i);
@@ -821,7 +1307,7 @@ const ragscoreExplorer = (() => {
     function targetTable(i) {
       const targets = model.targets(i);
       if (targets.length === 0) {
-        return model.data.targets && el("section", {}, el("h4", {}, "Targets"), el("p", {},
+        return model.at(i)[0].targets && el("section", {}, el("h4", {}, "Targets"), el("p", {},
           queries.refuse?.[i] ? "None: the query should be refused."
             : "None: ranks are compared, nothing is scored."));
       }
@@ -834,8 +1320,8 @@ const ragscoreExplorer = (() => {
           model.paired && el("th", {}, order_.length > 2 ? data.runs[model.run].id : "change"))),
           el("tbody", {}, targets.map((one) => el("tr", {},
             el("td", {}, el("span", { class: "x-star", "aria-hidden": "true" }, "★ "),
-              whole(one.name), one.others && el("div", { class: "x-muted x-small" }, "or ",
-                whole(one.others))),
+              whole(one.name, sought("target")), one.others && el("div", { class: "x-muted x-small" }, "or ",
+                whole(one.others, sought("target")))),
             el("td", { class: "x-right" }, known(one.grade) ? one.grade : NONE),
             order_.map((r) => el("td", { class: "x-right x-nowrap" }, rankCell(i, r, one.ranks[r],
               one.calls[r]))),
@@ -862,19 +1348,29 @@ const ragscoreExplorer = (() => {
 
     // -- hits
     function hitsPart(i) {
+      distinctive ??= ragscorePassages.distinctive(queries.text);
+      terms = distinctive(queries.text[i] ?? "");
       drawLines = () => {};
       watch.disconnect();
       watch.observe(panel);
       watch.observe(root);
       const lists = sides().map((r) => model.hits(i, r));
       const calls = sides().map((r) => model.calls(i, r));
+      lists.forEach((hits, side) => compare(hits, lists[1 - side] ?? [], sides()[1 - side]));
+      if (ui.hit?.rank > FIRST) ui.deep = true;
+      const more = lists.reduce((n, hits) => n + hits.length - few(hits).length, 0);
+      const all = more > 0 && el("button", { type: "button", class: "x-link", onclick: () => {
+        ui.deep = true;
+        drawPanel();
+      } }, `Show ${many(more, "more hit")}`);
       const most = Math.max(...calls.flat().map((one) => one.call), 0);
       const isBare = (one) => !one.asked && !one.tool && !one.error;
       const key = lists.length > 1 && !inOneList() && lists.flat().length > 0 && el("p",
         { class: "x-key" },
         "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets.");
       if (most < 2 && calls.flat().every(isBare)) {
-        return el("section", { "aria-label": "Hits" }, oneCall(i, lists, sides().map(runHead)), key);
+        return el("section", { "aria-label": "Hits" }, oneCall(i, lists, sides().map(runHead)),
+          all, key);
       }
       // A document may come back in another call of the other run.
       lists.forEach((hits, side) => {
@@ -891,7 +1387,18 @@ const ragscoreExplorer = (() => {
           oneCall(i, lists.map((hits) => hits.filter((hit) => hit.call === n)), heads, made)));
       }
       return el("section", { "aria-label": "Hits" }, el("h4", {}, many(most, "call")),
-        failures(i), parts, key);
+        failures(i), parts, all, key);
+    }
+    const few = (hits) => (ui.deep ? hits : hits.filter((hit, at) => at < FIRST || hit.isTarget));
+    /** Give each hit the other run's passage to compare it with: its own, else its document's. */
+    function compare(hits, others, r) {
+      const [same, kin] = ["id", "doc"].map((name) => new Map(others.toReversed()
+        .filter((one) => known(one[name]) && known(one.text)).map((one) => [one[name], one])));
+      for (const hit of hits) {
+        hit.mate = same.get(hit.id) ?? kin.get(hit.doc) ?? null;
+        hit.peer = others.find((one) => one.call === hit.call && one.place === hit.place) ?? null;
+        hit.against = r;
+      }
     }
     const inOneList = () => layout === "phone" && sides().length > 1;
     function oneCall(i, lists, heads, made = null) {
@@ -946,7 +1453,7 @@ const ragscoreExplorer = (() => {
     function sideBySide(i, lists, pairs, heads, made) {
       const columns = lists.map((hits, side) => {
         const r = sides()[side], call = made?.[side];
-        const rows = hits.map((hit) => hitRow(hit, lists.length > 1 ? side : null, i));
+        const rows = few(hits).map((hit) => hitRow(hit, lists.length > 1 ? side : null, i));
         const list = el("ol", { class: "x-hits", "aria-label": `Hits of ${
           visible(data.runs[r].id)}${call ? `, call ${call.call}` : ""}` }, rows);
         const failed = made ? call?.error : model.error(i, r);
@@ -967,23 +1474,29 @@ const ragscoreExplorer = (() => {
     }
     /** Rows wrap and unfold, so lines go by where rows stand, not by rank. */
     function lines(canvas, pairs) {
-      canvas.replaceChildren();
       const box = canvas.getBoundingClientRect();
-      if (!box.height) return;
+      if (!box.height) return canvas.replaceChildren();
+      const rows = new Map([...panel.querySelectorAll(".x-hit")].map((row) => [row.hit, row]));
       const middle = (hit) => {
-        const at = hitElement(hit.run, hit.rank)?.firstElementChild.getBoundingClientRect();
+        const at = rows.get(hit)?.firstElementChild.getBoundingClientRect();
         return at ? Math.round(at.top + at.height / 2 - box.top) : null;
       };
-      for (const [left, right] of pairs) {
-        const [from, to] = [middle(left), middle(right)];
-        if (from === null || to === null) continue;
+      // All is measured before anything is drawn: a drawing in between would be laid out again.
+      const ends = pairs.map((both) => both.map(middle));
+      const drawing = JSON.stringify([box.width, lit, ends]);
+      if (canvas.drawing === drawing) return;
+      canvas.drawing = drawing;
+      canvas.replaceChildren();
+      pairs.forEach(([left, right], at) => {
+        const [from, to] = ends[at];
+        if (from === null || to === null) return;
         const way = direction(left.place, right.place);
         canvas.append(svg("path", {
           class: `x-${way}${left.isTarget || right.isTarget ? " x-target" : ""}${
             lit === left.id ? " x-lit" : ""}`,
           d: `M1 ${from} C ${box.width / 2} ${from}, ${box.width / 2} ${to}, ${box.width - 1} ${to}`,
         }));
-      }
+      });
     }
     function movement(hit, side) {
       const error = side === null ? null : model.error(ui.open, sides()[1 - side]);
@@ -998,7 +1511,6 @@ const ragscoreExplorer = (() => {
     }
     function hitRow(hit, side, i, ranks = null) {
       const [moved, tone] = ranks ? [ranks, ""] : movement(hit, side);
-      const under = hit.heading || (known(hit.text) && preview(hit));
       const row = el("li", { class: `x-hit${hit.isTarget ? " x-is-target" : ""}` });
       row.dataset.run = hit.run;
       row.dataset.rank = hit.rank;
@@ -1012,21 +1524,33 @@ const ragscoreExplorer = (() => {
         tell();
       } },
       el("span", { class: "x-rank" }, ranks ? "" : String(hit.place)),
-      el("span", {}, whole(hit.id), target, known(hit.repeats) && el("span",
+      el("span", {}, whole(hit.id, sought("doc")), target, known(hit.repeats) && el("span",
         { class: "x-muted x-small" }, ` as in call ${hit.repeats}`)),
       el("span", { class: `x-move ${tone}` }, moved),
-      el("span", { class: "x-under" }, el("span", {}, under || ""),
-        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))));
+      el("span", { class: "x-under" }, el("span", {}, hit.heading || ""),
+        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))),
+      known(hit.text) && preview(hit));
       if (ranks) button.firstChild.remove();
       if (ranks) button.style.gridTemplateColumns = "minmax(0, 1fr) auto";
-      if (ranks) button.lastChild.style.gridColumn = "1 / -1";
+      if (ranks) for (const one of [...button.children].slice(2)) one.style.gridColumn = "1 / -1";
       row.append(button);
       if (ui.unfold) unfold(row, true);
       return row;
     }
+    /** What stands out in a hit's text; `whole_`: with the words that the other run's lacks. */
+    function layers(hit, whole_) {
+      const { termsIn, differing } = ragscorePassages;
+      return [["term", termsIn(hit.text, terms)],
+        ["own", whole_ && hit.mate ? differing(hit.text, hit.mate.text) : []],
+        ["found", sought("text").flatMap((one) => ragscorePassages.places(hit.text, one))],
+        ["span", hit.span ? [{ from: hit.span[0], to: hit.span[1] }] : []]];
+    }
     function preview(hit) {
-      const from = Math.max(0, (hit.span?.[0] ?? 0) - 30);
-      return (from ? "…" : "") + line(hit.text.slice(from), 160);
+      const over = layers(hit, false);
+      const from = ragscorePassages.start(hit.text, hit.span ?? (over[2][1][0]
+        && [over[2][1][0].from]), over[0][1], PREVIEW);
+      return el("span", { class: "x-preview" }, from > 0 && "…",
+        marked(hit.text, over, from, Math.min(hit.text.length, from + PREVIEW)));
     }
     function unfold(row, on) {
       const button = row.firstElementChild;
@@ -1049,11 +1573,29 @@ const ragscoreExplorer = (() => {
         return el("p", { class: "x-muted" }, "No text of this hit is here; ",
           el("code", {}, `${code}.explore(texts=…)`), " brings texts.");
       }
-      if (!hit.span) return el("p", { class: "x-long" }, hit.text);
-      const [from, to] = hit.span;
-      return el("p", { class: "x-long" }, hit.text.slice(0, from),
-        el("mark", { title: "what the target asks for" }, hit.text.slice(from, to)),
-        hit.text.slice(to));
+      return [el("p", { class: "x-long" }, marked(hit.text, layers(hit, true))),
+        el("p", { class: "x-muted x-small" }, evidence(hit))];
+    }
+    /** Say what of the query a passage has, and how it differs from the other run's. */
+    function evidence({ text: own, mate, peer, id, against, place }) {
+      const said = [];
+      const has = (text) => new Map(ragscorePassages.termsIn(text ?? "", terms)
+        .map((one) => [one.key, text.slice(one.from, one.to)]));
+      const here = has(own);
+      if (terms.size) {
+        said.push(`Words of the query: ${here.size} of ${terms.size}`);
+        const there = peer && known(peer.text) && peer.id !== id
+          && [...has(peer.text)].filter(([key]) => !here.has(key)).map(([, word]) => word);
+        if (there?.length) {
+          said.push(`; rank ${place} of ${data.runs[against].id} also has ${there.join(", ")}`);
+        }
+        said.push(". ");
+      }
+      if (mate && mate.text === own) said.push(`The same text at rank ${mate.place} of ${
+        data.runs[against].id}.`);
+      else if (mate) said.push("Underlined: not in ", mate.id === id ? "the text" : whole(mate.id),
+        `, rank ${mate.place} of ${data.runs[against].id}.`);
+      return said;
     }
 
     /** A phone has no room for two lists: one, by document, as "3 → 1". */
@@ -1061,7 +1603,7 @@ const ragscoreExplorer = (() => {
       const [left, right] = lists;
       const gone = left.filter((hit) => !known(hit.other));
       const failed = made ? [] : failures(i);
-      const rows = [...right, ...gone];
+      const rows = [...few(right), ...few(gone)];
       const arrow = (hit) => {
         const [before, after] = hit.run === sides()[0] ? [hit.place, null] : [hit.other, hit.place];
         const call = known(hit.elsewhere) && `call ${hit.elsewhere}`;
@@ -1098,7 +1640,7 @@ const ragscoreExplorer = (() => {
 
     // -- answers, citations, judgments, checks
     function answersPart(i) {
-      const reference = data.answers?.reference?.[i];
+      const { reference } = model.answer(i, model.run);
       const cards = sides().map((r) => answerCard(i, r)).filter(Boolean);
       return (cards.length > 0 || reference) && el("section", {}, el("h4", {},
         sides().length > 1 ? "Answers" : "Answer"), el("div", { class: "x-cards" }, cards),
@@ -1154,6 +1696,10 @@ const ragscoreExplorer = (() => {
     function citeButton(one, r) {
       return el("button", { type: "button", class: "x-cite", title: "Go to the hit",
         onclick: () => {
+          if (!citedHit(one, r) && !ui.deep) {
+            ui.deep = true;
+            drawPanel();
+          }
           const row = citedHit(one, r);
           if (!row) return note("The cited passage is not among the hits.");
           unfold(row, true);
@@ -1179,10 +1725,10 @@ const ragscoreExplorer = (() => {
           }
         }
         if (next < 0 || parts.length > 400) break;
-        parts.push(answer.slice(from, next), citeButton(by.get(marker), r));
+        parts.push(found_(answer.slice(from, next), "answer"), citeButton(by.get(marker), r));
         from = next + marker.length;
       }
-      return el("p", { class: "x-long" }, parts, answer.slice(from));
+      return el("p", { class: "x-long" }, parts.flat(), found_(answer.slice(from), "answer"));
     }
     function checksPart(i) {
       const checks = model.part("checks", i);
@@ -1228,12 +1774,13 @@ const ragscoreExplorer = (() => {
       const plain = asChanged && ui.rows.every((i) => CHANGED.includes(model.outcome(i)));
       if (asChanged && plain) masks.push(isin(CHANGED.filter((word) => chipWords().includes(word))));
       else if (set && set.length < data.outcomes.length) masks.push(isin(set));
-      if (ui.search) {
-        const has = (column) => `q[${python(column)}].str.contains(${python(ui.search)}, `
+      const { tokens, rest } = parsed();
+      if (rest) {
+        const has = (column) => `q[${python(column)}].str.contains(${python(rest)}, `
           + "case=False, regex=False)";
         masks.push(`(${has("query")} | ${has("query_id")})`);
       }
-      if (ui.slices.size || ui.atLeast !== null || partial || (asChanged && !plain)
+      if (tokens.length || partial || (asChanged && !plain)
         || (model.paired && !model.judged && !quiet.none)) ids();
       const { column, way } = sorting();
       const by = { id: "query_id", text: "query" }[column];
@@ -1261,6 +1808,11 @@ const ragscoreExplorer = (() => {
       }
       if (sought) params.set("x.search", sought);
       if (model.others.length > 1 && run !== null) params.set("x.run", run);
+      if (ui.metric !== metric0) params.set("x.metric", model.metrics[ui.metric]?.name ?? "");
+      if (ui.sort) params.set("x.sort", `${ui.sort.way < 0 ? "-" : ""}${ui.sort.column}`);
+      if (ui.hit) params.set("x.hit", `${ui.hit.rank},${data.runs[ui.hit.run].id}`);
+      if (ui.shares) params.set("x.shares", "1");
+      for (const [id, text_] of notes) params.append("x.note", JSON.stringify([id, text_]));
       // what the page around keeps there stays
       if (options.link === "hash") for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
         if (value && !name.startsWith("x.")) params.set(name, value);
@@ -1275,9 +1827,23 @@ const ragscoreExplorer = (() => {
       if (outcome) found.outcome = outcome === "all" ? data.outcomes : outcome.split(",");
       if (params.has("x.search")) found.search = params.get("x.search");
       if (params.has("x.run")) found.run = params.get("x.run");
+      if (params.has("x.metric")) found.metric = params.get("x.metric");
+      if (params.has("x.shares")) found.shares = true;
+      if (params.has("x.sort")) found.sort = params.get("x.sort");
+      const hit = /^(\d+),(.*)$/s.exec(params.get("x.hit") ?? "");
+      if (hit) found.hit = { rank: Number(hit[1]), run: hit[2] };
+      if (params.has("x.note")) found.notes = params.getAll("x.note").flatMap((one) => {
+        try {
+          const [id, text_] = JSON.parse(one);
+          return typeof text_ === "string" && model.row.has(id) ? [[id, text_]] : [];
+        } catch {
+          return []; // cut off on its way
+        }
+      });
       if (Object.keys(found).length === 0) return null;
       // An address says it all: what it doesn't name is as it was at first.
-      return { outcome: null, search: "", ...found };
+      return { outcome: null, search: "", metric: metric0 < 0 ? "" : model.metrics[metric0].name,
+        sort: "", ...found };
     }
     const copyCode = () => copy(snippet(), "Code for these queries");
     const copyLink = () => (options.link === "hash"
@@ -1322,9 +1888,13 @@ const ragscoreExplorer = (() => {
         search: ui.search,
         run: model.run === undefined ? null : data.runs[model.run].id,
         hit: ui.hit && { run: data.runs[ui.hit.run].id, rank: ui.hit.rank },
+        metric: model.metrics[ui.metric]?.name ?? "",
+        shares: ui.shares,
+        sort: ui.sort && `${ui.sort.way < 0 ? "-" : ""}${ui.sort.column}`,
+        notes: [...notes],
       };
     }
-    let writing = 0;
+    let writing = 0, written = false, first = null; // the address of what is shown at first
     function tell() {
       if (!ready) return;
       const now = JSON.stringify(state());
@@ -1332,15 +1902,35 @@ const ragscoreExplorer = (() => {
       told = now;
       options.select?.(state());
       if (options.link !== "hash") return;
-      // Browsers count changes of the address: keys held down make one, not hundreds.
+      // Browsers count changes of the address: keys held down make one, not hundreds. Back leads
+      // to the last one that stood for a moment.
       clearTimeout(writing);
-      writing = setTimeout(() => history.replaceState(history.state, "", address()), 250);
+      writing = setTimeout(() => {
+        const next = address();
+        if (next === location.hash) return;
+        if (!written) history.replaceState(history.state, "", first ?? location.href);
+        written = true;
+        history.pushState(history.state, "", next);
+      }, 250);
     }
     function show(next = {}) {
       const outcomes = Array.isArray(next.outcome)
         ? (data.outcomes ?? []).filter((word) => next.outcome.includes(word)) : null;
       if ("outcome" in next) ui.outcome = outcomes?.length ? outcomes : null;
       if (typeof next.search === "string") ui.search = search.value = next.search;
+      if (typeof next.metric === "string") {
+        ui.metric = metricOf.get(next.metric) ?? (model.paired ? -1 : metric0);
+        metric.value = String(ui.metric);
+      }
+      if (typeof next.sort === "string") {
+        const column = next.sort.replace(/^-/, "");
+        ui.sort = Object.hasOwn(COLUMNS, column) ? { column, way: next.sort === column ? 1 : -1 }
+          : null;
+      }
+      if (next.notes) {
+        notes.clear();
+        for (const [id, text_] of next.notes) notes.set(id, text_);
+      }
       const run = data.runs.findIndex((one) => one.id === next.run);
       if (model.others.includes(run)) {
         model.run = run;
@@ -1359,6 +1949,8 @@ const ragscoreExplorer = (() => {
           frame.dataset.view = "query";
         }
       }
+      if ("outcome" in next) ui.shares = next.shares === true;
+      if (ui.shares) frame.dataset.view = "query";
       ask(true);
     }
 
@@ -1394,6 +1986,14 @@ const ragscoreExplorer = (() => {
         ui.unfold = !ui.unfold;
         for (const row of panel.querySelectorAll(".x-hit")) unfold(row, ui.unfold);
       },
+      n: () => {
+        const area = panel.querySelector(".x-note");
+        if (!area) return false;
+        enter(false);
+        area.focus();
+        return true;
+      },
+      s: () => askShares(),
       c: () => copyCode(), l: () => (options.link ? copyLink() : false), "?": () => help(),
       ArrowLeft: () => turn(-1), ArrowRight: () => turn(1), Escape: () => leave(),
       0: () => model.judged && pick(wanted() === null ? data.outcomes : null),
@@ -1411,15 +2011,22 @@ const ragscoreExplorer = (() => {
       const ours = root.contains(target) || (alone && target === document.body);
       if (!ours || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
       if (target.closest?.("dialog")) return;
-      const typing = target.matches?.("input, select, textarea");
+      const typing = target.matches?.("input, select, textarea:not([readonly])");
       if (typing) {
-        if (key === "Escape" || (target === search && (key === "Enter" || key === "ArrowDown"))) {
+        if (key === "Escape" && target.matches(".x-note")) panel.focus();
+        else if (key === "Escape" || (target === search && (key === "Enter" || key === "ArrowDown"))) {
           event.preventDefault();
           leave();
         }
         return;
       }
-      const listed = target === grid || target === body || target === document.body;
+      const copied = target.closest?.(".x-out"); // what was copied gives way to the next key
+      if (copied && target.readOnly && Object.hasOwn({ ...inList, ...anywhere }, key)
+        && key !== "Escape") {
+        copied.remove();
+        grid.focus();
+      }
+      const listed = [grid, body, document.body].includes(target) || copied && !copied.isConnected;
       // A button in a hit or a head has its own Enter; a phone has no list beside the query.
       const act = (listed && Object.hasOwn(inList, key) && inList[key])
         || (Object.hasOwn(anywhere, key) && anywhere[key]);
@@ -1450,10 +2057,12 @@ const ragscoreExplorer = (() => {
     new ResizeObserver(() => resize()).observe(root);
     new ResizeObserver(() => ask()).observe(body);
     if (options.link === "hash") {
-      addEventListener("hashchange", () => {
+      addEventListener("popstate", () => { // also where another address was typed
         const asked = root.isConnected && readAddress();
         if (asked) {
           show(asked);
+          clearTimeout(writing); // it stands there already
+          told = JSON.stringify(state());
           root.scrollIntoView({ block: "nearest" });
         }
       });
@@ -1464,7 +2073,9 @@ const ragscoreExplorer = (() => {
     const theme = (one) => { root.dataset.theme = one ?? "auto"; };
     theme(options.theme);
     const asked = (options.link === "hash" && readAddress()) || options.state || {};
+    buildFilters();
     resize();
+    if (facets.length > 0 && layout === "wide" && root.clientHeight > 760) toggleFilters(true);
     show(asked);
     if (ui.open < 0) {
       ui.open = worst();
@@ -1478,6 +2089,7 @@ const ragscoreExplorer = (() => {
     /** What is open at first is a selection, too, but no reason to write the address. */
     function tell0() {
       told = JSON.stringify(state());
+      if (options.link === "hash") first = readAddress() ? location.hash : address();
       options.select?.(state());
     }
     return { show, state, resize, theme };

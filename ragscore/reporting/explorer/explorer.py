@@ -49,6 +49,7 @@ LARGEST = 20  # rows of the plain table
 MAX_MB = 4.0  # up to here a page opens within half a second
 LISTED = 20_000  # queries up to which all of them are listed, also those without details
 TRIED = 500  # queries up to which what fits is tried out
+NEAR = 10  # the rank up to which hits stay longest
 SAMPLE = 100  # queries of more, by which sizes are told beforehand
 HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
 
@@ -160,6 +161,25 @@ class Explorer:
         known = own[[name for name in HIT if name in own]].head(1).to_dict("records")
         return self._selection([{**row, **(known[0] if known else {})}])
 
+    @property
+    def notes(self) -> pd.DataFrame:
+        """One row per query with a note written in the notebook: query_id, note.
+
+        Raises
+        ------
+        DataError
+            anywidget, which brings the notes back, is not installed.
+        """
+        given = _bridge(self.frame_name).state.get("notes")
+        rows = [
+            tuple(one)
+            for one in (given if isinstance(given, list) else [])
+            if isinstance(one, list) and len(one) == 2 and all(isinstance(x, str) for x in one)
+        ]
+        known = pd.DataFrame(rows, columns=["query_id", "note"], dtype="str")
+        known = known[known["query_id"].isin(self._columns.ids).to_numpy()]
+        return known.drop_duplicates("query_id", keep="last", ignore_index=True)
+
     def _selection(self, rows: list[dict[Any, Any]]) -> pd.DataFrame:
         names = ["query_id", "query", "outcome", *HIT]
         return pd.DataFrame(rows, columns=names).astype(
@@ -263,15 +283,17 @@ def explore_comparison(
         Show queries of these outcomes: win, loss, regression, draw, both_miss, no_target,
         only_baseline, only_candidate. By default those that changed.
     search
-        Show queries whose text or id has these words.
+        Show queries whose text or id has these words; or what the search box takes, such as
+        "doc:read_csv difficulty:hard mrr@10:0..0.5".
     by
         Filters: columns of `golden.queries` or kinds of tags. By default difficulty, category,
-        lang and all kinds of tags with 2 to 100 values.
+        lang and all kinds of tags with 2 to 200 values.
     texts
         Passages (chunk_id, text) to show where the hits kept no text of their own.
     max_mb
-        Largest size. Beyond it texts are kept of changed queries only, then nothing but changed
-        queries; it says so. Of more than 20,000 queries, the others are then not listed either.
+        Largest size. Beyond it texts are kept of changed queries only, then no deep hits that met
+        nothing, then nothing but changed queries; it says so. Of more than 20,000 queries, the
+        others are then not listed either.
 
     Returns
     -------
@@ -436,10 +458,10 @@ def _fitted(
     whole = columns.n * sizes[0] if sizes else 0.0
     packed, left_out = "", list[str]()
     plans = list(_plans(columns, query))
-    for place, (kept, with_text, listed, told) in enumerate(plans, start=1):
+    for place, (kept, with_text, listed, depth, told) in enumerate(plans, start=1):
         if sizes and place < len(plans):
             n_listed, n_kept = (columns.n if one is None else one.sum() for one in (listed, kept))
-            if sizes[1] * n_listed + sizes[2] * n_kept > limit:
+            if sizes[1] * n_listed + sizes[2 if depth is None else 3] * n_kept > limit:
                 continue
         left_out = [*general]
         if told:
@@ -448,59 +470,63 @@ def _fitted(
                 f" {code}.explore(max_mb={math.ceil(whole / 1e6)}) shows them."
             )
         content = {"version": 1, **head, "left_out": left_out}
-        packed = pack(content | columns.content(kept, with_text, listed))
+        packed = pack(content | columns.content(kept, with_text, listed, depth))
         whole = whole or len(packed)
         if len(packed) <= limit:
             break
     return packed, tuple(left_out)
 
 
-def _sizes(columns: Columns) -> tuple[float, float, float]:
+def _sizes(columns: Columns) -> tuple[float, float, float, float]:
     """Return the characters that a query takes: all of it, its row in the list, and its lists.
 
     By a sample, whose documents are shared less than those of all queries: the first is no less
-    than it takes. The last is without documents, which stand once.
+    than it takes. The last two are without documents, which stand once; the last is up to `NEAR`.
     """
     sample = np.zeros(columns.n, dtype=bool)
     sample[:: math.ceil(columns.n / SAMPLE)] = True
     n = int(sample.sum())
     whole = columns.content(sample, None, sample)
+    near = columns.content(sample, None, sample, NEAR)
     part_of = {name: whole[name] for name in ("queries", "slices")}
-    parts = (whole, {**whole, "items": {}}, part_of)
-    every, bare, listed = (1.1 * len(pack(one)) / n for one in parts)
-    return every, listed, bare - listed
+    parts = (whole, part_of, {**whole, "items": {}}, {**near, "items": {}})
+    every, listed, bare, cut = (1.1 * len(pack(one)) / n for one in parts)
+    return every, listed, bare - listed, cut - listed
 
 
 def _plans(
     columns: Columns, query: str | None
-) -> Iterator[tuple[Flags | None, Flags | None, Flags | None, str]]:
+) -> Iterator[tuple[Flags | None, Flags | None, Flags | None, int | None, str]]:
     """Yield what to keep, largest first.
 
-    Queries with details, those with texts, those that are listed, and what is left out. Texts go
-    before details, and queries that changed stay longest, those that changed most last.
+    Queries with details, those with texts, those that are listed, the rank up to which hits that
+    met nothing stay, and what is left out. Of long lists the deep hits go first, then texts go
+    before details. Queries that changed stay longest, those that changed most last.
     """
-    yield None, None, None, ""
+    yield None, None, None, None, ""
     chosen = columns.of_interest.copy()
     asked = columns.ids == query
     rest = "unchanged queries" if columns.runs.compared else "queries without a miss"
     keep = chosen | asked
     n = columns.n - int(keep.sum())
     none = np.zeros(columns.n, dtype=bool)
-    yield None, keep, None, f"Texts of {n:,} {rest} are left out"
+    yield None, keep, None, None, f"Texts of {n:,} {rest} are left out"
+    depth, deep = None, ""
+    if (columns.results.hits["rank"] > NEAR).any():
+        depth = NEAR
+        deep = f"Hits beyond rank {depth} of every run that met no target, and "
+        yield None, keep, None, depth, f"{deep}texts of {n:,} {rest}, are left out"
+        yield None, none, None, depth, f"{deep}all texts, are left out"
     is_long = columns.n > LISTED
-    what = "" if is_long else "Hits and answers of "
-    yield keep, keep, keep if is_long else None, f"{what}{n:,} {rest} are left out"
-    yield (
-        keep, none, keep if is_long else None,
-        f"{what}{n:,} {rest}, and all texts, are left out",
-    )  # fmt: skip
+    what = deep + ("" if is_long else f"{'hits' if deep else 'Hits'} and answers of ")
+    listed = keep if is_long else None
+    yield keep, keep, listed, depth, f"{what}{n:,} {rest} are left out"
+    yield keep, none, listed, depth, f"{what}{n:,} {rest}, and all texts, are left out"
     left = int(chosen.sum())
     while left > 1:
         left //= 2
         keep = asked.copy()
         keep[columns.order[:left]] = True
         n = columns.n - int(keep.sum())
-        yield (
-            keep, none, keep if is_long else None,
-            f"{what}{n:,} queries, and all texts, are left out",
-        )  # fmt: skip
+        listed = keep if is_long else None
+        yield keep, none, listed, depth, f"{what}{n:,} queries, and all texts, are left out"

@@ -17,9 +17,10 @@ for (const root of document.querySelectorAll(".rs-explorer:not([data-started])")
     });
   }
   const plain = root.querySelector(".rs-plain");
-  ragscoreExplorer.unpack(packed).then((data) => {
+  const [first, ...parts] = packed.trim().split("\n");
+  ragscoreExplorer.unpack(first).then((data) => {
     root.replaceChildren();
-    view = ragscoreExplorer.boot(root, data, { ...options, theme });
+    view = ragscoreExplorer.boot(root, data, { ...options, theme }, parts);
     if (inFrame) parent.postMessage({ ragscore: root.id, ready: true }, "*");
   }).catch((error) => {
     const note = document.createElement("p");
