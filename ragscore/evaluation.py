@@ -29,7 +29,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
@@ -645,6 +645,7 @@ class Evaluation(Display):
 
     # Look
 
+    @shown
     def summary(
         self,
         metrics: list[str] | str | None = None,
@@ -705,6 +706,7 @@ class Evaluation(Display):
             cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def slices(
         self,
         by: Slicing,
@@ -752,6 +754,7 @@ class Evaluation(Display):
             min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
@@ -784,6 +787,7 @@ class Evaluation(Display):
             scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
         )
 
+    @shown
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
 
@@ -1650,6 +1654,7 @@ class Evaluation(Display):
             substrings=substrings, unknown=self.policies.unknown,
         )  # fmt: skip
 
+    @shown
     def retriever_scores(self) -> pd.DataFrame:
         """Return the retrievers' own scores of relevant hits beside those of all others.
 
@@ -1727,6 +1732,7 @@ class Evaluation(Display):
             differences=differences, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return how much metrics depend on the arbitrary order of hits with equal scores.
 
@@ -1795,6 +1801,7 @@ class Evaluation(Display):
 
     # Provenance, other tools
 
+    @shown
     def check_reported(
         self,
         reported: pd.DataFrame | None = None,
@@ -1844,6 +1851,7 @@ class Evaluation(Display):
         results = parts[0] if len(parts) == 1 else Results.concat(parts)
         return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
+    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
 

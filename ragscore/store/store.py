@@ -18,7 +18,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, conform
 from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
-from ragscore.frames.escaping import html_frame, html_text
+from ragscore.frames.escaping import html_text
+from ragscore.frames.tables import shown
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.load import load_results, record_file
@@ -118,7 +119,7 @@ class RunStore(RunStoreVerbs):
 
     def _repr_html_(self) -> str:
         runs = self.runs().drop(columns=["config"], errors="ignore")
-        return f"<p>{html_text(repr(self))}</p>{html_frame(runs)}"
+        return f"<p>{html_text(repr(self))}</p>{runs._repr_html_()}"
 
     def save(
         self,
@@ -265,6 +266,7 @@ class RunStore(RunStoreVerbs):
             put_run(self.root, run_id, partial(write, progress=progress), overwrite)
         return [run_id]
 
+    @shown
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id).
 
@@ -376,6 +378,7 @@ class RunStore(RunStoreVerbs):
         )
 
     @_of_one_state
+    @shown
     def scores(
         self,
         metrics: list[str] | str | None = None,
@@ -418,6 +421,7 @@ class RunStore(RunStoreVerbs):
         catalogue.check_provenance(names, metric_columns(scores), allow_different)
         return with_about(catalogue, names, scores)
 
+    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what measured each scored run, oldest run first: the frame of `ev.provenance`."""
         catalogue = self._open()
@@ -428,6 +432,7 @@ class RunStore(RunStoreVerbs):
         return provenance_frame(parts, default_metrics(judged))
 
     @_of_one_state
+    @shown
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Compare the golden sets that two runs were scored by, query by query.
 
@@ -565,6 +570,7 @@ class RunStore(RunStoreVerbs):
         return aggregate_results(catalogue, alone), scorings
 
     @_of_one_state
+    @shown
     def metrics(
         self,
         runs: list[str] | str | None = None,
@@ -694,6 +700,7 @@ class RunStore(RunStoreVerbs):
         change_run(run, write)
 
     @_of_one_state
+    @shown
     def compact(self) -> pd.DataFrame:
         """Copy the scores and hits of all runs into one file each, to be read in one go.
 

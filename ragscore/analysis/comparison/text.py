@@ -15,6 +15,7 @@ from ragscore.frames.render import (
     decimals_beside,
     decimals_within,
     shown_detectable,
+    shown_interval,
     shown_n,
     shown_number,
     shown_p,
@@ -314,6 +315,24 @@ def _limits_text(metric: Metric, bad: float, good: float) -> str:
     if bad == good and metric.kind == "binary":
         return f"{good:g}, {1 - good:g}"
     return f"{better} {good:g}, {worse} {bad:g}"
+
+
+def aspect_lines(aspects: pd.DataFrame, deltas: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Return of each aspect that decides its name, its verdict, and its metrics' differences."""
+    rows = deltas.set_index("metric")
+    lines = []
+    for aspect, metrics, verdict in zip(
+        aspects["aspect"], aspects["metrics"], aspects["verdict"], strict=True
+    ):
+        names = metrics.split(", ")
+        texts = []
+        for name in names:
+            start = "p50_" if _by_median(name) else ""
+            value, low, high = rows.loc[name, [f"{start}{part}" for part in FIGURES[2:]]]
+            shown = shown_interval(value, low, high, decimals_within(low, high), signed=True)
+            texts.append(f"{in_words(name)} {shown if len(names) == 1 else shown.split(' [')[0]}")
+        lines.append((aspect, verdict, ", ".join(texts)))
+    return lines
 
 
 def shown_decision(overall: str, aspects: pd.DataFrame) -> list[str]:
