@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
+from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
@@ -46,7 +47,7 @@ from ragscore.scoring.metrics import (
     is_label,
     table_kind,
 )
-from ragscore.scoring.policies import Policies, policies_of, resolve_policies
+from ragscore.scoring.policies import Policies, PolicyFields, policies_of, resolve_policies
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.refusal_phrases import told_by_words, with_refusals_read
@@ -98,6 +99,7 @@ MEDIANS = ("latency_ms", "cost_usd")  # beside the metrics that decide
 Range = tuple[float | None, float | None]
 
 
+@takes(Policies)
 def evaluate(
     results: Any,
     golden: Any = None,
@@ -108,7 +110,7 @@ def evaluate(
     primary: list[str] | str | None = None,
     baseline: str | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
@@ -289,7 +291,7 @@ def evaluate_stored(
     baseline: str | None = None,
     part_hits: int | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score stored runs part by part, and return the object of `rs.evaluate`.
 
@@ -2203,3 +2205,7 @@ def _cell(metric: str, row: Mapping[Any, Any]) -> str:
         p95 = shown_number(row["p95"], decimals)
         return f"p50 {shown_interval(row['p50'], low, high, decimals)}, p95 {p95}"
     return shown_interval(row["mean"], low, high, decimals)
+
+
+takes(Evaluation.compare, Policies)(compare)
+takes(Policies)(evaluate_stored)

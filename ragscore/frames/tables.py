@@ -292,13 +292,18 @@ class _Column:
         return self.is_verdict or (self.of > 1 and any(map(_INTERVAL.search, self.cells)))
 
     @property
-    def is_equal(self) -> bool:
-        return len(self.cells) > 1 and len(set(self.cells)) == 1
+    def is_dull(self) -> bool:
+        """Equal values, and what is read by machines: long texts, long words."""
+        is_equal = len(self.cells) > 1 and len(set(self.cells)) == 1
+        long = [
+            text for text in self.cells if max(map(len, [text[LONG:], *text.split()])) > LONG // 2
+        ]
+        return is_equal or (not self.is_number and len(long) > len(self.cells) / 2)
 
 
 def _fitting(columns: list[_Column], most: int, width: int, longest: int) -> list[_Column]:
     """Return the columns that are shown, in their order: the first, verdicts, what tells more."""
-    dull = {at for at, one in enumerate(columns) if at >= FIRST and one.is_equal}
+    dull = {at for at, one in enumerate(columns) if at >= FIRST and one.is_dull}
     places = sorted(
         range(len(columns)),
         key=lambda at: (at > 0, not columns[at].is_telling, at in dull, at),
@@ -462,7 +467,7 @@ class ShownFrame(pd.DataFrame):
     def _repr_html_(self) -> str | None:
         table = self._table()
         if table is None:
-            return super()._repr_html_()  # type: ignore[misc, no-any-return]
+            return super()._repr_html_()  # type: ignore[misc]
         return f"{HEAD}{table.to_html(alone=False)}"
 
 
