@@ -50,7 +50,7 @@ VERDICTS = ("verdict", "outcome", "candidate is")
 
 WIDTH = 100  # characters of a line, in a terminal at most
 MOST = 8  # columns of a table, unless all are asked for
-FEW = 24  # characters that a text in a table is worth at least, before a column is left out
+FEW = 20  # characters that a text in a table is worth at least, before a column is left out
 FIRST = 4  # columns that are shown although all their values are equal
 ROWS = 60  # rows of a frame from which the first 20 are shown
 SHOWN_ROWS = 20  # of a table on one screen
@@ -83,7 +83,7 @@ _TOGETHER = re.compile(
 )
 _NUMBER = r"[-+]?\d*\.?\d+"
 _INTERVAL = re.compile(rf"({_NUMBER}) \[({_NUMBER}), ({_NUMBER})\]")
-_POINT = re.compile(r"(?:p\d\d )?[^\d.—]*[\d,]*|—")  # what stands before a decimal point
+_POINT = re.compile(r"—|(?:p\d\d )?[^\d.]*[\d,]*")  # what stands before a decimal point
 _BREAKS = re.compile(r"((?<!\d)\.+|\.+(?!\d)|[#/\\:]+)(?=[^\s.#/\\:])")
 _NARROW = 20  # characters that need no break
 
@@ -287,9 +287,8 @@ class _Column:
         return max(min(words, longest), min(FEW, self.width))
 
     @property
-    def is_telling(self) -> bool:
-        """Verdicts, and values with intervals."""
-        return self.is_verdict or (self.of > 1 and any(map(_INTERVAL.search, self.cells)))
+    def has_intervals(self) -> bool:
+        return self.of > 1 and any(map(_INTERVAL.search, self.cells))
 
     @property
     def is_dull(self) -> bool:
@@ -304,9 +303,10 @@ class _Column:
 def _fitting(columns: list[_Column], most: int, width: int, longest: int) -> list[_Column]:
     """Return the columns that are shown, in their order: the first, verdicts, what tells more."""
     dull = {at for at, one in enumerate(columns) if at >= FIRST and one.is_dull}
+    drawn = [at for at, one in enumerate(columns) if one.has_intervals][:1]
     places = sorted(
         range(len(columns)),
-        key=lambda at: (at > 0, not columns[at].is_telling, at in dull, at),
+        key=lambda at: (at > 0, not columns[at].is_verdict, at not in drawn, at in dull, at),
     )
     chosen, room = list[int](), width + 2
     for at in places:
@@ -321,9 +321,13 @@ def _left_out(columns: list[_Column], shown: list[_Column]) -> str:
     """Count and name the columns that are not shown, and the way to them."""
     more = [one for one in columns if one not in shown]
     n = sum(one.of for one in more)
+    end = ", …" if len(more) > NAMED else "."
     named = [one.name.replace("_\n", "_").replace("\n", " ") for one in more[:NAMED]]
-    names = ", ".join(named) + (", …" if len(more) > NAMED else "")
-    return f"{n} more {'column' if n == 1 else 'columns'} in .wide(): {names}." if n else ""
+    return (
+        f"{n} more {'column' if n == 1 else 'columns'} in .wide(): {', '.join(named)}{end}"
+        if n
+        else ""
+    )
 
 
 def _with_intervals(rows: pd.DataFrame, is_signed: bool) -> list[str]:
@@ -357,21 +361,22 @@ def _aligned(cells: list[str], fill: str) -> list[str]:
 
 def _html_cells(column: _Column) -> list[str]:
     """Return the cells of a column as HTML; where all are intervals, with these drawn."""
+    bars = [""] * len(column.cells) if column.is_verdict else _bars(column.cells)
     if column.is_number:
-        bars = _bars(column.cells)
         return [
             f'<td class="n">{html_text(text)}{bar}</td>'
             for text, bar in zip(_aligned(column.cells, "\u2007"), bars, strict=True)
         ]
     cells = []
-    for text in column.cells:
+    for text, bar in zip(column.cells, bars, strict=True):
         found = _WORD.fullmatch(text) if column.is_verdict else None
         tint = TINTS.get(found["word"], "") if found else ""
-        inner, kind = breakable(text), f"rs-{tint}" if tint else "s" if len(text) <= SHORT else ""
+        is_short = len(text) <= SHORT or bar
+        inner, kind = breakable(text), f"rs-{tint}" if tint else "s" if is_short else ""
         if len(text) > LONG:
             title = html_text(text[:300])
             inner, kind = f'<details title="{title}"><summary>{inner}</summary></details>', ""
-        cells.append(f"<td{_class(kind)}{LEFT}>{inner}</td>")
+        cells.append(f"<td{_class(kind)}{LEFT}>{inner}{bar}</td>")
     return cells
 
 
@@ -801,7 +806,7 @@ STYLE = """
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }
 .rs-table thead th { position: sticky; top: 0; z-index: 1; padding: 0; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums } .rs-table tbody td.n, .rs-table tbody td.s { white-space: nowrap }
-.rs-table td.n svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible }
+.rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
 .rs-table thead th:first-child { z-index: 2 }
 .rs-table th button { all: unset; box-sizing: border-box; width: 100%; padding: .3em .7em; font: inherit; font-weight: 600; text-align: inherit; cursor: pointer }
