@@ -192,7 +192,7 @@ def test_decimal_points_stand_in_one_column():
     assert len({line.index(last) for line, last in zip(lines, "vwxyz", strict=True)}) == 1
     # in HTML by spaces that need no style sheet
     shown = [row[1] for row in cells(Table(frame).to_html())]
-    assert shown[:2] == ["0.5\u2007", "12\u2008\u2007\u2007"]
+    assert shown[:2] == ["0.5\u2007\u2007", "12\u2008\u2007\u2007\u2007"]
 
 
 def test_an_interval_is_drawn_on_one_scale_and_times_beside_shares_are_not():

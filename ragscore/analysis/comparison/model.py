@@ -15,6 +15,7 @@ from ragscore.analysis.comparison.text import (
     aspect_lines,
     changed_queries,
     describe_matching,
+    lost_values,
     shown_decision,
     shown_deltas,
     shown_flips,
@@ -249,7 +250,7 @@ class Comparison(ComparisonVerbs, Display):
             *map(markdown_paragraph, self._decision()),
             markdown_paragraph(self._headline()),
             *([Table(shown).to_markdown()] if len(shown) else []),
-            *map(markdown_paragraph, note.splitlines()),
+            *map(markdown_paragraph, [*note.splitlines(), *lost_values(self.deltas)]),
         ]
         if not self.profile:
             if len(self.config_diff):
@@ -361,8 +362,10 @@ class Comparison(ComparisonVerbs, Display):
         if not self.profile:
             title = f"{with_sign(self.overall)}: {sides}"
             told = [Badges.of(aspect_lines(self.aspects, self.deltas))]
-        shown, _ = self.shown()
-        return [title, *told, *([Table(shown)] if len(shown) else []), self.notes()]
+        shown, note = self.shown()
+        if not len(shown):
+            return [title, *told, note, self.notes()]
+        return [title, *told, Table(shown), *lost_values(self.deltas), self.notes()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")

@@ -96,7 +96,7 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    notes = [*_left_out(deltas, names), *_lost(deltas), *_notes(rows, times, largest_changes)]
+    notes = [*_left_out(deltas, names), *_notes(rows, times, largest_changes)]
     return table, "\n".join(notes)
 
 
@@ -153,7 +153,7 @@ def _left_out(deltas: pd.DataFrame, shown: list[str]) -> list[str]:
     ]
 
 
-def _lost(deltas: pd.DataFrame) -> list[str]:
+def lost_values(deltas: pd.DataFrame) -> list[str]:
     """Say of all metrics how many values the candidate lost, most first."""
     lost = deltas[(deltas["n_lost"] > 0).to_numpy()].sort_values(
         "n_lost", ascending=False, kind="stable"
