@@ -172,8 +172,9 @@ def test_conversations_are_the_clusters_of_everything_by_default_and_comparisons
     cmp = ev.compare("a", "b")
     again = rs.Comparison.from_json(cmp.to_json())
     board = ev.leaderboard("hit@1")
-    shown = (cmp.notes(), again.notes(), cmp.gate(), again.gate(), board, type(board).from_json(board.to_json()),
-             cmp.slices("turn", min_n=1), ev.config_effects("hit@1"))  # fmt: skip
+    shown = (cmp.notes(), again.notes(), cmp.gate(), again.gate(), board,
+             type(board).from_json(board.to_json()), cmp.slices("turn", min_n=1),
+             ev.config_effects("hit@1"))  # fmt: skip
     for one in shown:
         says(one, 8, "conversations", 40)
     assert "conversations" not in ev.compare("a", "b", cluster=None).notes()

@@ -182,10 +182,8 @@ class Gate(JsonResult, Display):
 
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
-        parts: list[str | Table] = [
-            f"{sign} {self.headline()}",
-            Table(self.shown(), verdicts=(*VERDICTS, "why")),
-        ]
+        table = Table(self.shown(), verdicts=(*VERDICTS, "why"))
+        parts: list[str | Table] = [f"{sign} {self.headline()}", table]
         if len(self.regressions):
             parts.append(Table(self.largest_regressions(), "Largest regressions"))
         return [*parts, *self.notes()]
