@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,8 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.errors import check_known, name_list, names_of, plural
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.signatures import takes
+from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
@@ -46,7 +47,7 @@ from ragscore.scoring.metrics import (
     is_label,
     table_kind,
 )
-from ragscore.scoring.policies import Policies, policies_of, resolve_policies
+from ragscore.scoring.policies import Policies, PolicyFields, policies_of, resolve_policies
 from ragscore.scoring.primary import REFUSALS, primary_of
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.refusal_phrases import told_by_words, with_refusals_read
@@ -99,6 +100,7 @@ Range = tuple[float | None, float | None]
 Found = TypeVar("Found")
 
 
+@takes(Policies)
 def evaluate(
     results: Any,
     golden: Any = None,
@@ -109,7 +111,7 @@ def evaluate(
     primary: list[str] | str | None = None,
     baseline: str | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score runs against a golden set, and keep all three together.
 
@@ -290,7 +292,7 @@ def evaluate_stored(
     baseline: str | None = None,
     part_hits: int | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> Evaluation:
     """Score stored runs part by part, and return the object of `rs.evaluate`.
 
@@ -651,6 +653,7 @@ class Evaluation(Display):
 
     # Look
 
+    @shown
     def summary(
         self,
         metrics: list[str] | str | None = None,
@@ -711,6 +714,7 @@ class Evaluation(Display):
             cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def slices(
         self,
         by: Slicing,
@@ -758,6 +762,7 @@ class Evaluation(Display):
             min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
@@ -790,6 +795,7 @@ class Evaluation(Display):
             scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
         )
 
+    @shown
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
 
@@ -1664,6 +1670,7 @@ class Evaluation(Display):
             substrings=substrings, unknown=self.policies.unknown,
         )  # fmt: skip
 
+    @shown
     def retriever_scores(self) -> pd.DataFrame:
         """Return the retrievers' own scores of relevant hits beside those of all others.
 
@@ -1741,6 +1748,7 @@ class Evaluation(Display):
             differences=differences, declared=self.declared,
         )  # fmt: skip
 
+    @shown
     def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return how much metrics depend on the arbitrary order of hits with equal scores.
 
@@ -1809,6 +1817,7 @@ class Evaluation(Display):
 
     # Provenance, other tools
 
+    @shown
     def check_reported(
         self,
         reported: pd.DataFrame | None = None,
@@ -1858,6 +1867,7 @@ class Evaluation(Display):
         results = parts[0] if len(parts) == 1 else Results.concat(parts)
         return check_reported(results, self.golden, reported, profile=chosen, policies=policies)
 
+    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
 
@@ -2209,3 +2219,7 @@ def _cell(metric: str, row: Mapping[Any, Any]) -> str:
         p95 = shown_number(row["p95"], decimals)
         return f"p50 {shown_interval(row['p50'], low, high, decimals)}, p95 {p95}"
     return shown_interval(row["mean"], low, high, decimals)
+
+
+takes(Evaluation.compare, Policies)(compare)
+takes(Policies)(evaluate_stored)

@@ -1,7 +1,7 @@
 """Editors, notebooks and type checkers show methods that are functions of a higher layer."""
 
 import re
-from inspect import Parameter, signature
+from inspect import Parameter, isclass, isfunction, ismodule, signature
 from pathlib import Path
 
 import jedi
@@ -10,6 +10,7 @@ import pytest
 import ragscore as rs
 from ragscore.frames.verbs import Accessor, Verb
 from ragscore.judging import Judged
+from ragscore.scoring.policies import PolicyFields
 
 HOLDERS = (rs.Golden, rs.Results, rs.RunStore, rs.Comparison, Judged)
 METHODS = [
@@ -100,3 +101,40 @@ def test_a_type_checker_knows_the_parameters_and_the_pictures(tmp_path):
         assert f"{first}:" not in text.partition(" -> ")[0], text
         assert all(f"{kinds[each]}{each}:" in text for each in rest), text
     assert types[len(METHODS) :] == ["ragscore.plot.accessor.Plots"] * 3
+
+
+def public() -> list[tuple[str, object]]:
+    """Return the functions, and the classes and their methods, that `rs` and its parts list."""
+    parts = {"rs": rs, **{f"rs.{name}": getattr(rs, name) for name in rs.__all__}}
+    found: dict[str, object] = {}
+    for path, part in parts.items():
+        names = getattr(part, "__all__", ()) if ismodule(part) else ()
+        for name in names:
+            one = getattr(part, name)
+            if isclass(one) and one.__module__.startswith("ragscore"):
+                members = {each: getattr(one, each) for each in dir(one) if each[0] != "_"}
+                found |= {f"{path}.{name}.{each}": of for each, of in members.items()}
+            found[f"{path}.{name}"] = one
+    return [(path, one) for path, one in found.items() if isfunction(one) or isclass(one)]
+
+
+# what these take is open: sources, and options of a format, of a program or of matplotlib
+OPEN = {"rs.supported_metrics", "rs.Golden.save", "rs.Results.save"}
+
+
+def test_no_signature_hides_what_can_be_asked_for():
+    hidden = {
+        path
+        for path, one in public()
+        for part in signature(one).parameters.values()
+        if part.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+        and one.__module__.startswith("ragscore")
+    }
+    assert hidden == OPEN
+
+
+def test_the_keywords_of_policies_are_its_fields():
+    shown = signature(rs.evaluate).parameters
+    for one in signature(rs.Policies).parameters.values():
+        assert shown[one.name].default == one.default
+    assert PolicyFields.__annotations__.keys() == signature(rs.Policies).parameters.keys()

@@ -21,12 +21,12 @@ from ragscore.analysis.comparison.deltas import (
     row_verdict,
 )
 from ragscore.analysis.comparison.text import in_words
-from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, names_of
 from ragscore.frames.render import decimals_within, shown_n, shown_number
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, clusters_text, query_clusters, shared_only
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations

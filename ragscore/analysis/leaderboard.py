@@ -15,11 +15,11 @@ from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.question import ITERATIONS, Question, questions_of
 from ragscore.analysis.comparison.text import in_words
 from ragscore.analysis.reported import refuse_without_rows, reported_summary
-from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, names_of, nearest, plural
 from ragscore.frames.render import shown_intervals, shown_n
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Values
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (

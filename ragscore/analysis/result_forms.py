@@ -9,13 +9,10 @@ from typing import Self
 
 import pandas as pd
 
-from ragscore.frames.errors import plural
 from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 
 NO_ROWS = "(no rows)"
-SHOWN_ROWS = 20  # of a table on one screen
-SHOWN_COLUMNS = 10
 
 
 class JsonResult:
@@ -77,11 +74,8 @@ class FramesResult(Display):
         shown = self._shown()
         if not len(shown):
             return [self._heading(), NO_ROWS, self._frames_line()]
-        way = f".{self.FRAMES[0]}"
-        table = Table(shown.iloc[:, :SHOWN_COLUMNS], limit=SHOWN_ROWS, way=way)
-        more = [str(name) for name in shown.columns[SHOWN_COLUMNS:]]
-        left = [f"{plural(len(more), 'more column')} in {way}: {', '.join(more)}"] if more else []
-        return [self._heading(), table, *left, self._frames_line()]
+        table = Table(shown, limit=SHOWN_ROWS, way=f".{self.FRAMES[0]}")
+        return [self._heading(), table, self._frames_line()]
 
 
 def shares_by_run(table: pd.DataFrame, name: str) -> pd.DataFrame:

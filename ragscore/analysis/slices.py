@@ -12,7 +12,7 @@ import pandas as pd
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, read_by_medians, row_verdict
 from ragscore.analysis.comparison.text import MEDIANS_NOTE, in_words
-from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import (
@@ -23,7 +23,7 @@ from ragscore.frames.render import (
     shown_number,
     shown_p,
 )
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (

@@ -5,6 +5,7 @@ text with intervals of characters where a terminal has room; Markdown and LaTeX.
 """
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,8 +17,15 @@ from ragscore.analysis.decision import BESIDE, NAME, Decision
 from ragscore.frames.escaping import html_text, visible
 from ragscore.frames.render import decimals_for, shown_interval, shown_n, shown_number
 from ragscore.frames.short_names import fitting_names
-from ragscore.frames.tables import TINTS, WIDTH, Table, wide, with_sign
-from ragscore.frames.typing import Values
+from ragscore.frames.tables import (
+    TINTS,
+    Table,
+    interval_bar,
+    scaled,
+    terminal_width,
+    wide,
+    with_sign,
+)
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import table_kind
 
@@ -104,7 +112,7 @@ class Standings(Table):
             rows.append(
                 f'<tr data-run="{found.run_ids.index(run)}"><th scope="row"'
                 f' title="{html_text(run)}">{html_text(short[run])}</th>'
-                f'<td class="bar">{_bar(*bar)}</td>'
+                f'<td class="bar">{interval_bar(*bar)}</td>'
                 f'<td class="lead">{value} <i>{interval}</i> <b>{first.letters[at]}</b></td>'
                 f"{verdict_cell(*found.of_pair(found.against, run))}{cells}</tr>"
             )
@@ -120,8 +128,9 @@ class Standings(Table):
             f"{heads}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"
         )
 
-    def to_text(self, width: int = WIDTH) -> str:
+    def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: with drawn intervals where there is room for them."""
+        width = sys.maxsize if self.is_wide else width or terminal_width()
         if self.decision is None:
             return super().to_text(width)
         for are_full, is_broken, most in (
@@ -214,7 +223,7 @@ def standings(
             [letters.loc[metric, run] if is_primary else "" for run in runs],
         )  # fmt: skip
         (columns if is_primary else beside).append(column)
-    shares, scale = _scaled(bars)
+    shares, scale = scaled(bars)
     frame = {"run": runs}
     for one in (*columns, *beside):
         frame[f"{one.heading}, {one.n}" if one.n else one.heading] = one.cells(are_full=True)
@@ -240,32 +249,6 @@ def verdict_text(word: str) -> str:
 
 def _count(n: float, expected: float) -> str:
     return str(int(n)) if n == expected else shown_n(int(n), int(expected))
-
-
-def _scaled(bars: Values) -> tuple[tuple[tuple[float, float, float], ...], tuple[str, str]]:
-    """Return low, value and high as shares of one scale, and its ends as texts."""
-    known = bars[np.isfinite(bars)]
-    if not len(known):
-        return tuple((math.nan,) * 3 for _ in bars), ("", "")
-    step = 10.0 ** math.floor(math.log10(max(float(np.ptp(known)), 1e-9)))
-    step = step if np.ptp(known) > 4 * step else step / 2
-    low, high = math.floor(known.min() / step) * step, math.ceil(known.max() / step) * step
-    shares = (bars[:, [1, 0, 2]] - low) / ((high - low) or 1.0)
-    return tuple((float(a), float(b), float(c)) for a, b, c in shares), (f"{low:g}", f"{high:.4g}")
-
-
-def _bar(low: float, value: float, high: float) -> str:
-    """Return an interval with its dot as a picture that is as wide as its place."""
-    if math.isnan(value):
-        return ""
-    line = (
-        f'<line x1="{100 * low:.1f}%" x2="{100 * high:.1f}%" y1="50%" y2="50%"'
-        ' stroke="currentColor" stroke-width="2" opacity=".55"/>'
-        if high > low
-        else ""
-    )
-    dot = f'<circle cx="{100 * value:.1f}%" cy="50%" r="4.5" fill="currentColor"/>'
-    return f'<svg aria-hidden="true">{line}{dot}</svg>'
 
 
 def _drawn(bar: tuple[float, float, float], room: int) -> str:

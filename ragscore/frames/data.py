@@ -33,6 +33,7 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
+from ragscore.frames.tables import Table
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
@@ -67,15 +68,10 @@ def _frames_as_html(holder: object) -> str:
     """Return one table row per frame that has rows: its name, its length and its columns."""
     names = [item.name for item in fields(holder)]  # type: ignore[arg-type]
     frames = {name: getattr(holder, name) for name in names}
-    rows = "".join(
-        f"<tr><th>{name}</th><td>{len(frame):,}</td>"
-        f"<td>{html_text(', '.join(map(str, frame.columns)))}</td></tr>"
-        for name, frame in frames.items()
-        if frame is not None and len(frame)
-    )
-    header = "<tr><th>frame</th><th>rows</th><th>columns</th></tr>"
-    told = html_text(repr(holder))
-    return f"<p>{told}</p><table><thead>{header}</thead><tbody>{rows}</tbody></table>"
+    known = {name: one for name, one in frames.items() if one is not None and len(one)}
+    columns = [", ".join(map(str, one.columns)) for one in known.values()]
+    table = {"frame": list(known), "rows": list(map(len, known.values())), "columns": columns}
+    return f"<p>{html_text(repr(holder))}</p>{Table(pd.DataFrame(table)).to_html()}"
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:

@@ -6,10 +6,7 @@ notebook form, page and command goes through these functions, so that none has a
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pandas as pd
+from typing import Any
 
 # What a terminal, a browser or an editor follows instead of showing it: C0 and C1 controls but
 # newline and tab, breaks of lines that few know, marks that turn the direction of writing, and
@@ -54,11 +51,6 @@ def html_source(page: str) -> str:
 def html_lines(text: str) -> str:
     """Return a text for HTML with its line breaks kept."""
     return html_text(text).replace("\n", "<br>")
-
-
-def html_frame(frame: "pd.DataFrame") -> str:
-    """Return a frame as a notebook shows it, with its index and cut where it is long."""
-    return visible(frame._repr_html_() or "")  # type: ignore[operator]
 
 
 def markdown_line(text: object) -> str:

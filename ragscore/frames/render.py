@@ -14,8 +14,9 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, records_of
+from ragscore.frames.errors import DataError
 from ragscore.frames.escaping import json_text, markdown_cell
+from ragscore.frames.kinds import records_of
 
 T = TypeVar("T")
 ALLOWED = "the JSON that to_json wrote"

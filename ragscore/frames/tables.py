@@ -1,16 +1,20 @@
-"""How objects are shown to people: `Table`, and `Display`, the form of everything that shows some.
+"""How objects are shown to people: `Table`, `Display` that shows some, and `ShownFrame`.
 
 In: frames and sentences. Out: the same as HTML for a notebook or a page, Markdown, LaTeX, and text
-for a terminal. Nothing is computed here but the number of decimals.
+for a terminal. Nothing is computed here but the number of decimals, and what fits.
 """
 
+import math
 import re
+import shutil
+import sys
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
 from textwrap import wrap
-from typing import Any
+from typing import Any, ClassVar, ParamSpec
 
 import numpy as np
 import pandas as pd
@@ -24,8 +28,10 @@ from ragscore.frames.escaping import (
     markdown_paragraph,
     visible,
 )
-from ragscore.frames.render import decimals_for, shown_number
+from ragscore.frames.render import decimals_for, shown_interval, shown_number
+from ragscore.frames.typing import Values
 
+P = ParamSpec("P")
 SIGNS = {
     "better": "▲", "worse": "▼", "can't tell": "○", "same within margin": "=",
     "no worse than margin": "◆", "no worse": "◆", "mixed": "▲▼",
@@ -42,11 +48,17 @@ TINTS = {
 VERDICTS = ("verdict", "outcome", "candidate is")
 """Columns whose words get their sign and tint unless a table names others."""
 
-WIDTH = 100  # columns of a terminal
+WIDTH = 100  # characters of a line, in a terminal at most
+MOST = 8  # columns of a table, unless all are asked for
+FEW = 20  # characters that a text in a table is worth at least, before a column is left out
+FIRST = 4  # columns that are shown although all their values are equal
+ROWS = 60  # rows of a frame from which the first 20 are shown
+SHOWN_ROWS = 20  # of a table on one screen
+UNFOLDED = 3  # notes below a table
 TALL = 25  # rows from which a table scrolls in itself
 LONG = 90  # characters from which a text is folded to three lines
 SHORT = 16  # characters up to which a text stays on one line
-NARROW = 16  # characters that a wrapped column keeps in a terminal
+NAMED = 5  # of the columns that are left out
 LINES = 3  # of a text in a terminal
 
 # "0.81", "+0.02 [-0.01, 0.05]", "12 / 180, n = 9 / 9", "< .001", "3 of 5 (60%)", but no date and
@@ -69,6 +81,9 @@ _TOGETHER = re.compile(
         ]
     )
 )
+_NUMBER = r"[-+]?\d*\.?\d+"
+_INTERVAL = re.compile(rf"({_NUMBER}) \[({_NUMBER}), ({_NUMBER})\]")
+_POINT = re.compile(r"—|(?:p\d\d )?[^\d.]*[\d,]*")  # what stands before a decimal point
 _BREAKS = re.compile(r"((?<!\d)\.+|\.+(?!\d)|[#/\\:]+)(?=[^\s.#/\\:])")
 _NARROW = 20  # characters that need no break
 
@@ -78,8 +93,12 @@ class Table:
     """One table for people, made of a frame without its index.
 
     `to_html`, `to_markdown`, `to_latex` and `to_text` show the same cells. Text stands left and
-    numbers right; a column of floats has one number of decimals, by its standard error where
-    `low` and `high` stand beside it. Missing values are `—`, and nothing is `-0.00`.
+    numbers on their decimal point; a column of floats has one number of decimals. A value with
+    `low` and `high` behind it is one column in HTML and text, as precise as its interval, which
+    HTML also draws. Missing values are `—`, and nothing is `-0.00`.
+
+    HTML and text leave out columns beyond eight, text those beyond its width, and name them.
+    The first column and verdicts stay; columns without a difference go first.
 
     Attributes
     ----------
@@ -94,6 +113,8 @@ class Table:
         The number of rows to show; a sentence counts the rest and names `way`.
     way
         Where the rest is, such as ".table".
+    is_wide
+        True: every column, on lines of any length.
     """
 
     frame: pd.DataFrame
@@ -101,6 +122,7 @@ class Table:
     verdicts: Sequence[str] = VERDICTS
     limit: int | None = None
     way: str = ""
+    is_wide: bool = False
 
     def to_html(self, *, alone: bool = True) -> str:
         """Return the table as HTML in a box that scrolls; a click on a heading sorts.
@@ -108,24 +130,15 @@ class Table:
         Every text is escaped. A page that shows many tables has `STYLE` and `SCRIPT` once, and asks
         for each with `alone=False`.
         """
-        names = [str(name) for name in self._shown.columns]
-        columns = self._cells()
-        is_number = [_is_numbers(cells) for cells in columns]
-        if columns and not pd.api.types.is_numeric_dtype(self.frame.dtypes.iloc[0]):
-            is_number[0] = False  # the key of the rows: an id may look like a number
+        columns = self._columns()
+        shown = _fitting(columns, MOST, WIDTH, FEW) if not self.is_wide else columns
         head = "".join(
-            f'<th scope="col" aria-sort="none"{_class("n" * right)}>'
-            f'<button type="button">{breakable(name)}</button></th>'
-            for name, right in zip(names, is_number, strict=True)
+            f'<th scope="col" aria-sort="none"{_side(one)}>'
+            f'<button type="button">{breakable(one.name)}</button></th>'
+            for one in shown
         )
         rows = "\n".join(
-            "<tr>"
-            + "".join(
-                self._html_cell(name, text, right)
-                for name, text, right in zip(names, row, is_number, strict=True)
-            )
-            + "</tr>"
-            for row in zip(*columns, strict=True)
+            f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, shown), strict=True)
         )
         label = html_text(self.heading or "Table")
         tall = " rs-tall" if len(self._shown) > TALL else ""
@@ -134,7 +147,8 @@ class Table:
             f'<div class="rs-table{tall}" role="region" aria-label="{label}" tabindex="0"><table>'
             f"<thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
         )
-        text += f'<p class="rs-note">{html_text(self.rest)}</p>' if self.rest else ""
+        rest = " ".join(filter(None, [self.rest, _left_out(columns, shown)]))
+        text += f'<p class="rs-note">{html_text(rest)}</p>' if rest else ""
         return f"{HEAD}{text}" if alone else text
 
     def to_markdown(self) -> str:
@@ -170,15 +184,26 @@ class Table:
             "\n".join(["\\begin{table}[htbp]", "\\centering", *told, body, "\\end{table}"]) + "\n"
         )
 
-    def to_text(self, width: int = WIDTH) -> str:
-        """Return the table for a terminal; long texts wrap so that it fits a width, if they can."""
-        names = [visible(str(name)) for name in self._shown.columns]
-        columns = [[visible(text) for text in cells] for cells in self._cells()]
-        is_number = [_is_numbers(cells) for cells in columns]
-        widths = _widths(names, columns, is_number, width)
-        lines = _text_rows([names], widths, is_number, len(names))
-        lines += _text_rows(list(zip(*columns, strict=True)), widths, is_number, LINES)
-        return "\n".join([*lines, self.rest] if self.rest else lines)
+    def to_text(self, width: int | None = None) -> str:
+        """Return the table for a terminal: no line is longer than its width, at most 100."""
+        columns = self._columns()
+        columns = [
+            replace(one, name=visible(one.name), cells=[visible(text) for text in one.cells])
+            for one in columns
+        ]
+        width = width or terminal_width()
+        # rather an id on two lines than a column less
+        found = [_fitting(columns, MOST, width, longest) for longest in (width, FEW)]
+        shown, longest = (found[0], width) if len(found[0]) >= len(found[1]) else (found[1], FEW)
+        if self.is_wide:
+            shown, width = columns, sum(min(one.width, LONG) + 2 for one in columns)
+        widths = _widths(shown, width, longest)
+        is_number = [one.is_number for one in shown]
+        lines = _text_rows([[one.name for one in shown]], widths, is_number, len(shown) + LINES)
+        cells = [_aligned(one.cells, " ") if one.is_number else one.cells for one in shown]
+        lines += _text_rows(list(zip(*cells, strict=True)), widths, is_number, LINES)
+        told = filter(None, [self.rest, _left_out(columns, shown)])
+        return "\n".join([*lines, *(line for text in told for line in wrap(text, width))])
 
     @property
     def rest(self) -> str:
@@ -203,26 +228,317 @@ class Table:
             columns.append([with_sign(text) for text in texts] if name in self.verdicts else texts)
         return columns
 
-    def _html_cell(self, name: str, text: str, right: bool) -> str:
-        if right:
-            return f'<td class="n">{html_text(text)}</td>'
-        found = _WORD.fullmatch(text) if name in self.verdicts else None
+    def _columns(self) -> list["_Column"]:
+        """Return what HTML and text show: a value, `low` and `high` as one column."""
+        shown, columns = self._shown, list[_Column]()
+        names, is_float = [str(name) for name in shown.columns], list(map(_is_float, shown.dtypes))
+        for place, (name, cells) in enumerate(zip(names, self._cells(), strict=True)):
+            is_key = not place and not pd.api.types.is_numeric_dtype(shown.dtypes.iloc[0])
+            # the key of the rows is text: an id may look like a number
+            is_number = (is_float[place] or _is_numbers(cells)) and not is_key
+            one = _Column(name, cells, name in self.verdicts, is_number)
+            before = columns[-1] if columns else one
+            if not before.is_number:
+                columns.append(one)
+            elif name == "95 % interval":
+                texts = [f"{a} {b}" for a, b in zip(before.cells, cells, strict=True)]
+                columns[-1] = replace(before, name=f"{before.name} [{name}]", cells=texts, of=2)
+            elif (
+                place > 1
+                and (low := names[place - 1]).endswith("low")
+                and name == f"{low.removesuffix('low')}high"
+                and len(columns) > 1
+                and columns[-2].is_number
+            ):
+                value = names[place - 2]
+                texts = (
+                    _with_intervals(shown.iloc[:, place - 2 : place + 1], "delta" in value)
+                    if all(is_float[place - 2 : place + 1])
+                    else _joined(columns[-2].cells, before.cells, cells)
+                )
+                columns[-2:] = [_Column(f"{value} [{low}, {name}]", texts, False, True, 3)]
+            else:
+                columns.append(one)
+        return columns
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column as HTML and text show it, `of` so many columns of the frame."""
+
+    name: str
+    cells: list[str]
+    is_verdict: bool
+    is_number: bool
+    of: int = 1
+
+    @property
+    def width(self) -> int:
+        cells = _aligned(self.cells, " ") if self.is_number else self.cells
+        lines = [line for text in (self.name, *cells) for line in text.split("\n")]
+        return max(map(wide, lines), default=0)
+
+    def least(self, longest: int) -> int:
+        """Return the width that it needs: of its longest word, its numbers, a part of its texts."""
+        words = max((wide(word) for word in self.name.split()), default=1)
+        if self.is_number:
+            return max(words, *map(wide, _aligned(self.cells, " ")), 1)
+        words = max([words, *(wide(word) for text in self.cells for word in text.split())])
+        return max(min(words, longest), min(FEW, self.width))
+
+    @property
+    def has_intervals(self) -> bool:
+        return self.of > 1 and any(map(_INTERVAL.search, self.cells))
+
+    @property
+    def is_dull(self) -> bool:
+        """Equal values, and what is read by machines: long texts, long words."""
+        is_equal = len(self.cells) > 1 and len(set(self.cells)) == 1
+        long = [
+            text for text in self.cells if max(map(len, [text[LONG:], *text.split()])) > LONG // 2
+        ]
+        return is_equal or (not self.is_number and len(long) > len(self.cells) / 2)
+
+
+def _fitting(columns: list[_Column], most: int, width: int, longest: int) -> list[_Column]:
+    """Return the columns that are shown, in their order: the first, verdicts, what tells more."""
+    dull = {at for at, one in enumerate(columns) if at >= FIRST and one.is_dull}
+    drawn = [at for at, one in enumerate(columns) if one.has_intervals][:1]
+    places = sorted(
+        range(len(columns)),
+        key=lambda at: (at > 0, not columns[at].is_verdict, at not in drawn, at in dull, at),
+    )
+    chosen, room = list[int](), width + 2
+    for at in places:
+        own = columns[at].least(longest) + 2
+        if not chosen or (len(chosen) < most and own <= room):
+            chosen.append(at)
+            room -= own
+    return [columns[at] for at in sorted(chosen)]
+
+
+def _left_out(columns: list[_Column], shown: list[_Column]) -> str:
+    """Count and name the columns that are not shown, and the way to them."""
+    more = [one for one in columns if one not in shown]
+    n = sum(one.of for one in more)
+    end = ", …" if len(more) > NAMED else "."
+    named = [one.name.replace("_\n", "_").replace("\n", " ") for one in more[:NAMED]]
+    return (
+        f"{n} more {'column' if n == 1 else 'columns'} in .wide(): {', '.join(named)}{end}"
+        if n
+        else ""
+    )
+
+
+def _with_intervals(rows: pd.DataFrame, is_signed: bool) -> list[str]:
+    """Return value, low and high as "0.71 [0.65, 0.77]", each row as precise as its interval."""
+    return [
+        shown_interval(value, low, high, max(decimals_for((high - low) / 4), least), is_signed)
+        for value, low, high in rows.astype("float64").itertuples(index=False)
+        for least in [2 if abs(value) <= 1 else 0]
+    ]
+
+
+def _joined(values: list[str], lows: list[str], highs: list[str]) -> list[str]:
+    return [
+        value if "—" in (low, high) or not low else f"{value} [{low}, {high}]"
+        for value, low, high in zip(values, lows, highs, strict=True)
+    ]
+
+
+def _aligned(cells: list[str], fill: str) -> list[str]:
+    """Return numbers padded behind so that their decimal points stand in one line.
+
+    In HTML by spaces as wide as a digit or a point, which no style sheet must hide.
+    """
+    parts = [(text, _POINT.match(text).end()) for text in cells]  # type: ignore[union-attr]
+    tail = max((text[at:] for text, at in parts), key=len, default="")
+    if fill == " ":
+        return [f"{text}{fill * (len(tail) - len(text) + at)}" for text, at in parts]
+    blank = "".join("\u2008" if one in ".,[]" else "\xa0" if one == " " else fill for one in tail)
+    return [f"{text}{blank[len(text) - at :]}" for text, at in parts]
+
+
+def _html_cells(column: _Column) -> list[str]:
+    """Return the cells of a column as HTML; where all are intervals, with these drawn."""
+    bars = [""] * len(column.cells) if column.is_verdict else _bars(column.cells)
+    if column.is_number:
+        return [
+            f'<td class="n">{html_text(text)}{bar}</td>'
+            for text, bar in zip(_aligned(column.cells, "\u2007"), bars, strict=True)
+        ]
+    cells = []
+    for text, bar in zip(column.cells, bars, strict=True):
+        found = _WORD.fullmatch(text) if column.is_verdict else None
         tint = TINTS.get(found["word"], "") if found else ""
+        is_short = len(text) <= SHORT or bar
+        inner, kind = breakable(text), f"rs-{tint}" if tint else "s" if is_short else ""
         if len(text) > LONG:
-            inner = (
-                f'<details title="{html_text(text[:300])}"><summary>{breakable(text)}</summary>'
-                "</details>"
+            title = html_text(text[:300])
+            inner, kind = f'<details title="{title}"><summary>{inner}</summary></details>', ""
+        cells.append(f"<td{_class(kind)}{LEFT}>{inner}{bar}</td>")
+    return cells
+
+
+def _bars(cells: list[str]) -> list[str]:
+    """Return intervals drawn on one scale; "" unless every number of a column has one.
+
+    Times among shares stay without: they would press these to a point.
+    """
+    found = [_INTERVAL.search(text) for text in cells]
+    n_blank = sum(text in ("—", "") for text in cells)
+    if not any(found) or sum(map(bool, found)) + n_blank < len(cells):
+        return [""] * len(cells)
+    values = np.array([list(map(float, one.groups())) if one else [np.nan] * 3 for one in found])
+    is_share = (np.abs(values) <= 1).all(axis=1)
+    if is_share.any():
+        values[~is_share] = np.nan
+    is_signed = any(text[:1] in "+-" for text in cells)
+    shares, _ = scaled(np.vstack([values, np.zeros(3)]) if is_signed else values)
+    at = f"{100 * shares[-1][1]:.0f}%"
+    zero = f'<line x1="{at}" x2="{at}" y1="0" y2="100%" stroke="currentColor" opacity=".4"/>'
+    return [interval_bar(*one, zero * is_signed) or "<svg></svg>" for one in shares[: len(cells)]]
+
+
+def scaled(bars: Values) -> tuple[tuple[tuple[float, float, float], ...], tuple[str, str]]:
+    """Return value, low and high as shares (low, value, high) of one scale, and its ends."""
+    known = bars[np.isfinite(bars)]
+    if not len(known):
+        return tuple((math.nan,) * 3 for _ in bars), ("", "")
+    step = 10.0 ** math.floor(math.log10(max(float(np.ptp(known)), 1e-9)))
+    step = step if np.ptp(known) > 4 * step else step / 2
+    low, high = math.floor(known.min() / step) * step, math.ceil(known.max() / step) * step
+    shares = (bars[:, [1, 0, 2]] - low) / ((high - low) or 1.0)
+    return tuple((float(a), float(b), float(c)) for a, b, c in shares), (f"{low:g}", f"{high:.4g}")
+
+
+def interval_bar(low: float, value: float, high: float, behind: str = "") -> str:
+    """Return an interval with its dot as a picture that is as wide as its place."""
+    if math.isnan(value):
+        return ""
+    line = (
+        f'<line x1="{100 * low:.1f}%" x2="{100 * high:.1f}%" y1="50%" y2="50%"'
+        ' stroke="currentColor" stroke-width="2" opacity=".55"/>'
+        if high > low
+        else ""
+    )
+    dot = (
+        f'<circle cx="{100 * value:.1f}%" cy="50%" r="{3 if behind else 4.5}" fill="currentColor"/>'
+    )
+    return f'<svg aria-hidden="true">{behind}{line}{dot}</svg>'
+
+
+class ShownFrame(pd.DataFrame):
+    """DataFrame of ours: all its columns are there, and it is printed so that it fits a screen.
+
+    What is made of it is such a frame, too. `wide` prints every column; `pd.DataFrame(frame)` is
+    printed by pandas.
+    """
+
+    _metadata: ClassVar = ["_is_wide"]
+    _is_wide = False
+
+    @property
+    def _constructor(self) -> type["ShownFrame"]:
+        return ShownFrame
+
+    def wide(self) -> "ShownFrame":
+        """Return the same frame, printed with every column."""
+        found = self.copy(deep=False)
+        found._is_wide = True
+        return found
+
+    def _table(self) -> Table | None:
+        """Return what is printed; None if pandas has to: groups of columns, or equal names."""
+        if self.columns.nlevels > 1 or not self.columns.is_unique or not len(self.columns):
+            return None
+        frame, index = pd.DataFrame(self), self.index
+        if (
+            index.nlevels > 1
+            or index.name is not None
+            or not pd.api.types.is_integer_dtype(index.dtype)
+        ):
+            names = [name if name is not None else "" for name in index.names]
+            if {*names} & {*frame.columns} or len({*names}) < len(names):
+                return None
+            frame = frame.reset_index(names=names)
+        limit = SHOWN_ROWS if len(frame) > ROWS else None
+        return Table(frame, limit=limit, is_wide=self._is_wide)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return super().__repr__() if table is None else table.to_text()
+
+    def _repr_html_(self) -> str | None:
+        table = self._table()
+        if table is None:
+            return super()._repr_html_()  # type: ignore[misc]
+        return f"{HEAD}{table.to_html(alone=False)}"
+
+
+def shown(make: Callable[P, pd.DataFrame]) -> Callable[P, ShownFrame]:
+    """Return a function whose frame is a `ShownFrame`."""
+
+    @wraps(make)
+    def made(*args: P.args, **options: P.kwargs) -> ShownFrame:
+        return ShownFrame(make(*args, **options))
+
+    return made
+
+
+class Badges(str):
+    """Lines of a subject, its verdict and a remark each, made by `of`."""
+
+    rows: Sequence[tuple[str, str, str]]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[str, str, str]]) -> "Badges":
+        """Return the lines with their subjects and verdicts below each other."""
+        first, second = (
+            max((wide(text) for text in texts), default=0)
+            for texts in ([row[0] for row in rows], [with_sign(row[1]) for row in rows])
+        )
+        found = cls(
+            "\n".join(
+                f"{name:{first}}  {with_sign(word):{second}}  {text}".rstrip()
+                for name, word, text in rows
             )
-            return f"<td>{inner}</td>"
-        kind = f"rs-{tint}" if tint else "s" if len(text) <= SHORT else ""
-        return f"<td{_class(kind)}>{breakable(text)}</td>"
+        )
+        found.rows = rows
+        return found
+
+    def to_html(self) -> str:
+        """Return each line with its verdict as a badge."""
+        return "".join(
+            f'<p>{html_text(name)} <b class="rs-badge rs-{TINTS.get(word, "open")}">'
+            f"{html_text(with_sign(word))}</b> {html_text(text)}</p>"
+            for name, word, text in self.rows
+        )
+
+
+class Notes(str):
+    """Lines that are folded until they are asked for: by a click, or `.notes()`."""
+
+    def __repr__(self) -> str:
+        return visible(str(self))
 
 
 class Display(ABC):
     """Object that is read as a title, sentences, tables and notes.
 
-    A notebook and a terminal show as many rows as each table's limit; Markdown and LaTeX hold all.
+    A notebook and a terminal show as many rows as each table's limit, and eight columns; Markdown
+    and LaTeX hold all.
     """
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if type(value) is pd.DataFrame:
+                object.__setattr__(self, item.name, ShownFrame(value))
+
+    def wide(self) -> "Display":
+        """Return what prints the same with every column."""
+        return _Wide(self)
 
     @abstractmethod
     def _parts(self) -> list[str | Table]:
@@ -276,17 +592,23 @@ class Display(ABC):
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
         tint = f'<p class="rs-{self._tint()}">' if self._tint() else "<p>"
-        text, notes = f'{HEAD}<div class="rs-display">{tint}<b>{html_text(title)}</b></p>', ""
+        text = f'{HEAD}<div class="rs-display">{tint}<b>{html_text(title)}</b></p>'
+        notes = list[str]()
         is_below = False
         for part in rest:
             if isinstance(part, Table):
-                text += f"<ul>{notes}</ul>" if notes else ""
-                text, notes, is_below = text + part.to_html(alone=False), "", True
+                text += _html_notes(notes) + part.to_html(alone=False)
+                notes, is_below = [], True
+            elif isinstance(part, Badges):
+                text += part.to_html()
+            elif isinstance(part, Notes):
+                text += _html_notes(notes) + _folded(part.splitlines())
+                notes = []
             elif is_below:
-                notes += "".join(f"<li>{html_text(line)}</li>" for line in part.splitlines())
+                notes += part.splitlines()
             else:
                 text += f"<p>{html_lines(part)}</p>"
-        return f"{text}{f'<ul>{notes}</ul>' if notes else ''}</div>"
+        return f"{text}{_html_notes(notes)}</div>"
 
     def __repr__(self) -> str:
         title, *rest = self._parts()
@@ -295,12 +617,44 @@ class Display(ABC):
             if isinstance(part, Table):
                 blocks.append((f"{part.heading}\n" if part.heading else "") + part.to_text())
                 is_open = False
+            elif isinstance(part, Notes):
+                n = len(part.splitlines())
+                blocks.append(f"{n} {'note' if n == 1 else 'notes'}: .notes()")
             elif is_open:
                 blocks[-1] += f"\n{part}"
             else:
                 blocks.append(part)
                 is_open = True
         return visible("\n\n".join(blocks))
+
+
+@dataclass(frozen=True, repr=False)
+class _Wide(Display):
+    """A display whose tables have every column."""
+
+    shown: Display
+
+    def _parts(self) -> list[str | Table]:
+        parts = self.shown._parts()
+        return [replace(one, is_wide=True) if isinstance(one, Table) else one for one in parts]
+
+    def _tint(self) -> str:
+        return self.shown._tint()
+
+
+def _html_notes(notes: list[str]) -> str:
+    """Return notes below a table as a list; of more than three, all but the first are folded."""
+    if not notes:
+        return ""
+    first = len(notes) if len(notes) <= UNFOLDED else 1
+    items = "".join(f"<li>{html_text(line)}</li>" for line in notes[:first])
+    return f"<ul>{items}</ul>{_folded(notes[first:])}"
+
+
+def _folded(notes: list[str]) -> str:
+    items = "".join(f"<li>{html_text(line)}</li>" for line in notes)
+    words = f"{len(notes)} {'note' if len(notes) == 1 else 'notes'}"
+    return f"<details><summary>{words}</summary><ul>{items}</ul></details>" if notes else ""
 
 
 def with_sign(text: str) -> str:
@@ -366,6 +720,23 @@ def breakable(text: str) -> str:
     return "<wbr>".join(map(html_text, _BREAKS.sub("\\1\x00", visible(text)).split("\x00")))
 
 
+def terminal_width() -> int:
+    """Return the characters of a line: a terminal's own, 100 at most and anywhere else."""
+    is_terminal = getattr(sys.stdout, "isatty", lambda: False)()
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
+
+
+LEFT = ' style="text-align:left"'  # a notebook that isn't trusted drops style sheets, and not this
+
+
+def _side(column: _Column) -> str:
+    return ' class="n"' if column.is_number else LEFT
+
+
+def _is_float(dtype: object) -> bool:
+    return pd.api.types.is_float_dtype(dtype)  # type: ignore[arg-type]
+
+
 def _class(name: str) -> str:
     return f' class="{name}"' if name else ""
 
@@ -380,29 +751,10 @@ def wide(text: str) -> int:
     )
 
 
-def _widths(
-    names: list[str], columns: list[list[str]], is_number: list[bool], width: int
-) -> list[int]:
+def _widths(columns: list[_Column], width: int, longest: int) -> list[int]:
     """Return the width of each column; texts give way, the widest first, headings too."""
-    widths = [
-        max((wide(line) for text in (name, *cells) for line in text.split("\n")), default=0)
-        for name, cells in zip(names, columns, strict=True)
-    ]
-    # no column is narrower than its longest word, or its numbers
-    least = [
-        max(
-            max((wide(word) for word in name.split()), default=1),
-            max(
-                (
-                    wide(text) if right else max(map(wide, text.split()), default=1)
-                    for text in cells
-                ),
-                default=1,
-            ),
-            min(NARROW, own) * (not right),
-        )
-        for name, cells, own, right in zip(names, columns, widths, is_number, strict=True)
-    ]
+    widths = [one.width for one in columns]
+    least = [one.least(longest) for one in columns]
     while sum(widths) + 2 * (len(widths) - 1) > width:
         spare = [own - few for own, few in zip(widths, least, strict=True)]
         if max(spare, default=0) <= 0:
@@ -435,7 +787,7 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
     kept = _TOGETHER.sub(lambda found: found[0].replace(" ", "\x00"), words)
     if all(wide(part) <= width for part in kept.split(" ")):
         words = kept
-    lines = wrap(words, max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
+    lines = wrap(words, max(width, 1), break_long_words=True, break_on_hyphens=False) or [""]
     lines = [line.replace("\x00", " ") for line in lines]
     if len(lines) <= most:
         return lines
@@ -446,12 +798,15 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 STYLE = """
 .rs-display p { margin: .4em 0 } .rs-display ul { margin: .4em 0; padding-left: 1.4em }
 .rs-display { max-width: 100%; overflow-wrap: anywhere } .rs-note { font-size: .92em; opacity: .8 }
+.rs-badge { border-radius: .3em; padding: .05em .5em; margin: 0 .3em; white-space: nowrap; background: color-mix(in srgb, currentColor 10%, transparent) } .rs-badge.rs-good { background: color-mix(in srgb, #009E73 22%, transparent) } .rs-badge.rs-poor { background: color-mix(in srgb, #E69F00 22%, transparent) } .rs-badge.rs-bad { background: color-mix(in srgb, #D55E00 24%, transparent) }
+.rs-display > details > summary { cursor: pointer; opacity: .8; margin: .4em 0 }
 .rs-display p.rs-good { border-left: .3em solid #009E73; padding-left: .5em } .rs-display p.rs-poor { border-left: .3em solid #E69F00; padding-left: .5em } .rs-display p.rs-bad { border-left: .3em solid #D55E00; padding-left: .5em }
 .rs-table { overflow-x: auto; max-width: 100%; margin: .5em 0 } .rs-tall { max-height: 36em; overflow-y: auto }
 .rs-table table { border-collapse: collapse; border: 0; margin: 0; font-size: .92em; table-layout: auto; color: inherit }
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }
 .rs-table thead th { position: sticky; top: 0; z-index: 1; padding: 0; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums } .rs-table tbody td.n, .rs-table tbody td.s { white-space: nowrap }
+.rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
 .rs-table thead th:first-child { z-index: 2 }
 .rs-table th button { all: unset; box-sizing: border-box; width: 100%; padding: .3em .7em; font: inherit; font-weight: 600; text-align: inherit; cursor: pointer }

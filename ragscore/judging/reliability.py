@@ -17,6 +17,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.escaping import json_text
 from ragscore.frames.render import shown_interval
+from ragscore.frames.signatures import takes
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
@@ -385,3 +386,6 @@ def clusters_of(
 def n_clusters(n: int, groups: Groups | None) -> int:
     """Return the number of clusters of n values; a value of no cluster (-1) is one."""
     return n if groups is None else len(np.unique(groups[groups >= 0])) + int((groups < 0).sum())
+
+
+takes(judge)(spot_check)

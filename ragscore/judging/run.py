@@ -13,10 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.result_forms import SHOWN_ROWS
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
 from ragscore.frames.errors import check_choice, plural, warn
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.frames.verbs import JudgedVerbs
 from ragscore.io.output import write_lines
 from ragscore.io.progress import progress_bar

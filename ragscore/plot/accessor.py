@@ -57,6 +57,7 @@ class Plots:
 
     def __init__(self, pictures: Mapping[str, Picture], holder: Any) -> None:
         self._pictures, self._holder = pictures, holder
+        self.__signature__ = signature(next(iter(pictures.values())).of(holder))
 
     def __call__(self, *args: Any, **options: Any) -> "Axes":
         """Draw the usual picture, the first that `repr` lists."""

@@ -187,7 +187,7 @@ def _card_title(card: Card) -> str:
 def _card_body(card: Card) -> list[str]:
     found = [f"<p>{html_text(text)}</p>" for text in card.sentences]
     if len(card.primaries):
-        found.append(Table(card.primaries).to_html(alone=False))
+        found.append(Table(card.primaries, is_wide=True).to_html(alone=False))
     return found
 
 
@@ -231,7 +231,7 @@ def _content(part: Section) -> str:
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:
-        shown = Table(part.table, verdicts=part.verdicts, limit=part.limit, way=part.way)
+        shown = Table(part.table, "", part.verdicts, part.limit, part.way, is_wide=True)
         # the heading above names the table for those who can't see that it stands there
         lines.append(
             shown.to_html(alone=False).replace(

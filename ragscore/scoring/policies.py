@@ -6,7 +6,7 @@ holds; score columns with the policies applied.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,23 @@ POLICIES = {
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
     "calls": CALLS,
 }  # fmt: skip
+
+
+class PolicyFields(TypedDict, total=False):
+    """Fields of `Policies` as keywords, for editors and type checkers."""
+
+    match: str
+    errors: str
+    missing: str
+    empty_gold: str
+    collapse: str
+    unknown: str
+    ties: str
+    calls: str
+    min_grade: int
+    judged_only: bool
+    ids: str | Sequence[str] | Callable[[str], str]
+    refusals: str | Sequence[str]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import names_of, warn
 from ragscore.frames.ranking import collapsed
+from ragscore.frames.signatures import takes
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.answers import answer_columns
 from ragscore.scoring.calls import has_several, scores_of_calls
@@ -61,6 +62,7 @@ from ragscore.scoring.policies import (
     EMPTY_VALUE,
     STATES,
     Policies,
+    PolicyFields,
     as_recorded,
     fill_empty_gold,
     in_order,
@@ -95,6 +97,7 @@ Notes = dict[tuple[str, str], int]
 LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtype(list(STATES))
 
 
+@takes(Policies)
 def score(
     results: Results,
     golden: Golden,
@@ -103,7 +106,7 @@ def score(
     rule: Rule | None = None,
     profile: str | Profile | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
@@ -396,6 +399,7 @@ def _joins(
     return pd.DataFrame(columns, index=index).swaplevel()
 
 
+@takes(Policies)
 def scoring(
     results: Results,
     golden: Golden,
@@ -403,7 +407,7 @@ def scoring(
     rule: Rule | None = None,
     profile: str | Profile | None = None,
     policies: Policies | None = None,
-    **fields: Any,
+    **fields: Unpack[PolicyFields],
 ) -> pd.DataFrame:
     """Describe a scoring, to keep with its numbers. Arguments as for `rs.score`.
 

@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial, wraps
+from inspect import Parameter
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, conform
 from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
-from ragscore.frames.escaping import html_frame, html_text
+from ragscore.frames.escaping import html_text
+from ragscore.frames.signatures import takes
+from ragscore.frames.tables import shown
 from ragscore.frames.verbs import RunStoreVerbs
 from ragscore.io.file_content import MAX_BYTES, size_limit
 from ragscore.io.load import load_results, record_file
@@ -35,7 +38,7 @@ from ragscore.scoring.metrics import (
     declared_by,
     default_metrics,
 )
-from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.policies import Policies, PolicyFields, policies_of
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
@@ -72,6 +75,14 @@ IGNORED = (
     " committed.\n*.parquet\n.staging-*\n.lock\n"
 )
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_OPTIONAL = partial(Parameter, kind=Parameter.KEYWORD_ONLY, default=None)
+NAMED_PROFILE = [_OPTIONAL("profile", annotation="str | None")]
+# frames that are added to a saved run
+ADDED = [
+    _OPTIONAL(name, annotation="pd.DataFrame | None")
+    for name in FRAMES
+    if name not in ("responses", "hits", "matches", "problems")
+]
 ATTEMPTS = 10  # at reading a run that others keep writing anew
 
 
@@ -118,8 +129,9 @@ class RunStore(RunStoreVerbs):
 
     def _repr_html_(self) -> str:
         runs = self.runs().drop(columns=["config"], errors="ignore")
-        return f"<p>{html_text(repr(self))}</p>{html_frame(runs)}"
+        return f"<p>{html_text(repr(self))}</p>{runs._repr_html_()}"
 
+    @takes(Policies)
     def save(
         self,
         results: Any,
@@ -130,7 +142,7 @@ class RunStore(RunStoreVerbs):
         rule: Rule | None = None,
         profile: str | None = None,
         policies: Policies | None = None,
-        **fields: Any,
+        **fields: Unpack[PolicyFields],
     ) -> list[str]:
         """Write every run, and its scores if there is a golden set.
 
@@ -188,6 +200,7 @@ class RunStore(RunStoreVerbs):
                 put_run(self.root, run_id, write, overwrite)
         return run_ids
 
+    @takes(Policies)
     def ingest(
         self,
         path: str | os.PathLike[str],
@@ -202,7 +215,7 @@ class RunStore(RunStoreVerbs):
         progress: bool | None = None,
         max_bytes: int | None = MAX_BYTES,
         policies: Policies | None = None,
-        **fields: Any,
+        **fields: Unpack[PolicyFields],
     ) -> list[str]:
         """Read one run from its file into the store, in memory that doesn't grow with the file.
 
@@ -265,6 +278,7 @@ class RunStore(RunStoreVerbs):
             put_run(self.root, run_id, partial(write, progress=progress), overwrite)
         return [run_id]
 
+    @shown
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id).
 
@@ -281,6 +295,7 @@ class RunStore(RunStoreVerbs):
         catalogue = self._open()
         return _results_of(catalogue, catalogue.names(runs))
 
+    @takes(Policies)
     def score(
         self,
         golden: Golden,
@@ -292,7 +307,7 @@ class RunStore(RunStoreVerbs):
         profile: str | Profile | None = None,
         part_hits: int | None = None,
         policies: Policies | None = None,
-        **fields: Any,
+        **fields: Unpack[PolicyFields],
     ) -> pd.DataFrame:
         """Score stored runs part by part, here or on a Dask cluster. Nothing is written.
 
@@ -376,6 +391,8 @@ class RunStore(RunStoreVerbs):
         )
 
     @_of_one_state
+    @shown
+    @takes(Policies, NAMED_PROFILE)
     def scores(
         self,
         metrics: list[str] | str | None = None,
@@ -418,6 +435,7 @@ class RunStore(RunStoreVerbs):
         catalogue.check_provenance(names, metric_columns(scores), allow_different)
         return with_about(catalogue, names, scores)
 
+    @shown
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what measured each scored run, oldest run first: the frame of `ev.provenance`."""
         catalogue = self._open()
@@ -428,6 +446,7 @@ class RunStore(RunStoreVerbs):
         return provenance_frame(parts, default_metrics(judged))
 
     @_of_one_state
+    @shown
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Compare the golden sets that two runs were scored by, query by query.
 
@@ -565,6 +584,7 @@ class RunStore(RunStoreVerbs):
         return aggregate_results(catalogue, alone), scorings
 
     @_of_one_state
+    @shown
     def metrics(
         self,
         runs: list[str] | str | None = None,
@@ -601,6 +621,7 @@ class RunStore(RunStoreVerbs):
             | dict.fromkeys(numbers, "float64")
         )
 
+    @takes(Policies, NAMED_PROFILE)
     def refresh(
         self,
         golden: Golden,
@@ -651,6 +672,7 @@ class RunStore(RunStoreVerbs):
                 change_run(run, partial(write_scores, described=run.described, scored=scored))
         return names
 
+    @takes(ADDED)
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
         """Add frames to a saved run: `store.add("bm25", judgments=judgments)`.
 
@@ -694,6 +716,7 @@ class RunStore(RunStoreVerbs):
         change_run(run, write)
 
     @_of_one_state
+    @shown
     def compact(self) -> pd.DataFrame:
         """Copy the scores and hits of all runs into one file each, to be read in one go.
 

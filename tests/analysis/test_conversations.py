@@ -175,11 +175,12 @@ def test_conversations_are_the_clusters_of_everything_by_default_and_comparisons
     cmp = ev.compare("a", "b")
     again = rs.Comparison.from_json(cmp.to_json())
     board = ev.leaderboard("hit@1")
-    shown = (cmp, again, cmp.gate(), again.gate(), board, type(board).from_json(board.to_json()),
-             cmp.slices("turn", min_n=1), ev.config_effects("hit@1"))  # fmt: skip
+    shown = (cmp.notes(), again.notes(), cmp.gate(), again.gate(), board,
+             type(board).from_json(board.to_json()), cmp.slices("turn", min_n=1),
+             ev.config_effects("hit@1"))  # fmt: skip
     for one in shown:
         says(one, 8, "conversations", 40)
-    assert "conversations" not in str(ev.compare("a", "b", cluster=None))
+    assert "conversations" not in ev.compare("a", "b", cluster=None).notes()
     # b is better on 25 turns and worse on 5, which are 5 conversations and 1: 14 of 64 sign flips
     assert ev.compare("a", "b", cluster=None).deltas["p"].iloc[0] < 0.05
     assert ev.compare("a", "b").deltas["p"].iloc[0] > 0.2

@@ -2,10 +2,11 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.frames.tables import Display, Table, with_sign
+from ragscore.frames.tables import Badges, Display, Notes, ShownFrame, Table, with_sign
 
 FORMS = ("to_html", "to_markdown", "to_latex", "to_text")
 HOSTILE = "<script>alert(1)</script> \\input{x} | [a](http://b) \x1b[2J"
@@ -28,7 +29,8 @@ def test_a_column_of_floats_has_one_number_of_decimals():
 def test_the_decimals_follow_the_standard_error():
     # a quarter of the interval is .05, whose first digit is the second decimal
     frame = pd.DataFrame({"mean": [0.4512], "low": [0.35], "high": [0.55]})
-    assert cells(Table(frame).to_html()) == [["0.45", "0.35", "0.55"]]
+    assert cells(Table(frame).to_html()) == [["0.45 [0.35, 0.55]"]]
+    assert "| 0.45 | 0.35 | 0.55 |" in Table(frame).to_markdown()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -57,14 +59,15 @@ def test_numbers_stand_right_and_texts_left():
         }
     )
     assert "\\begin{tabular}{rrrlr}" in Table(frame).to_latex()
-    heads = re.findall(r'<th scope="col" aria-sort="none"( class="n")?>', Table(frame).to_html())
+    html = Table(frame).to_html()
+    heads = re.findall(r'aria-sort="none"( class="n"| style="text-align:left")>', html)
     # the first column is the key of the rows, even where its ids look like numbers
-    assert [bool(head) for head in heads] == [False, True, True, False, True]
+    assert ["class" in head for head in heads] == [False, True, True, False, True]
 
 
 def test_verdicts_have_sign_word_and_tint():
     html = Table(pd.DataFrame({"metric": ["mrr"], "verdict": ["worse"]})).to_html()
-    assert '<td class="rs-bad">▼ worse</td>' in html
+    assert '<td class="rs-bad" style="text-align:left">▼ worse</td>' in html
     assert with_sign("better (exploratory)") == "▲ better (exploratory)"
     assert with_sign("+0.02 [0.01, 0.03] better") == "+0.02 [0.01, 0.03] ▲ better"
 
@@ -132,6 +135,105 @@ def test_a_terminal_of_100_columns_holds_a_table_of_long_texts():
 def test_wide_letters_take_two_columns_of_a_terminal():
     lines = Table(pd.DataFrame({"a": ["漢字", "abcd"], "b": ["x", "y"]})).to_text().splitlines()
     assert lines == ["a     b", "漢字  x", "abcd  y"]
+
+
+FRAME = pd.DataFrame(
+    {
+        "metric": ["mrr@10", "latency_ms", "failed"],
+        "delta": [0.21, -1104.0, np.nan],
+        "low": [0.1, -1300.0, np.nan],
+        "high": [0.32, -908.0, np.nan],
+        **{f"same_{n}": [n] * 3 for n in range(12)},
+        "last": [1, 2, 3],
+        "verdict": ["better", "worse", "can't tell"],
+    }
+)
+
+
+def test_eight_columns_are_shown_and_every_other_is_named_in_wide():
+    frame = ShownFrame(FRAME)
+    head, *_, left = repr(frame).splitlines()
+    # three columns of the frame are one, and what is the same in each row goes first
+    assert head.split()[:4] == ["metric", "delta", "[low,", "high]"]
+    assert head.split()[-2:] == ["last", "verdict"] and head.count("same") == 4
+    assert left == "8 more columns in .wide(): same_4, same_5, same_6, same_7, same_8, …"
+    for text in (repr(frame.wide()), frame.wide()._repr_html_()):
+        assert all(name in text for name in FRAME) and ".wide()" not in text
+    assert frame._repr_html_().count("<th ") == 8
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_no_line_is_longer_than_the_terminal(width):
+    long = FRAME.assign(text="many words " * 30, id="a/" * 30)
+    for shown in (FRAME, long, long[["id", "text", "verdict"]]):
+        lines = Table(shown).to_text(width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert "worse" in "".join(lines)  # a verdict stays
+
+
+def test_the_width_is_that_of_a_terminal_and_100_at_most(monkeypatch):
+    frame = ShownFrame(FRAME)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, repr(frame).splitlines())) > 60  # no terminal reads it
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert max(map(len, repr(frame).splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", "200")
+    assert 60 < max(map(len, repr(frame).splitlines())) <= 100
+
+
+def test_decimal_points_stand_in_one_column():
+    values = ["0.5", "12", "< .001", "—", "1,234.25"]
+    frame = pd.DataFrame({"key": list("abcde"), "value": values, "z": list("vwxyz")})
+    lines = Table(frame).to_text().splitlines()[1:]
+    point = lines[0].index(".")
+    assert lines[2].index(".") == lines[4].index(".") == point
+    # of whole numbers, the place behind their units
+    assert lines[1].index("12") + 2 == lines[3].index("—") + 1 == point
+    assert len({line.index(last) for line, last in zip(lines, "vwxyz", strict=True)}) == 1
+    # in HTML by spaces that need no style sheet
+    shown = [row[1] for row in cells(Table(frame).to_html())]
+    assert shown[:2] == ["0.5\u2007\u2007", "12\u2008\u2007\u2007\u2007"]
+
+
+def test_an_interval_is_drawn_on_one_scale_and_times_beside_shares_are_not():
+    html = Table(FRAME).to_html()
+    assert cells(html)[0][1].startswith("+0.21 [+0.10, +0.32]")
+    bars = re.findall("<svg.*?</svg>", html)
+    # from 0 to 0.35 in steps of 0.05, with a line at 0
+    assert 'x1="28.6%" x2="91.4%"' in bars[0] and 'cx="60.0%"' in bars[0]
+    assert 'x1="0%" x2="0%"' in bars[0]
+    assert bars[1:] == ["<svg></svg>"] * 2
+
+
+def test_a_frame_computes_with_all_its_columns_and_stays_one_of_ours():
+    frame = ShownFrame(FRAME)
+    assert isinstance(frame, pd.DataFrame) and list(frame) == list(FRAME)
+    part = frame[frame["last"] > 1].sort_values("last", ascending=False)
+    assert part["same_11"].tolist() == [11, 11] and ".wide()" in repr(part)
+    pd.testing.assert_frame_equal(pd.DataFrame(part), FRAME.iloc[[2, 1]])
+    # pandas prints groups of columns
+    groups = ShownFrame(pd.DataFrame({("a", "b"): [1]}))
+    assert repr(groups) == repr(pd.DataFrame(groups))
+
+
+class Folded(Display):
+    """A verdict for each subject, a table, and notes that are folded."""
+
+    def _parts(self):
+        told = Badges.of([("retrieval", "better", "+0.2 [0.1, 0.3]"), ("all", "can't tell", "")])
+        return ["Title", told, Table(pd.DataFrame({"a": [1]})), Notes("One.\nTwo <b>.")]
+
+
+def test_notes_fold_and_verdicts_are_badges():
+    assert repr(Folded()) == (
+        "Title\nretrieval  ▲ better      +0.2 [0.1, 0.3]\nall        ○ can't tell\n\n"
+        "a\n1\n\n2 notes: .notes()"
+    )
+    html = Folded()._repr_html_()
+    assert '<p>retrieval <b class="rs-badge rs-good">▲ better</b> +0.2 [0.1, 0.3]</p>' in html
+    notes = "<ul><li>One.</li><li>Two &lt;b&gt;.</li></ul>"
+    assert f"<details><summary>2 notes</summary>{notes}</details>" in html
+    assert "- Two &lt;b>." in Folded().to_markdown()
 
 
 class Card(Display):

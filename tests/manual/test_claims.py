@@ -67,10 +67,10 @@ def test_where_the_interval_holds_0_and_the_test_does_not_a_line_says_so(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@5", "mrr@10", "hit@10"])
     rows = cmp.deltas.set_index("metric")
     assert rows.loc["mrr@10", "low"] < 0 and rows.loc["mrr@10", "p"] < 0.05
-    text = repr(cmp)
+    text = cmp.notes()
     says(text, "mrr@10", 0, ".045")
     assert "own p is .045" in prose("concepts/uncertainty.md")
 
 
 def test_nothing_is_said_where_interval_and_test_agree(ev):
-    assert "the test alone has p" not in repr(ev.compare("bm25", "dense", ["hit@5"]))
+    assert "the test alone has p" not in ev.compare("bm25", "dense", ["hit@5"]).notes()

@@ -58,7 +58,7 @@ def test_two_files_are_compared_item_by_item_in_one_line(pair):
     tone = cmp.deltas.set_index("metric").loc["Tone"]
     assert (tone["n"], cmp.overall) == (40, "better")
     assert tone["delta"] == pytest.approx(0.2)
-    assert "40 queries in both" in str(cmp)
+    assert "40 queries in both" in cmp.notes()
 
 
 @pytest.mark.again
@@ -226,7 +226,7 @@ def test_one_id_for_different_inputs_pairs_by_the_input(tmp_path):
     with warned("paired"), warned("a 1"):
         cmp = rs.compare(first, second)
     assert cmp.counts == {"no_target": 2, "only_baseline": 1, "only_candidate": 1}
-    assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in str(cmp)
+    assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in cmp.notes()
 
 
 def test_an_input_that_a_run_has_twice_keeps_its_ids(tmp_path):

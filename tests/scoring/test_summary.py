@@ -238,7 +238,7 @@ def test_a_query_with_targets_at_another_level_is_said_and_expected(write_golden
     cmp = rs.evaluate([dict(row, run_id=run) for run in "ab" for row in FOUND], golden,
                       metrics=["hit@5"], match="per_query").compare("a", "b")  # fmt: skip
     assert cmp.deltas[["n", "n_expected_baseline"]].to_numpy().tolist() == [[4, 4]]
-    assert left_out in " ".join(repr(cmp).split())
+    assert left_out in " ".join(cmp.notes().split())
 
 
 def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golden):

@@ -29,7 +29,7 @@ from ragscore.frames.render import (
     shown_n,
     shown_number,
 )
-from ragscore.frames.tables import SIGNS, Display, Table
+from ragscore.frames.tables import SIGNS, VERDICTS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import ROUNDING, Metric, table_kind
 from ragscore.stats import UNSURE
@@ -182,7 +182,8 @@ class Gate(JsonResult, Display):
 
     def _parts(self) -> list[str | Table]:
         sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
-        parts: list[str | Table] = [f"{sign} {self.headline()}", Table(self.shown())]
+        table = Table(self.shown(), verdicts=(*VERDICTS, "why"))
+        parts: list[str | Table] = [f"{sign} {self.headline()}", table]
         if len(self.regressions):
             parts.append(Table(self.largest_regressions(), "Largest regressions"))
         return [*parts, *self.notes()]

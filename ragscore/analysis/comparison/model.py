@@ -12,8 +12,10 @@ import pandas as pd
 
 from ragscore.analysis.comparison.profile_report import harness_markdown
 from ragscore.analysis.comparison.text import (
+    aspect_lines,
     changed_queries,
     describe_matching,
+    lost_values,
     shown_decision,
     shown_deltas,
     shown_flips,
@@ -26,7 +28,7 @@ from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.frames.errors import plural
 from ragscore.frames.escaping import json_text, markdown_line, markdown_paragraph
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
-from ragscore.frames.tables import TINTS, Display, Table
+from ragscore.frames.tables import TINTS, Badges, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
 from ragscore.io.detect import function_at
 from ragscore.scoring.level import Level
@@ -248,7 +250,7 @@ class Comparison(ComparisonVerbs, Display):
             *map(markdown_paragraph, self._decision()),
             markdown_paragraph(self._headline()),
             *([Table(shown).to_markdown()] if len(shown) else []),
-            *map(markdown_paragraph, note.splitlines()),
+            *map(markdown_paragraph, [*note.splitlines(), *lost_values(self.deltas)]),
         ]
         if not self.profile:
             if len(self.config_diff):
@@ -349,11 +351,21 @@ class Comparison(ComparisonVerbs, Display):
         asked = [f"Asked: {self.question}"] if self.question else []
         return [*shown_decision(self.overall, self.aspects), *filter(None, [self.closer]), *asked]
 
+    def notes(self) -> Notes:
+        """Return in lines what each aspect rests on, what was asked, and how to read the table."""
+        _, *decision = self._decision() or [""]
+        return Notes("\n".join([*decision, self._headline(), *self.shown()[1].splitlines()]))
+
     def _parts(self) -> list[str | Table]:
+        sides = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
+        title, told = sides, list[str | Table]()
+        if not self.profile:
+            title = f"{with_sign(self.overall)}: {sides}"
+            told = [Badges.of(aspect_lines(self.aspects, self.deltas))]
         shown, note = self.shown()
-        title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
-        table = [Table(shown)] if len(shown) else []
-        return [title, *self._decision(), self._headline(), *table, *note.splitlines()]
+        if not len(shown):
+            return [title, *told, note, self.notes()]
+        return [title, *told, Table(shown), *lost_values(self.deltas), self.notes()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")

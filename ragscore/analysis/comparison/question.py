@@ -13,12 +13,12 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align
 from ragscore.analysis.comparison.deltas import jointly_tested
-from ragscore.analysis.result_forms import SHOWN_ROWS, TableResult
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
 from ragscore.frames.render import shown_p
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import SHOWN_ROWS, Table
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import (
     Groups,

@@ -12,7 +12,7 @@ from typing import Self
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
-from ragscore.analysis.result_forms import SHOWN_ROWS, JsonResult
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import (
     Golden,
     Results,
@@ -23,7 +23,7 @@ from ragscore.frames.data import (
 )
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import from_content, reload
-from ragscore.frames.tables import Display, Table
+from ragscore.frames.tables import SHOWN_ROWS, Display, Table
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import table_kind

@@ -15,6 +15,7 @@ from ragscore.frames.render import (
     decimals_beside,
     decimals_within,
     shown_detectable,
+    shown_interval,
     shown_n,
     shown_number,
     shown_p,
@@ -95,7 +96,7 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    notes = [*_left_out(deltas, names), *_lost(deltas), *_notes(rows, times, largest_changes)]
+    notes = [*_left_out(deltas, names), *_notes(rows, times, largest_changes)]
     return table, "\n".join(notes)
 
 
@@ -152,7 +153,7 @@ def _left_out(deltas: pd.DataFrame, shown: list[str]) -> list[str]:
     ]
 
 
-def _lost(deltas: pd.DataFrame) -> list[str]:
+def lost_values(deltas: pd.DataFrame) -> list[str]:
     """Say of all metrics how many values the candidate lost, most first."""
     lost = deltas[(deltas["n_lost"] > 0).to_numpy()].sort_values(
         "n_lost", ascending=False, kind="stable"
@@ -314,6 +315,24 @@ def _limits_text(metric: Metric, bad: float, good: float) -> str:
     if bad == good and metric.kind == "binary":
         return f"{good:g}, {1 - good:g}"
     return f"{better} {good:g}, {worse} {bad:g}"
+
+
+def aspect_lines(aspects: pd.DataFrame, deltas: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """Return of each aspect that decides its name, its verdict, and its metrics' differences."""
+    rows = deltas.set_index("metric")
+    lines = []
+    for aspect, metrics, verdict in zip(
+        aspects["aspect"], aspects["metrics"], aspects["verdict"], strict=True
+    ):
+        names = metrics.split(", ")
+        texts = []
+        for name in names:
+            start = "p50_" if _by_median(name) else ""
+            value, low, high = rows.loc[name, [f"{start}{part}" for part in FIGURES[2:]]]
+            shown = shown_interval(value, low, high, decimals_within(low, high), signed=True)
+            texts.append(f"{in_words(name)} {shown if len(names) == 1 else shown.split(' [')[0]}")
+        lines.append((aspect, verdict, ", ".join(texts)))
+    return lines
 
 
 def shown_decision(overall: str, aspects: pd.DataFrame) -> list[str]:

@@ -151,7 +151,7 @@ def read_history(
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     check_type(results, (Results, type(None)), "results")
     if isinstance(source, RunStore):
-        table = source.runs()
+        table: pd.DataFrame = source.runs()
         names = run_names(table, order if isinstance(order, list) else table["run_id"])
         reported, of_reported = source.reported(names)
         alone = _run_ids(reported)

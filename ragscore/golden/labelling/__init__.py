@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragscore.frames.data import Results
 from ragscore.frames.errors import packages_of
+from ragscore.frames.signatures import takes
 from ragscore.golden.labelling.session import LabelConflict, LabelSession
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelConflict", "LabelSession", "label"]
 
 
+@takes(LabelSession)
 def label(
     golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *,
     show: str | None = None, **options: Any

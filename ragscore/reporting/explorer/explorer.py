@@ -241,7 +241,7 @@ class Explorer:
             rows[note] = columns.notes(place, order)
         rows["query"] = columns.queries["query"].iloc[order].tolist()
         heading = "read first" if columns.runs.compared else "worst queries"
-        return Table(rows, f"{self.title}: {heading}", outcomes)
+        return Table(rows, f"{self.title}: {heading}", outcomes, is_wide=True)
 
     def _repr_html_(self) -> str:
         return frame(self.title, self._in_frame(), self._plain().to_html())

@@ -224,7 +224,7 @@ def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
 @pytest.mark.again
 def test_a_comparison_prints_in_a_notebook(pair):
     cmp = compare_runs(*pair, "a", "b")
-    says(cmp, "2 win", "1 loss")
+    says(cmp.notes(), "2 win", "1 loss")
     assert "<table" in cmp._repr_html_()
 
 
@@ -293,7 +293,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
         "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | [-980.0, +1.0] | .352 | ○ can't tell |  | 1"
         " / 7 / 0 | 8 / 8 |"
     )
-    for text in (cmp.to_markdown(), repr(cmp)):
+    for text in (cmp.to_markdown(), cmp.notes()):
         says(text, "latency_ms (p50):", "medians")
 
 
@@ -383,8 +383,8 @@ def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
         rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b"
     )
     assert cmp.level.name == "doc"
-    says(cmp, "document", "chunker")
-    says(cmp, "chunk", "1 of 2")
+    says(cmp.notes(), "document", "chunker")
+    says(cmp.notes(), "chunk", "1 of 2")
 
 
 @pytest.mark.again
@@ -525,7 +525,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
     assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
     shown = cmp.shown()[0].set_index("metric")["n / expected"]
     assert shown["empty"] == "1 / 4 (baseline), 3 (candidate)"
-    for form in (cmp.to_markdown(), cmp._repr_html_()):
+    for form in (cmp.to_markdown(), cmp.wide()._repr_html_()):
         assert "n / expected" in form and "1 / 4 (baseline), 3 (candidate)" in form
 
 

@@ -69,7 +69,7 @@ def test_a_closer_look_stands_beside_where_two_runs_alone_would_show_more(ev):
     assert (cmp.overall, ev.select(cmp.closer and ["hybrid", "hybrid_rerank"]).run_ids) == (
         "can't tell", ["hybrid", "hybrid_rerank"],
     )  # fmt: skip
-    says(cmp, "only these two", "retrieval better", "ev.select")
+    says(cmp.notes(), "only these two", "retrieval better", "ev.select")
     alone = ev.select(["hybrid", "hybrid_rerank"]).compare("hybrid", "hybrid_rerank")
     assert alone.overall == "better" and alone.closer == alone.question == ""
     again = rs.Comparison.from_json(cmp.to_json())
