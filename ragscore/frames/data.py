@@ -617,8 +617,9 @@ def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed
             "Golden": "a Golden, as rs.load_golden gives it",
         }
         name = kind.__name__ if isinstance(kind, type) else ""
+        is_frame = isinstance(value, pd.DataFrame)
         raise DataError(
-            f"found {type(value).__name__}",
+            f"found {'DataFrame' if is_frame else type(value).__name__}",
             field=field,
             allowed=allowed or made_by.get(name, f"a {name}"),
         )

@@ -13,6 +13,7 @@ from ragscore import plot
 from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import (
+    lost_values,
     shown_flips,
     shown_largest_changes,
 )
@@ -101,7 +102,7 @@ def _compared(
         (*short, cmp._headline()),
         _change_figures(cmp, is_newest),
         shown,
-        (*note.splitlines(), *([] if is_newest else [ELSEWHERE])),
+        (*note.splitlines(), *lost_values(cmp.deltas), *([] if is_newest else [ELSEWHERE])),
     )
     return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, is_explored)]
 

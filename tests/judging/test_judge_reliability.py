@@ -505,7 +505,7 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(12)]).parent
     assert first.save(folder) == [folder]
     assert_frame_equal(rs.load_results(folder).judgments, first.judgments)
-    assert_frame_equal(rs.judging.load_ledger(folder), first.ledger)
+    assert_frame_equal(pd.DataFrame(first.ledger), pd.DataFrame(rs.judging.load_ledger(folder)))
     with refused("overwrite=True", file="judgments.jsonl", field="judgments"):
         first.save(folder)
     assert first.save(folder, overwrite=True) == [folder]

@@ -13,7 +13,7 @@ from scipy.stats import permutation_test
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
-from ragscore.analysis.comparison.text import shown_deltas
+from ragscore.analysis.comparison.text import lost_values, shown_deltas
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.golden.health import golden_health
 from ragscore.scoring.intervals import query_clusters
@@ -199,9 +199,16 @@ def test_the_table_for_reading_says_what_its_words_mean():
         {"recall@5": [0.5] * 48 + [1.0] * 2, "latency_ms": [12.0] * 50},
         **{"recall@5": [1.0] * 50},
     )
-    facts = [["50 of recall@5"], ["p"], ["Can't tell", 4, 5], ["recall@5"], ["latency_ms (p50)"]]
+    facts = [["p"], ["Can't tell", 4, 5], ["recall@5"], ["latency_ms (p50)"]]
     for note, named in zip(notes.split("\n"), facts, strict=True):
         says(note, *named)
+
+
+def test_what_a_candidate_lost_is_counted_by_metric():
+    lost = pd.DataFrame({"metric": ["mrr", "recall@5", "cost_usd"], "n_lost": [3, 50, 0]})
+    (told,) = lost_values(lost)
+    says(told, "50 of recall@5, 3 of mrr")
+    assert "cost_usd" not in told and lost_values(lost.iloc[2:]) == []
 
 
 def test_where_all_is_clear_no_note_is_made_of_it():
