@@ -212,7 +212,7 @@ def _names(expected: pd.Series, hits: pd.Series, is_paired: bool = True) -> tupl
 
 def _read_once(ids: pd.Series) -> Read:
     """Return what reads ids by any readings, and keeps each result for those that begin alike."""
-    known = {(): ids}
+    known: dict[tuple[str, ...], pd.Series] = {(): ids}
 
     def read(names: Iterable[str]) -> pd.Series:
         names = tuple(names)

@@ -132,7 +132,7 @@ def rate_power(
 
 def _changed(
     discordance: float, n: float, confidence: float, exact_below: float
-) -> tuple[Values, Values, Values]:
+) -> tuple[Codes, Values, Values]:
     """Return numbers of changed queries, their chances, and the most losses that show a gain."""
     from scipy.special import gammaln as lgamma
     from scipy.special import xlog1py, xlogy
@@ -158,7 +158,7 @@ def _changed(
 
 
 def _shown(
-    difference: float, discordance: float, moved: Values, chance: Values, most: Values
+    difference: float, discordance: float, moved: Codes, chance: Values, most: Values
 ) -> float:
     """Return the probability that this difference is shown."""
     from scipy.special import bdtr

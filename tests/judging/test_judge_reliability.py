@@ -513,7 +513,9 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     store = rs.RunStore(tmp_path / "store")
     store.save(replace(first.results, judgments=None), golden=golden)
     first.save(store)
-    assert_frame_equal(rs.judging.load_ledger(store.path("r")), first.ledger)
+    assert_frame_equal(
+        pd.DataFrame(rs.judging.load_ledger(store.path("r"))), pd.DataFrame(first.ledger)
+    )
     store.refresh(golden)
     assert len(store.load("r").judgments) == len(first.judgments)
 
