@@ -1186,7 +1186,7 @@ class Evaluation(Display):
         scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
         whole = replace(self, scores=scores)._against(baseline)
         with all_runs(*whole._in_order):
-            made = self._alike(report_runs(
+            made = report_runs(
                 self.results, self.golden, scores,
                 lambda a, b: whole.compare(
                     a, b, margins=margins, vary=vary, allow_different=allow_different
@@ -1194,8 +1194,8 @@ class Evaluation(Display):
                 slices=slices, baseline=whole.baseline, title=title, gate=gate, rule=rule,
                 history=history, reported=self.reported, primary=self.primary,
                 explore=lambda run: self.explore(runs=[run]), declared=self.declared,
-                decide=partial(whole._decided, margins, of_all=True),
-            ))  # fmt: skip
+                decide=partial(whole._decided, margins, of_all=True), order=whole._in_order[0],
+            )  # fmt: skip
         if path is not None:
             made.write(path)
         return made

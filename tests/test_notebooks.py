@@ -79,7 +79,7 @@ def test_the_first_look_answers_with_true_numbers(ev):
 def test_the_first_frame_is_scored_as_worked_by_hand():
     # q1: its only document first. q2: one of two documents, second; log2(3) discounts its gain.
     found = output("01_first_look.ipynb", 'ev.scores[["hit@1"', "text/plain").splitlines()
-    rows = {line.split()[0]: [float(text) for text in line.split()[1:]] for line in found[2:]}
+    rows = {line.split()[0]: [float(text) for text in line.split()[1:]] for line in found[1:]}
     ndcg = (1 / math.log2(3)) / (1 + 1 / math.log2(3))
     assert rows == {"q1": [1, 1, 1, 1], "q2": [0, 0.5, 0.5, round(ndcg, 3)]}
 

@@ -47,7 +47,7 @@ def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
 def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
     cmp = ev.compare("a", "b")
     mine = plt.figure()
-    for place in ("settle", "_make_labels_literal"):
+    for place in ("settle", "_make_literal"):
         with monkeypatch.context() as broken:
             broken.setattr(lettering, place, fail)
             for draw in (ev.plot, cmp.plot, cmp.plot.ranks, cmp.plot.outcomes, cmp.plot.forest):

@@ -443,7 +443,12 @@ class ShownFrame(pd.DataFrame):
         return ShownFrame
 
     def wide(self) -> "ShownFrame":
-        """Return the same frame, printed with every column."""
+        """Return the same frame, printed with every column.
+
+        Examples
+        --------
+        >>> ev.summary().wide()
+        """
         found = self.copy(deep=False)
         found._is_wide = True
         return found

@@ -287,6 +287,7 @@ def report_runs(
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
     explore: Callable[[str], Explorer], decide: Callable[..., Decision | None],
+    order: Sequence[str] = (),
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -358,7 +359,7 @@ def report_runs(
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
         answers=_answers(results, compared), comparisons=compared, primary=tuple(primary),
         left_out=_left_out(found.reasons), declared=declared,
-        decision=decide(pair=pairs[0] if len(pairs) == 1 else None),
+        decision=decide(pair=pairs[0] if len(pairs) == 1 else None), order=tuple(order),
         **parts_of_page,
     )  # fmt: skip
 

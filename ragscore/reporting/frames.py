@@ -36,4 +36,5 @@ class ReportFrames:
     declared: Declarations = NOTHING_DECLARED
     explorer: str = ""
     comparisons: tuple[Comparison, ...] = ()
+    order: tuple[str, ...] = ()
     left_out: pd.DataFrame = field(default_factory=pd.DataFrame)

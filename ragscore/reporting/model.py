@@ -76,6 +76,8 @@ class Report(Display, ReportFrames):
         a comparison from JSON.
     comparisons
         Of the newest runs, each with the one before it; or of all with one baseline; newest first.
+    order
+        All runs of the evaluation: their order gives each its colour and its marker.
     left_out
         One row per part that there is no data for: `part`, `why`.
     """
@@ -90,7 +92,8 @@ class Report(Display, ReportFrames):
         code = "cmp" if self.comparisons else "ev"
         mounted = element(self.explorer, code=code, plain=PLAIN) if self.explorer else None
         baseline = common_baseline(self.comparisons)
-        with all_runs(*getattr(self, "_in_order", ((), None))):  # as in the evaluation's plots
+        declared = self.decision.baseline if self.decision else None
+        with all_runs(self.order, declared):  # as in the evaluation's plots
             return to_html(
                 self.title, sections(self), summary_of(self), mounted, explored(self),
                 run_ids(self), baseline, decided(self),

@@ -155,6 +155,7 @@ def test_a_report_reloads_into_the_same_pages(two):
         "left_out",
     ):
         assert_frame_equal(getattr(again, name), getattr(made, name))
+    assert again.order == made.order and set(made.order) == set(made.runs["run_id"])
     same(again.comparisons[0], made.comparisons[0])
     assert (
         again.to_html() == made.to_html()
@@ -270,7 +271,7 @@ ALLOWED = {
     "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p",
     "div", "table", "thead", "tbody", "tr", "th", "td", "button", "header", "main", "section",
     "ul", "ol", "li", "b", "span", "wbr", "script", "details", "summary", "figure", "img",
-    "i", "svg", "line", "circle",
+    "i", "svg", "line", "circle", "map", "area",
 }  # fmt: skip
 
 

@@ -161,7 +161,9 @@ def test_stored_runs_are_scored_by_phrases_and_keep_what_the_run_states(tmp_path
     store.save(results)
     expected = rs.evaluate(results, labels, METRICS, refusals="phrases")
     pd.testing.assert_frame_equal(
-        store.score(labels, METRICS, refusals="phrases"), expected.scores, check_like=True
+        pd.DataFrame(store.score(labels, METRICS, refusals="phrases")),
+        pd.DataFrame(expected.scores),
+        check_like=True,
     )
     whole = store.evaluate(labels, METRICS, refusals="phrases")
     assert whole.results.responses["refused"].tolist() == [False, True] * 3

@@ -126,7 +126,7 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10"])
     carried = replace(cmp, deltas=cmp.deltas.assign(caution=True))
     moves = "q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50"
-    says(carried, "mrr@10", moves)
+    says(carried.notes(), "mrr@10", moves)
     same = compare_runs(*compared, "a", "b", metrics=["failed"]).to_markdown()
     assert "## Largest changes" not in same and "## Answers that flipped" not in same
 
