@@ -92,6 +92,7 @@ def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
             assert len(re.split(r"(?<!\\)&", line)) in {len(one) for one in columns}
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
 def test_a_result_begins_with_its_title_in_every_form(evaluation, make):

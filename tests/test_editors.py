@@ -67,6 +67,7 @@ def test_an_editor_shows_the_parameters(cls, name):
     assert len(parameters) >= len(named) or parameters[-1] in ("fields", "options", "how")
 
 
+@pytest.mark.again
 @pytest.mark.sampled(6)
 @EACH_METHOD
 def test_a_notebook_shows_the_parameters(cls, name):

@@ -128,6 +128,7 @@ def repeated(write_golden, write_run):
     return rs.evaluate(files, golden)
 
 
+@pytest.mark.again
 def test_repeats_of_a_system_are_known_from_its_runs(repeated):
     found = repeated.select(["s1", "s2"]).repeats("hit@3", 2)
     assert found.per_query[["n_passed", "pass@2", "pass^2"]].to_numpy().tolist() == [

@@ -136,6 +136,7 @@ def test_what_the_file_could_not_give_back_is_refused(results, tmp_path, row, fi
         rs.io.write_per_query(odd, tmp_path / "again")
 
 
+@pytest.mark.again
 def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     both = rs.load_results([write_run("a", RECORDS, k=10), write_run("b", RECORDS[1:], k=10)])
     assert both.hit_meta["run_id"].value_counts().to_dict() == {"a": len(results.hit_meta), "b": 3}
@@ -146,6 +147,7 @@ def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     )
 
 
+@pytest.mark.again
 def test_a_store_keeps_metadata(results, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(results, text="full")

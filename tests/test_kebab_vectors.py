@@ -245,6 +245,7 @@ def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
     assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
 
 
+@pytest.mark.again
 def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(
     kebab, write_golden, write_run
 ):

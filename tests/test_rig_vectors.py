@@ -141,6 +141,7 @@ def without(*docs):
     }
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [
@@ -443,6 +444,7 @@ def regressed(diff, path, thresholds):
     return [event["metric"] for event in events if event["regressed"]]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("baseline", "candidate", "thresholds", "expected"),
     [
@@ -482,6 +484,7 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
         ]
 
 
+@pytest.mark.again
 def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})

@@ -23,6 +23,7 @@ def ev():
     return rs.evaluate(RUNS, GOLDEN)
 
 
+@pytest.mark.again
 def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
     after = ev.calls().after.set_index(["run_id", "call"])
     # q1 .5 and then 1, q2 1, q3 0 | q1 .5 and then 1, q2 0 and then 1, q3 0
@@ -104,6 +105,7 @@ def test_each_query_may_have_its_own_level(ev):
     pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
 
 
+@pytest.mark.again
 def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
     last = rs.evaluate(RUNS, GOLDEN, calls="last")
     hits = last.results.hits

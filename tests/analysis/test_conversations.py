@@ -101,6 +101,7 @@ def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
     assert first["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
 
 
+@pytest.mark.again
 def test_a_conversation_without_a_value_is_expected_and_in_no_mean(ev):
     # c2 has no value of its own, c1 one of two; c3 is missing as a whole
     values = pd.DataFrame({"query_id": ["c1_1", "c1_2"], "own": [1.0, 3.0]})

@@ -402,6 +402,7 @@ def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     assert (rows["verdict"].ne("can't tell") == (expected < 0.05)).all()
 
 
+@pytest.mark.again
 def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(

@@ -405,6 +405,7 @@ def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path
     assert set(BESIDE) - set(written) == {"judge_reliability"}
 
 
+@pytest.mark.again
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
     own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
@@ -418,6 +419,7 @@ def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     assert "recall_at_k_avg" not in written["by_category"]["general"]
 
 
+@pytest.mark.again
 def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     results, golden, _ = chatbot
     values = json.loads(write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())

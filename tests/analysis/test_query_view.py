@@ -88,6 +88,7 @@ def test_one_run_alone_is_shown_without_moves(three):
     assert view.hits["rank_before"].isna().all() and "* c1\n" in repr(view)
 
 
+@pytest.mark.again
 def test_no_text_becomes_markup(three):
     html = show_query(*three, "q")._repr_html_().removeprefix(HEAD)
     assert "<script" not in html

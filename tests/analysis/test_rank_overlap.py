@@ -61,6 +61,7 @@ def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
         np.testing.assert_allclose(rank_overlap(results, a, b, p=p)["rbo"], expected, atol=1e-12)
 
 
+@pytest.mark.again
 def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit():
     rng = np.random.default_rng(3)
     lists = [[rng.permutation(60)[:40].astype(str).tolist() for _ in "ab"] for _ in range(30)]

@@ -83,6 +83,7 @@ def test_scores_agree_with_the_report(published):
     assert scores["mrr"].notna().groupby(scores["run_id"], observed=True).sum().tolist() == [19] * 4
 
 
+@pytest.mark.again
 def test_a_smaller_k_finds_less(published):
     table = retrievers(*published, k=2).table.set_index("run_id")
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
@@ -91,6 +92,7 @@ def test_a_smaller_k_finds_less(published):
     assert round(dense["mrr_all"], 4) == 0.4286
 
 
+@pytest.mark.again
 def test_every_hit_must_satisfy_if_asked(published):
     # only those without a rank
     assert retrievers(*published, hits="all").table["passed"].tolist() == [2, 2, 2, 2]
@@ -127,6 +129,7 @@ def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
     ].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
 
 
+@pytest.mark.again
 def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     lines = [
         said("question 0", [found(1, "key-0")], error="late"),
@@ -139,6 +142,7 @@ def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
 
 
+@pytest.mark.again
 def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
     golden = rs.load_golden(
         write_golden(
@@ -159,6 +163,7 @@ def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
     assert retrievers(results, golden).matrix["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
+@pytest.mark.again
 def test_the_markdown_report(published):
     text = retrievers(*published).to_markdown()
     says(text.splitlines()[0], "#", "k = 5")

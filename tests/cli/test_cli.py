@@ -40,6 +40,7 @@ def test_score_prints_a_table(files, capsys):
     ]
 
 
+@pytest.mark.again
 def test_score_prints_json_with_null(files, capsys):
     main(["score", *files, "--json"])
     rows = json.loads(capsys.readouterr().out)

@@ -227,6 +227,7 @@ def test_a_command_gets_what_the_snapshot_says(golden, out, tmp_path):
     check_sent([json.loads(line) for line in log.read_text().splitlines()], results)
 
 
+@pytest.mark.again
 def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2)
@@ -299,6 +300,7 @@ def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
     assert not out.exists()
 
 
+@pytest.mark.again
 def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     results = collect(found, golden, out, leave_out=CARRIED, k=1)
     assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
@@ -311,6 +313,7 @@ def test_a_parameter_without_a_default_must_be_set(golden, out):
         collect(lambda query, depth: [], golden, out, leave_out=CARRIED)
 
 
+@pytest.mark.again
 def test_a_query_goes_to_its_parameter_wherever_it_stands(plain_golden, out):
     results = collect(lambda k=2, *, question: found(question, k), plain_golden(2), out)
     assert results.hits["text"].tolist()[:2] == ["question 0 1", "question 0 2"]
@@ -330,6 +333,7 @@ def test_a_failing_query_stops_nothing(plain_golden, out):
     ).size().to_dict() == {"q000": 2, "q002": 2}
 
 
+@pytest.mark.again
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
     def answer(query, hits):
         if query.endswith("1"):
@@ -444,6 +448,7 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
     )
 
 
+@pytest.mark.again
 def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     body = {
         "error": "model is down",
@@ -456,6 +461,7 @@ def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     ].notna().tolist() == [True, False]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
@@ -539,6 +545,7 @@ def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, w
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 
+@pytest.mark.again
 def test_async_callables_share_one_loop(plain_golden, out):
     loops, together = set(), threading.Barrier(3)
 
@@ -581,6 +588,7 @@ def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
     assert len(results.hits) == 2
 
 
+@pytest.mark.again
 def test_it_works_while_an_event_loop_runs(plain_golden, out):
     async def system(query):
         await asyncio.sleep(0)
@@ -592,6 +600,7 @@ def test_it_works_while_an_event_loop_runs(plain_golden, out):
     assert len(asyncio.run(cell()).hits) == 6
 
 
+@pytest.mark.again
 def test_a_command_that_fails_says_why(plain_golden, out):
     code = (
         "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no"

@@ -77,6 +77,7 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
         ), run
 
 
+@pytest.mark.again
 def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     asked = []
 
@@ -219,6 +220,7 @@ def test_going_on_with_another_golden_set_is_an_error(golden, tmp_path, write_go
         rs.collect(system, other, tmp_path, progress=False, name="s")
 
 
+@pytest.mark.again
 def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
     begun(golden, tmp_path)
     asked = []
@@ -267,6 +269,7 @@ def test_fresh_begins_anew(golden, tmp_path):
     assert len(asked) == 6
 
 
+@pytest.mark.again
 def test_the_bar_tells_what_is_done_and_what_failed(golden, tmp_path, capsys):
     def system(query):
         if query.endswith("1"):

@@ -178,6 +178,7 @@ def test_values_of_numpy_and_pandas_become_json():
     ]
 
 
+@pytest.mark.again
 def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
     frame = pd.DataFrame({"chunk_id": ["c1", "c2"], "score": [0.5, 0.25], "path": ["a.md", None]})
     results = rs.collect(

@@ -99,6 +99,7 @@ def test_the_history_varies_what_it_promises(runs):
     assert configs["bm25.stemmer"].isna().any() and (configs["bm25.stemmer"] == "english").any()
 
 
+@pytest.mark.again
 def test_one_run_is_cut_anew_its_passages_have_other_ids(runs, results):
     assert runs.index[runs["chunker_version"] != runs["chunker_version"].iloc[0]].tolist() == [
         RECHUNKED
@@ -114,6 +115,7 @@ def test_one_run_is_cut_anew_its_passages_have_other_ids(runs, results):
     assert after.mean() < before.mean()
 
 
+@pytest.mark.again
 def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results, golden, store):
     before, after = RELABELLED
     assert runs.index.get_loc(after) == runs.index.get_loc(before) + 1
@@ -224,6 +226,7 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     ]
 
 
+@pytest.mark.again
 def test_the_earlier_labels_are_narrower_and_say_why(golden):
     older = rs.load_golden(DEMO / "golden_before.yaml")
     assert older.queries["x_why"].str.len().gt(10).all() and len(older.queries) == 47

@@ -122,6 +122,7 @@ def test_equal_pairs_are_those_of_a_merge_and_none_is_no_code(left, right):
     ]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("match", ["auto", "per_query"])
 def test_scoring_checks_no_frame_again(pair, monkeypatch, match):
     """Frames are checked where they are made; a scoring cuts them to a level many times over."""

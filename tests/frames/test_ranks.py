@@ -308,6 +308,7 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     )
 
 
+@pytest.mark.again
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))

@@ -59,6 +59,7 @@ def test_a_header_is_read_and_is_no_query(write_golden):
     ]  # fmt: skip
 
 
+@pytest.mark.again
 def test_no_hash_depends_on_rules(write_golden):
     with_rules = rs.load_golden(write_golden(FILE))
     without = rs.load_golden(write_golden(FILE.partition("---\n")[2], "plain.yaml"))
@@ -204,6 +205,7 @@ def test_labelling_leaves_the_header_as_it_is(write_golden, tmp_path, name):
     assert again.queries["difficulty"].tolist()[:2] == ["hrad", "easy"]
 
 
+@pytest.mark.again
 def test_the_command_names_the_nearest_allowed_value(write_golden, capsys):
     assert main(["validate", str(write_golden(FILE))]) == 1
     first = capsys.readouterr().out.splitlines()[0]

@@ -62,6 +62,7 @@ def test_ties_between_hits_of_equal_worth_move_nothing(sensitivity):
     )
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ndcg has the gain")
 def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     table = sensitivity(
@@ -75,6 +76,7 @@ def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     )
 
 
+@pytest.mark.again
 def test_a_run_without_scores_has_unknown_ties(sensitivity):
     unscored = [hit("c1", "x", 1, retrieval={}), hit("c2", "d", 2, retrieval={})]
     golden = rs.Golden(

@@ -58,6 +58,7 @@ SOUND = [
 ]
 
 
+@pytest.mark.again
 def test_a_sound_set_has_no_problem(found):
     assert found(*SOUND) == []
 

@@ -650,6 +650,7 @@ def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
         load_golden("ir_datasets:tiny/test")
 
 
+@pytest.mark.again
 def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
     n = 300_000
     frame = pl.DataFrame(

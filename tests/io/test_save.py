@@ -68,6 +68,7 @@ def test_results_come_back_from_a_format_that_is_named(name, tmp_path):
     assert rs.load_results(path, format=name).hits["doc_id"].tolist() == ["a", "c", "b"]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", ["golden", "trec_qrels", "json_qrels", "qrels_jsonl", "beir"])
 def test_a_golden_set_comes_back_from_a_format_that_is_named(name, tmp_path):
     path = GOLDEN.save(tmp_path / ("folder" if name == "beir" else "x.jsonl"), format=name)

@@ -26,6 +26,7 @@ def opened(load, file):
         return load(DATA / file)
 
 
+@pytest.mark.again
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(DATA)))
@@ -170,6 +171,7 @@ def test_no_span_is_lost_and_orphans_are_counted(file, known):
     assert read["n_traces"] == len(n_spans)
 
 
+@pytest.mark.again
 def test_the_calls_of_a_trace_are_as_both_exports_have_them():
     files = (PHOENIX.format("retriever"), "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz")
     # each file has scores of its own run: those of the second search differ a little

@@ -491,6 +491,7 @@ def test_an_address_that_is_none_is_refused_without_its_key(asked):
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.again
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
     echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
     with FaultyServer(lambda number, body: "echo") as server:
@@ -544,6 +545,7 @@ def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wai
     assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["scored", "fails", "refused", "Ctrl-C"])
 def test_nothing_stays_behind_a_call(asked, tmp_path, monkeypatch, how):
@@ -764,6 +766,7 @@ OTHERWISE = {
 }
 
 
+@pytest.mark.again
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
@@ -1079,6 +1082,7 @@ def test_judging_works_inside_a_running_event_loop(asked, server):
     assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
+@pytest.mark.again
 def test_a_bar_on_request_and_none_where_nobody_looks(asked, server, capsys):
     rs.judge(*asked(), "abstention", endpoint(server), cache=None)
     assert capsys.readouterr().err == ""
@@ -1112,6 +1116,7 @@ def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, serv
     assert_frame_equal(judged.judgments, whole.judgments)
 
 
+@pytest.mark.again
 def test_a_stored_run_whose_texts_were_cut_is_refused(asked, server, tmp_path, write_run):
     golden = asked()[1]
     store = rs.RunStore(tmp_path / "store")

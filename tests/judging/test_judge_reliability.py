@@ -125,6 +125,7 @@ def test_answers_that_only_one_judged_are_counted_apart(judging):
         rs.judging.agreement(judging(A), judging(A, "other"))
 
 
+@pytest.mark.again
 def test_reliability_is_stored_with_the_run(judging, tmp_path):
     with warned("20%", "judge_correctness", "40%"):
         found = rs.judging.agreement(judging(A), judging(B))
@@ -134,6 +135,7 @@ def test_reliability_is_stored_with_the_run(judging, tmp_path):
     assert file.name == "agreement.json" and json.loads(file.read_text())["table"][0]["n"] == 5
 
 
+@pytest.mark.again
 def test_people_are_a_judge_like_another(judging):
     with warned("20%", "judge_correctness", "40%"):
         ours, theirs = (

@@ -43,6 +43,7 @@ def judge(server, results, golden, **options):
     return rs.judge(results, golden, "relevance", endpoint, cache=None, **options)
 
 
+@pytest.mark.again
 def test_hits_that_nobody_labelled_are_graded_and_no_others(server, asked):
     judged = judge(server, *asked)
     grades = judged.grades().set_index(["query_id", "doc_id"])["grade"].to_dict()

@@ -72,5 +72,6 @@ def test_where_the_interval_holds_0_and_the_test_does_not_a_line_says_so(ev):
     assert "own p is .045" in prose("concepts/uncertainty.md")
 
 
+@pytest.mark.again
 def test_nothing_is_said_where_interval_and_test_agree(ev):
     assert "the test alone has p" not in ev.compare("bm25", "dense", ["hit@5"]).notes()

@@ -42,6 +42,7 @@ def bars(ax):
     }
 
 
+@pytest.mark.again
 def test_a_summary_has_a_dot_per_run_and_metric_and_says_n_once(pair):
     ax = rs.plot.summary(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["hit@1", "mrr@10"]

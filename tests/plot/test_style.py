@@ -241,6 +241,7 @@ def test_pictures_side_by_side_stay_within_their_places():
     assert left.get_legend().get_window_extent().y1 <= below
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(("place", "side"), [("right", "x1"), ("below", "y0"), (None, "y0")])
 def test_a_legend_stands_where_it_is_asked_to(place, side):
     import matplotlib.pyplot as plt

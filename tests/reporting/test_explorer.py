@@ -151,6 +151,7 @@ def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(d
         assert own == outcomes.reindex(content["queries"]["id"]).tolist()
 
 
+@pytest.mark.again
 def test_one_run_has_no_outcome(demo):
     content = unpacked(demo.explore(runs="bm25"))
     assert content["runs"][0]["role"] is None and content["runs"][0]["id"] == "bm25"

@@ -186,6 +186,7 @@ def test_a_smaller_svg_keeps_its_texts_and_drops_what_nothing_shows():
     )
 
 
+@pytest.mark.again
 def test_a_figure_looks_as_if_saved_tight():
     import matplotlib.pyplot as plt
 

@@ -154,6 +154,7 @@ def four_hits(write_golden):
     return build
 
 
+@pytest.mark.again
 @pytest.mark.parametrize(
     ("k", "hit", "mrr", "precision"),
     [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)],

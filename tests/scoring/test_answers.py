@@ -83,6 +83,7 @@ def test_a_citation_of_another_querys_hit_does_not_resolve(scored):
     assert found["citation_coverage"].to_dict() == {"q": 0, "p": 1}
 
 
+@pytest.mark.again
 def test_a_citation_may_resolve_in_the_runs_chunk_catalogue(scored):
     chunks = [{"chunk_id": "c9", "path": "docs/z.md", "start": 10, "end": 20, "span_unit": "line"}]
     given = [record("q", HITS, answer=citing(line("docs/z.md", 10, 19), {"chunk_id": "c9"}))]
@@ -111,6 +112,7 @@ REFUSE = [
 ]
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_the_four_ways_of_refusal(scored):
     refused = scored(
@@ -134,6 +136,7 @@ def test_the_four_ways_of_refusal(scored):
     assert refused.loc["free"].iloc[3:].isna().all()  # unlabelled
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
 def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
     rows = [{"id": "q", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]
@@ -208,6 +211,7 @@ def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
     ].tolist() == [1, 0, 7]
 
 
+@pytest.mark.again
 def test_passed_by_the_kind_of_question(scored):
     rows = [
         {"id": "none", "query": "?", "expected_empty": True, "answerable": True},
@@ -233,6 +237,7 @@ def test_passed_by_the_kind_of_question(scored):
     assert bad["passed"].tolist() == [0, 0, 0] and good["passed"].tolist() == [1, 1, 1]
 
 
+@pytest.mark.again
 def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_run):
     rows = [
         *GOLD,

@@ -56,6 +56,7 @@ def test_calls_make_one_value_as_the_policy_says(both, how):
     assert scores.loc["q3", hits].tolist() == [0, 0]
 
 
+@pytest.mark.again
 def test_what_has_no_order_says_so_and_does_not_decide(both):
     ev = rs.evaluate(*both)
     told = ev.explain("mrr").set_index("query_id")
@@ -142,6 +143,7 @@ def test_scores_of_several_calls_are_lists_of_lists_as_well():
     ]  # fmt: skip
 
 
+@pytest.mark.again
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)
@@ -203,6 +205,7 @@ def test_a_profile_carries_calls_as_any_policy(both, how):
     assert rs.score(*both, profile="rig")["mrr:doc"].isna().tolist() == [True, False, True]
 
 
+@pytest.mark.again
 def test_a_profile_scores_one_call_as_one_list(both):
     golden = both[1]
     single = rs.load_results({"q1": [["a", "b"]], "q2": [["u", "v"]], "q3": [["x"]]})

@@ -231,6 +231,7 @@ def test_any_two_finite_numbers_are_a_range_of_numbers(one, other):
     assert least - 1e-9 * (most - least) <= bad <= good <= most
 
 
+@pytest.mark.again
 @given(
     st.floats(-1e12, 1e12),
     st.floats(-140, 140).map(lambda power: 10.0**power),

@@ -189,6 +189,7 @@ def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(
     )
 
 
+@pytest.mark.again
 def test_the_proxy_does_not_apply_without_folders_or_supports_though_upstream_counts_false(value):
     assert np.isnan(value("scope_miss_proxy", case(), row(mode="off")))
     assert np.isnan(value("scope_miss_proxy", case(supports=[], answerable=False), row()))

@@ -52,6 +52,7 @@ def test_by_hand():
     assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
 
 
+@pytest.mark.again
 def test_levels_are_grades_so_that_a_lowest_grade_can_be_set(judged):
     table, run = judged
     golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)

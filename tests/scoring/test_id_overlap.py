@@ -177,6 +177,7 @@ def test_ids_of_another_corpus_are_said_to_be_others():
     assert "ids=" not in said  # no reading joins them
 
 
+@pytest.mark.again
 def test_ids_that_join_are_not_read():
     results = rs.load_results(DEMO / "runs" / "dense" / "per_query.jsonl")
     golden = rs.load_golden(DEMO / "golden.yaml")
@@ -199,6 +200,7 @@ def many(form, n=60, shift=0):
     return results_of(*[[{"doc_id": form(n, at + shift)}] for at in range(n)])
 
 
+@pytest.mark.again
 def test_a_few_ids_that_join_by_chance_hide_no_reading():
     golden = golden_by("doc_id", [f"{at:03}" for at in range(60)])
     results = many(lambda n, at: f"{at:03}" if at < 2 else f"{at:03}.md")
@@ -215,6 +217,7 @@ def test_ids_that_only_other_queries_expect_are_said_to_be_of_other_queries():
     says(said, "r", "doc", "60 of 60", "doc_id", "query_id")
 
 
+@pytest.mark.again
 def test_runs_with_the_same_trouble_are_named_together():
     golden = golden_by("doc_id", ["a", "b"])
     runs = [results_of([{"doc_id": "x/a"}], [{"doc_id": "x/b"}], run_id=name) for name in "rst"]
@@ -248,6 +251,7 @@ def test_every_level_tells_of_its_own_ids(level, target, hit, needed):
     says(said, needed, "1 of 1")
 
 
+@pytest.mark.again
 def test_a_suffix_of_a_label_is_a_level_of_its_own():
     targets = pd.concat(
         [

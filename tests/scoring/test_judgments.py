@@ -72,6 +72,7 @@ def test_the_value_of_parts_is_their_mean(judged, golden, name):
     }
 
 
+@pytest.mark.again
 def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
     assert of(
         judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", 0.25)),
@@ -202,6 +203,7 @@ def test_results_without_judgments_have_no_judged_values(pair):
     )
 
 
+@pytest.mark.again
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [
         (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))

@@ -477,6 +477,7 @@ def test_judged_only_without_a_judged_irrelevant_document_is_said_to_keep_right_
     assert found["mrr"].tolist() == [1]
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("label", ["map", "rprec", "bpref", "set_f1", "11pt_avg", "err@5", "rbp"])
 def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     targets = {"q": {"d1": 1, "d2": 0}}

@@ -383,6 +383,7 @@ def test_a_store_keeps_what_predicates_need(load, tmp_path):
     assert store.refresh(golden) == ["dense"]
 
 
+@pytest.mark.again
 def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     questions = [
         {"query": "a", "filters": {"product": "P1142", "year": 2}, "expected_source_keys": ["k"]},
@@ -411,6 +412,7 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     assert rs.match.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
+@pytest.mark.again
 def test_a_product_filter_can_leave_nothing(load):
     results, golden = load(
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],

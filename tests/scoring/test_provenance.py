@@ -111,6 +111,7 @@ def test_a_query_without_a_text_has_a_provenance():
     assert (ev.provenance("hit@1")["component"] == "golden").any()
 
 
+@pytest.mark.again
 def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, match="doc")) == {"rule"}
     assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
@@ -138,6 +139,7 @@ def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_aske
     )
 
 
+@pytest.mark.again
 def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch):
     before, of_others = components(*one), components(*one, ["mrr"])
     monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
@@ -148,6 +150,7 @@ def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch
     )
 
 
+@pytest.mark.again
 def test_the_fields_component_is_what_metrics_are_measured_by(one):
     results, golden = one
     catalogue = replace(results, chunks=pd.DataFrame({"chunk_id": ["c1"], "run_id": ["a"]}))

@@ -28,6 +28,7 @@ def scores_of(hits, targets, labels, rule=rs.match.by_doc):
     ).iloc[0]
 
 
+@pytest.mark.again
 def test_a_document_returned_as_three_chunks_earns_once():
     hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
     graded, found = rs.match.grade_hits(
@@ -396,6 +397,7 @@ def test_a_response_or_question_given_twice_is_refused():
         rs.Golden(queries=pd.concat([golden.queries] * 2))
 
 
+@pytest.mark.again
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(
     write_golden, write_run

@@ -138,6 +138,7 @@ def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     assert rs.evaluate(at_it).declared.describe("Tone").better == "not declared"
 
 
+@pytest.mark.again
 def test_a_metric_of_ones_own_may_leave_the_tools_range(write):
     ev = rs.evaluate(write("a.json", deepeval([("a", 7.0, True), ("b", 0.1, False)])))
     assert not np.isfinite(ev.declared.describe("Tone").width)
@@ -229,6 +230,7 @@ def test_one_id_for_different_inputs_pairs_by_the_input(tmp_path):
     assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in cmp.notes()
 
 
+@pytest.mark.again
 def test_an_input_that_a_run_has_twice_keeps_its_ids(tmp_path):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text(lm_eval([(0, "same?", 1), (1, "same?", 0)]))
@@ -299,6 +301,7 @@ def test_a_query_that_nobody_scored_is_missing_and_a_failed_judge_counts(write):
     assert (row["n"], row["n_expected"]) == (1, 3)
 
 
+@pytest.mark.again
 def test_a_metric_of_some_queries_alone_does_not_apply_to_the_others(write):
     content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
     content["testCases"][1]["metricsData"][0]["name"] = "Other"
@@ -313,6 +316,7 @@ def test_results_without_any_score_are_evaluated_by_what_they_have(write):
     assert "Nothing is matched" in str(ev)
 
 
+@pytest.mark.again
 def test_labels_beside_the_scores_slice_them(write):
     content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
     for case, kind in zip(content["testCases"], ("easy", "hard"), strict=True):

@@ -149,6 +149,7 @@ def test_the_reason_of_a_query_without_a_value_is_told(load):
     says(reason, "expectation")
 
 
+@pytest.mark.again
 def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
     rows = [SOUGHT, TEXT_ONLY | {"id": "text"}]
     results, golden = load(rows, [record("q", HITS, answer=answer("merge"))])

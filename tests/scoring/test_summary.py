@@ -82,6 +82,7 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     assert table.loc["latency_ms", ["n", "n_expected"]].tolist() == [1, 3]
 
 
+@pytest.mark.again
 def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
     table = summarize(rs.score(*tagged)).set_index("metric")
     z2 = 1.959963984540054**2  # Wilson for 1 of 3
@@ -241,6 +242,7 @@ def test_a_query_with_targets_at_another_level_is_said_and_expected(write_golden
     assert left_out in " ".join(cmp.notes().split())
 
 
+@pytest.mark.again
 def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golden):
     golden, results = rs.load_golden(write_golden(MIXED)), rs.load_results(FOUND)
     for match, n in (("chunk", 3), ("doc", 1), ("per_query", 4)):
@@ -484,6 +486,7 @@ def test_a_slice_must_have_a_name_of_its_own(tagged):
     ]
 
 
+@pytest.mark.again
 def test_scores_joined_with_their_questions_are_sliced_as_they_are(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])

@@ -162,6 +162,7 @@ def states(results, golden, metric, with_results=True, **policies):
     )
 
 
+@pytest.mark.again
 def test_a_state_is_the_cause_also_where_a_value_counts(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(
@@ -213,6 +214,7 @@ def test_hits_with_cut_text_leave_a_ranking_metric_undecided(write_golden, write
         says(found["no"][2], "refused")
 
 
+@pytest.mark.again
 def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
     write_golden, write_run
 ):
@@ -255,6 +257,7 @@ def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_gold
     says(found["q1"][2], "cited")
 
 
+@pytest.mark.again
 def test_without_results_the_cause_of_an_answer_metrics_nan_is_not_made_up(of_cause):
     scores, golden, _ = of_cause("judge failed")
     ledger = explain(scores, golden, "faithfulness")

@@ -110,6 +110,7 @@ def test_skewed_means_have_students_interval_from_there_on():
     assert np.array(ours) == pytest.approx(np.array(students), rel=1e-12)
 
 
+@pytest.mark.again
 def test_the_limit_of_a_difference_of_percentiles_agrees_with_the_bootstrap(monkeypatch):
     rng = np.random.default_rng(9)
     first = rng.lognormal(3, 0.5, 2 * N)

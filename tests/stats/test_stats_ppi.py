@@ -302,6 +302,7 @@ def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shap
     assert found.width < 0.95 * found.width_labels
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("n", [30, 50])
 def test_few_labels_that_meet_no_error_of_the_judge_claim_no_more_than_they_know(n):
     # a judge that misses 2.5 % of the items, one way; without one disagreement more 86 % are held

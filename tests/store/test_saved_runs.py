@@ -56,6 +56,7 @@ def test_one_of_many_runs_is_as_selected(results):
                 pd.testing.assert_frame_equal(found, wanted)
 
 
+@pytest.mark.again
 def test_runs_are_summarised_together_as_alone(results, golden):
     scores = rs.score(results, golden)
     together = summarize(scores, golden)

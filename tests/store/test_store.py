@@ -279,6 +279,7 @@ def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golde
     assert described(store, "a")["golden_hash"] == relabelled.golden_hash
 
 
+@pytest.mark.again
 def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
     results, golden = long_texts
     store = rs.RunStore(tmp_path)

@@ -264,6 +264,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     assert hits == (len(store.load(["run 1", "run 2"]).hits),)
 
 
+@pytest.mark.again
 def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_path, monkeypatch):
     store = rs.RunStore(tmp_path)
     store.save(runs(3))

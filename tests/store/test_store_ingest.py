@@ -438,6 +438,7 @@ def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
     assert [one.filename for one in caught] == [__file__] * 2
 
 
+@pytest.mark.again
 def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "_by_line", None)
     assert rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD)) == [tmp_path.name]
@@ -472,6 +473,7 @@ def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     pd.testing.assert_frame_equal(store.scores(), local.scores())
 
 
+@pytest.mark.again
 def test_a_bar_shows_what_is_read_and_written(small, tmp_path, capsys):
     pytest.importorskip("tqdm")
     rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), progress=True)

@@ -130,6 +130,7 @@ def test_a_report_of_an_evaluation_shows_its_own_columns(runs):
     assert made.gates[0].passed and "length_reported" in made.to_markdown()
 
 
+@pytest.mark.again
 def test_a_trend_of_an_evaluation_follows_its_own_columns(runs):
     results, golden = runs
     frame = lengths(results, 100, 90).rename(columns={"length_of_answer": "length_followed"})

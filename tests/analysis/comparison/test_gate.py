@@ -283,6 +283,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     says(found.table["reason"][0], 0.5)
 
 
+@pytest.mark.again
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_interval_rule_never_passes_what_the_threshold_fails(loss, more, allowed):
     by_threshold, by_interval = (

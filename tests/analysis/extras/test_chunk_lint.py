@@ -138,6 +138,7 @@ def test_near_duplicates_are_the_same_however_chunks_are_looked_up():
     assert set(found["row"]) == expected and len(expected) > 10
 
 
+@pytest.mark.again
 def test_a_text_that_stands_there_often_is_looked_up_once():
     rng = np.random.default_rng(1)
     footer, page = " ".join(WORDS), " ".join([*WORDS[:-1], "page"])

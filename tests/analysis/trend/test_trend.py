@@ -157,6 +157,7 @@ def test_a_provenance_that_returns_is_known_again():
     ] == [(1, 1), (2, 2), (3, 1)]
 
 
+@pytest.mark.again
 def test_the_history_is_broken_where_labels_and_passages_change(table):
     assert table["segment"].tolist() == [1] * 5 + [2] + [3] * 7 + [4] * 5
     broken = table.dropna(subset=["break_reason"]).set_index("run_id")["break_reason"]
@@ -707,6 +708,7 @@ def test_a_store_follows_and_draws_a_metric(changing):
         rs.plot.trend(store.runs())
 
 
+@pytest.mark.again
 def test_a_store_tells_the_noise_of_its_repeats(store):
     pd.testing.assert_frame_equal(store.noise("mrr@10"), noise_floor(store, "mrr@10"))
     pd.testing.assert_frame_equal(
@@ -787,6 +789,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
     says(capsys.readouterr().err, "nowhere", kept=False)
 
 
+@pytest.mark.again
 def test_dates_put_in_after_loading_are_read_as_times():
     hits = pd.DataFrame({"query_id": "q", "doc_id": "d", "rank": 1}, index=[0])
     runs = [rs.load_results(hits, run_id=name) for name in ("late", "early")]

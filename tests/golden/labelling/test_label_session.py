@@ -74,12 +74,14 @@ def row(file, query_id):
     )
 
 
+@pytest.mark.again
 def test_a_passage_that_two_runs_have_stands_there_once_best_rank_first(session):
     assert session.hits[["number", "best_rank", "n_runs", "found", "text"]].values.tolist() == [
         [1, 1, 2, "a 1, b 2", MERGE], [2, 1, 2, "a 2, b 1", JOIN], [3, 3, 1, "a 3", "Nothing."],
     ]  # fmt: skip
 
 
+@pytest.mark.again
 def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, golden_file):
     session.toggle(1)
     anchor = (
@@ -118,6 +120,7 @@ def test_a_label_survives_another_chunker(session, golden_file, write_run):
     assert rs.score(again, labelled(golden_file), ["mrr"], match="anchor")["mrr"].iloc[0] == 1
 
 
+@pytest.mark.again
 def test_a_second_click_takes_the_label_away_and_the_file_is_as_it_was(session, golden_file):
     session.toggle(1)
     session.toggle(1)
@@ -267,6 +270,7 @@ def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
         session.undo()
 
 
+@pytest.mark.again
 def test_what_others_write_elsewhere_survives(session, golden_file):
     golden_file.write_text(
         golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")
@@ -287,6 +291,7 @@ def test_what_others_write_elsewhere_survives(session, golden_file):
     )
 
 
+@pytest.mark.again
 def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(session, golden_file):
     theirs = golden_file.read_text().replace("how do I merge?", "how do I merge two tables?")
     golden_file.write_text(theirs)

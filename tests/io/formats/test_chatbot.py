@@ -354,6 +354,7 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
     assert coverage(results, rs.load_golden(golden_file)).runs["n_missing"].tolist() == [1]
 
 
+@pytest.mark.again
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
     def cut(text):
         chunk = ROW["retrieved_chunks"][0] | {"text": text}

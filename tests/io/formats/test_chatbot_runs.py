@@ -92,6 +92,7 @@ def ev(two_runs, golden):
 A, B = "20251219_100000", "20251219_200000"
 
 
+@pytest.mark.again
 def test_scores_have_the_points_of_judges_that_runs_carry_without_being_asked(two_runs, golden):
     scores = rs.score(two_runs, golden)
     points = scores[scores["run_id"] == A][GROUNDEDNESS]

@@ -170,6 +170,7 @@ def test_4_scope_miss_is_no_hit_at_all_in_a_mode_with_folders(
 # 5 is in test_dialogue.py
 
 
+@pytest.mark.again
 def test_6_an_answers_text_attributes_and_unanswerable_questions_do_not_count(aggregate):
     cited = "so it is [File: a.md, Section: O > P]"
     rows = [row(answer=cited), row("none"), row("refuse", answer=cited)]
@@ -457,6 +458,7 @@ AGGREGATE = {
 }  # fmt: skip
 
 
+@pytest.mark.again
 def test_names_and_values_are_those_of_that_harness(aggregate):
     found = aggregate(*whole())
     assert list(found) == list(AGGREGATE)
@@ -478,6 +480,7 @@ def test_what_no_case_measures_is_left_out_but_for_refusals_which_are_null(aggre
     ) == (None, None, None)
 
 
+@pytest.mark.again
 def test_by_query_a_question_to_refuse_scores_0_as_that_harness_stores_it(load):
     results, golden = load(*whole())
     scores = rs.score(results, golden, profile="chatbot")
@@ -491,12 +494,14 @@ def test_by_query_a_question_to_refuse_scores_0_as_that_harness_stores_it(load):
     )
 
 
+@pytest.mark.again
 def test_a_run_that_states_no_k_has_5(load, tmp_path):
     results, golden = load([case()], [row(chunks=[*FOUR_HITS[:1] * 5, ("a.md", "O")])], k=None)
     assert aggregate_of(results, golden, "chatbot")["run"]["recall_at_k_avg"] == 0
     assert rs.score(results, golden, profile="chatbot")["hit@5:anchor"].tolist() == [0]
 
 
+@pytest.mark.again
 def test_a_snippet_beyond_the_cut_of_a_stored_text_is_missed_and_said_to_be(load):
     chunk = {
         "chunk_id": "c",

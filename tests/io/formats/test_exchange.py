@@ -34,6 +34,7 @@ def assert_same(first, second):
         pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name))
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("name", ["again.txt", "again.txt.gz"])
 def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
     file = rs.io.write_trec_run(small[0], tmp_path / "sub" / name)

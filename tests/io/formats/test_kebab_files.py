@@ -155,6 +155,7 @@ def test_its_aggregate_and_snapshot_may_be_objects_or_text(write, field, wrap):
     assert rows["value"].isna().sum() == 2  # null: citation_coverage, refusal_correctness
 
 
+@pytest.mark.again
 @pytest.mark.parametrize("stored", [None, {}, "{}", "", "null"])
 def test_a_run_without_an_aggregate_yet_reports_nothing(write, stored):
     assert rs.load_results(write(RUN | {"aggregate": stored})).reported is None

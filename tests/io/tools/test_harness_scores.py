@@ -117,6 +117,7 @@ def test_means_of_helm_are_those_of_one_split(tmp_path):
     assert ev.results.responses["elapsed_ms"].tolist() == [500.0] * 3
 
 
+@pytest.mark.again
 def test_trials_of_helm_are_repeats_and_perturbed_instances_queries_of_their_own(tmp_path):
     run = helm_folder(tmp_path)
     state = json.loads((run / "scenario_state.json").read_text())
@@ -359,6 +360,7 @@ def test_stored_means_of_helm_are_per_split(name, n_metrics, means, of_test, fir
     assert (row["reported"], row["difference"]) == (pytest.approx(of_test, abs=5e-7), 0)
 
 
+@pytest.mark.again
 @real
 def test_records_of_every_eval_ever():
     folder = DATA / "every-eval-ever"
