@@ -91,7 +91,7 @@ class Standings(Table):
     def to_html(self, *, alone: bool = True) -> str:
         """Return the table as HTML: a drawn interval, and a verdict against one run, in each row.
 
-        A phone has three lines a run. A page may read the verdicts against another run.
+        A phone has three lines a run. A page may be read against another run.
         """
         found, first = self.decision, self.columns[0]
         if found is None:

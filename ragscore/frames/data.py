@@ -33,7 +33,7 @@ from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
-from ragscore.frames.tables import Table
+from ragscore.frames.tables import ShownFrame, Table
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
@@ -150,7 +150,8 @@ class Golden(GoldenVerbs):
         check_type(self.queries, pd.DataFrame, "queries")
         is_labelled = "answerable" in self.queries
         for item in fields(self):
-            object.__setattr__(self, item.name, conform(getattr(self, item.name), item.name))
+            frame = conform(getattr(self, item.name), item.name)
+            object.__setattr__(self, item.name, ShownFrame(frame))
         if not is_labelled:
             relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
             found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
@@ -366,7 +367,7 @@ class Results(ResultsVerbs):
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None or item.name in ("runs", "responses"):
-                object.__setattr__(self, item.name, conform(frame, item.name))
+                object.__setattr__(self, item.name, ShownFrame(conform(frame, item.name)))
         # All frames share one list of categories, in the order of the runs, so that their codes can
         # be joined.
         names = self.runs["run_id"].astype("str")

@@ -26,11 +26,13 @@ ONE_SIDED = (
 READ = "Each row's run against the run of the column. Runs are numbered best first, as above."
 
 
-def decision_html(decision: Decision, table: Standings) -> str:
-    """Return the sentence, the runs, and what is asked."""
+def decision_html(
+    decision: Decision, table: Standings, links: Mapping[tuple[str, str], str]
+) -> str:
+    """Return the sentence, the runs, and what is asked; `links` as of `pairs_html`."""
     short = fitting_names(decision.run_ids, NAME)
     notes = [decision.asked] + ([ONLY.format(decision.baseline)] if decision.baseline else [])
-    data = json.dumps(_readings(decision), ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(_readings(decision, links), ensure_ascii=False).replace("<", "\\u003c")
     return (
         '<section class="decision" aria-label="Decision">'
         f'<h2 title="{html_text(decision.sentence)}">'
@@ -60,11 +62,13 @@ def pairs_html(decision: Decision, links: Mapping[tuple[str, str], str]) -> str:
                 text = f"{run} against {other}: {verdict_text(word)}. {told}."
                 lines.append(f'<p class="pair" id="{name}">{html_text(text)}</p>')
         rows.append(
-            f'<tr><th scope="row" title="{html_text(run)}">{at + 1} {html_text(short[run])}</th>'
+            f'<tr><th scope="row" data-at="{at}" title="{html_text(run)}">{at + 1} '
+            f"{html_text(short[run])}</th>"
             f"{''.join(cells)}</tr>"
         )
     heads = "".join(
-        f'<th scope="col" title="{html_text(run)}">{at + 1}</th>' for at, run in enumerate(runs)
+        f'<th scope="col" data-at="{at}" title="{html_text(run)}">{at + 1}</th>'
+        for at, run in enumerate(runs)
     )
     return (
         f'<div><p class="note">{html_text(" ".join([READ, *_more(decision)]))}</p>'
@@ -104,12 +108,22 @@ def _more(decision: Decision) -> list[str]:
     return notes
 
 
-def _readings(decision: Decision) -> dict[str, object]:
-    """Return the runs, and of each that may be chosen its verdicts: text, class, details."""
+def _readings(decision: Decision, links: Mapping[tuple[str, str], str]) -> dict[str, object]:
+    """Return the runs, and of each that may be chosen how the page reads against it.
+
+    That is its sentence, short and whole, its verdicts, and the ids of the sections it is in.
+    """
     chosen = decision.run_ids[:PAIRS] if has_pairs(decision) else ()
+    short = fitting_names(decision.run_ids, NAME)
+    told = [decision.read_against(run) for run in chosen]
     return {
         "runs": decision.run_ids,
+        "names": [short[run] for run in chosen],
         "against": decision.against,
+        "sentences": [[renamed(text, short), text] for text in told],
+        "sections": [
+            sorted({name for pair, name in links.items() if name and run in pair}) for run in chosen
+        ],
         "cells": [
             [verdict_cell(*decision.of_pair(other, run)) for run in decision.run_ids]
             for other in chosen

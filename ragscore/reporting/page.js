@@ -1,19 +1,30 @@
-// The runs are read against the one that is chosen; the address keeps the choice.
+// The page is read against the run that is chosen; the address keeps the choice.
 {
-  const place = document.querySelector('.rs-against');
-  const { runs, against, cells } = JSON.parse(document.getElementById('readings')?.textContent ?? '{"cells":[]}');
+  const place = document.querySelector('.rs-against'), title = document.querySelector('.decision h2');
+  const { runs, names, against, sentences, sections, cells } =
+    JSON.parse(document.getElementById('readings')?.textContent ?? '{"cells":[]}');
   if (place && cells.length) {
     const box = document.createElement('select');
     box.ariaLabel = 'Read the runs against';
-    box.append(...cells.map((_, at) => new Option(runs[at], at)));
+    box.append(...cells.map((_, at) => new Option(names[at], at)));
     const address = () => new URLSearchParams(location.hash.includes('=') ? location.hash.slice(1) : '');
+    const compared = [...document.querySelectorAll('main > .part')].filter(one => sections.flat().includes(one.id));
+    const before = compared[0]?.previousElementSibling;
     const read = () => {
       const at = Math.max(runs.indexOf(address().get('against') ?? against), 0);
       box.value = at in cells ? at : 0;
       place.dataset.run = runs[box.value];  // for paper
+      [title.textContent, title.title] = sentences[box.value];
       for (const row of document.querySelectorAll('.rs-standings tr[data-run]')) {
         row.querySelector('.w').outerHTML = cells[box.value][row.dataset.run];
+        row.ariaCurrent = row.dataset.run === box.value ? 'true' : null;
       }
+      for (const name of document.querySelectorAll('.matrix [data-at]')) {
+        name.ariaCurrent = name.dataset.at === box.value ? 'true' : null;
+      }
+      // comparisons with this run come before the others
+      const has = one => sections[box.value].includes(one.id);
+      before?.after(...compared.filter(has), ...compared.filter(one => !has(one)));
     };
     box.addEventListener('change', () => {
       const next = address();

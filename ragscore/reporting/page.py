@@ -94,7 +94,7 @@ def to_html(
     names, short = _names(parts), fitting_names(run_ids, NAME)
     titles = {part.title: name for part, name in zip(parts, names, strict=True)}
     is_many = decided is not None and len(decided[0].run_ids) > 2
-    pairs = ""
+    pairs, of = "", dict[tuple[str, str], str]()
     if decided is not None and has_pairs(decided[0]):
         runs = decided[0].run_ids
         of = {(a, b): titles.get(f"{b} against {a}", "") for a in runs for b in runs}
@@ -119,7 +119,7 @@ def to_html(
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
         "\n<nav><details><summary>Contents</summary>"
         f'<ul>{contents}</ul></details></nav></header>\n<main id="main" tabindex="-1">',
-        decision_html(*decided) if decided else "",
+        decision_html(*decided, of) if decided else "",
         pairs,
         _fold("newest", "The newest comparison", top, False) if is_many and top else top,
         _fold(QUERIES, "Query by query", f"{sentences}\n{explorer.html}", not is_many)

@@ -222,6 +222,10 @@ def opened(page, width, height, media=""):
     return browser
 
 
+CHOOSE = (
+    "(() => {{ const box = document.querySelector('.rs-against select'); box.value = '{}';"
+    " box.dispatchEvent(new Event('change')); }})()"
+)
 ROWS = "[...document.querySelectorAll('.rs-standings tbody tr')]"
 
 
@@ -258,17 +262,28 @@ def test_a4_cuts_no_column(page):
 
 
 @pytest.mark.long
-def test_choosing_a_baseline_reads_the_rows_again_and_the_link_keeps_it(page):
+def test_choosing_a_baseline_reads_the_page_again_and_the_link_keeps_it(page):
     browser = opened(page, 1400, 900)
     words = f"{ROWS}.map(row => row.querySelector('.w').textContent)"
     first = browser.run(words)
     assert first[0] == "–" and first[-1] == "▼ worse"
-    browser.run(
-        "(() => { const box = document.querySelector('.rs-against select'); box.value = '9';"
-        " box.dispatchEvent(new Event('change')); })()"
-    )
+    browser.run(CHOOSE.format(9))
     again = browser.run(words)
     assert again[-1] == "–" and again[0] == "▲ better"
+    told = browser.run("document.querySelector('.decision h2').title")
+    assert told.endswith(f"better than {LONG[0]}") and LONG[9] in told
+    compared = (
+        "[...document.querySelectorAll('main > .part > summary')].map(one => one.textContent)"
+        ".filter(one => one.includes(' against '))"
+    )
+    titles = [f"{LONG[n]} against {LONG[n - 1]}" for n in (9, 8, 7)]
+    assert browser.run(compared) == titles
+    browser.run(CHOOSE.format(2))  # the third best: its comparisons come first
+    assert browser.run(compared) == [titles[1], titles[2], titles[0]]
+    chosen = "[...document.querySelectorAll('[aria-current]')].map(one => one.textContent.trim())"
+    assert [one[:1] for one in browser.run(chosen)][1:] == ["3", "3"]
+    browser.run(CHOOSE.format(9))
+    assert browser.run(compared) == titles
     assert browser.run("new URLSearchParams(location.hash.slice(1)).get('against')") == LONG[0]
     browser.visit(f"{page[1].as_uri()}#against={LONG[0]}")
     browser.wait(f"document.querySelector('.rs-against select') && {words}[0] === '▲ better'")
