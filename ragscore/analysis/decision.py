@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.align import align
+from ragscore.analysis.comparison.align import AlignedScores, align
 from ragscore.analysis.comparison.deltas import judge_aspects, paired_deltas
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.question import Question
+from ragscore.analysis.comparison.question import MOST_ALONE, Question
 from ragscore.analysis.leaderboard import asked_text, quality_of, set_letters
 from ragscore.frames.data import Golden
 from ragscore.frames.render import shown_number
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.stats import ALPHA, MIXED, UNSURE, Together, overall_word
+from ragscore.stats import ALPHA, DIRECTIONS, MIXED, UNSURE, Together, overall_word
 
 BESIDE = {"latency_ms": ("faster", "slower", " ms"), "cost_usd": ("cheaper", "dearer", " USD")}
 """What is said of a run beside the metrics that decide: words for less and for more, and unit."""
@@ -140,7 +140,7 @@ def decide(
         else [""] * len(runs)
         for name in primary
     ]
-    known = _Pairs(scores, asked, golden, compare, margins or {}, declared)
+    known = _Pairs(scores, asked, golden, compare, margins or {}, declared, aligned)
     one, other = pair or (question.baseline or runs[0], "")
     other = other or next(run for run in runs if run != one)
     against = question.baseline or (one if len(runs) == 2 else best[0])
@@ -240,6 +240,7 @@ class _Pairs:
     compare: Callable[[str, str], Comparison]
     margins: dict[str, float]
     declared: Declarations
+    aligned: AlignedScores
 
     def words(self, baseline: str, candidate: str) -> _Words:
         """Return verdict and details of a pair, read from either side."""
@@ -292,10 +293,19 @@ class _Pairs:
         own = rows.loc[
             [key for key in ((baseline, candidate), (candidate, baseline)) if key in rows.index]
         ]
-        if not self.margins and (own["p"] >= ALPHA).all():  # no other test can make it less
-            sign = 1.0 if own.index[0] == (baseline, candidate) else -1.0
-            told = own[["metric", "delta", "n"]].reset_index(drop=True)
-            return told.assign(delta=sign * told["delta"], verdict=UNSURE, sentence=UNSURE)
+        told = own[["metric", "delta", "n"]].reset_index(drop=True)
+        sign = 1.0 if own.index[0] == (baseline, candidate) else -1.0
+        told = told.assign(delta=sign * told["delta"], verdict=UNSURE, sentence=UNSURE)
+        p = own["p"].to_numpy()
+        if not self.margins and (p >= ALPHA).all():  # no other test can make it less
+            return told
+        if self._is_tested(baseline, candidate, told):
+            moved = (p < ALPHA) & told["delta"].ne(0).to_numpy()
+            ends = [DIRECTIONS[self.declared.describe(name).better] for name in told["metric"]]
+            lower = [self.declared.describe(name).better == "lower" for name in told["metric"]]
+            is_gain = told["delta"].gt(0).to_numpy() != np.array(lower)
+            words = np.where(is_gain, *np.array(ends).T)
+            return told.assign(verdict=np.where(moved, words, UNSURE))
         table = self._paired(baseline, candidate, names)
         if (table["asked"].isna() & (table["n"] > 0)).any():
             # no query that all runs have: the pair's own tests, corrected for all pairs
@@ -305,6 +315,17 @@ class _Pairs:
             table = table.loc[list(names)].reset_index()
         is_timed = np.array([table_kind(name) in BY_QUANTILES for name in table["metric"]])
         return table.assign(delta=np.where(is_timed, table["p50_delta"], table["delta"]))
+
+    def _is_tested(self, baseline: str, candidate: str, told: pd.DataFrame) -> bool:
+        """Return whether the question's tests are those of the pair: on the same queries."""
+        question, runs = self.asked[0], self.aligned.run_ids
+        is_timed = [table_kind(name) in BY_QUANTILES for name in told["metric"]]
+        if self.margins or question.n_pairs > MOST_ALONE or any(is_timed):
+            return False
+        sides = self.aligned.values[:, [runs.index(baseline), runs.index(candidate)]]
+        n = (~np.isnan(sides)).all(axis=1).sum(axis=0)
+        of = dict(zip(self.aligned.metrics, n.tolist(), strict=True))
+        return bool(told["metric"].map(of).eq(told["n"]).all() and told["n"].gt(0).all())
 
     def _paired(self, baseline: str, candidate: str, names: tuple[str, ...]) -> pd.DataFrame:
         run = self.scores["run_id"].astype("str")

@@ -123,6 +123,7 @@ def test_a_mapping_says_how_large_a_reply_may_be(golden, tmp_path, max_bytes, er
 def test_a_size_that_is_none_is_refused(given):
     with refused(str(given).lower(), field="max_bytes"):
         as_system(mapped("http://localhost", max_bytes=given))
+    as_system(mapped("http://localhost", max_bytes=1))
 
 
 PACKED = {

@@ -162,11 +162,11 @@ def widened(
 ) -> Together:
     """Return the joint test of a pair's metrics, corrected for all that is asked.
 
-    Metrics that a question has go by its p. All others share a tenth of the 5 % by Bonferroni.
+    Metrics that a question has go by its p. All others share a twentieth of the 5 % by Bonferroni.
     """
     n_pairs = asked[0].n_pairs
-    p = np.minimum(together.p * n_pairs * 2, 1.0)
-    level = together.level / n_pairs / 2
+    p = np.minimum(together.p * n_pairs * 4, 1.0)
+    level = together.level / n_pairs / 4
     for question in asked:
         known = question.p_of(*pair)
         for place, name in enumerate(names):
@@ -183,8 +183,9 @@ def questions_of(
 ) -> list[Question]:  # fmt: skip
     """Return what is asked of the metrics that decide, of headline metrics, and of others shown.
 
-    The first have four fifths of the 5 %, the others a tenth each. So whatever is shown beside what
-    decides, its p stays the same. Of very many pairs, headline metrics are left to `shown`.
+    The first have four fifths of the 5 %, the others a tenth each. A twentieth is for all that only
+    comparisons show. So whatever is shown beside what decides, its p stays the same. Of very many
+    pairs, headline metrics are left to `shown`.
 
     Parameters
     ----------

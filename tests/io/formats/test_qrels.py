@@ -247,6 +247,10 @@ def test_relevant_documents_that_the_corpus_lacks_are_counted(beir):
     (found,) = golden.problems["found"]
     says(found, 1, "corpus.jsonl", "d 3")
     assert len(golden.targets) == 3
+    rows = "".join(f"q1\te{n}\t1\n" for n in range(5))
+    (beir / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\nq2\td3\t1\n{rows}")
+    (found,) = rs.load_golden(beir).problems["found"]
+    assert "6 relevant" in found and "d3, e0, e1, e2, e3" in found and "e4" not in found
 
 
 def test_an_option_that_means_nothing_to_the_format_is_refused(beir, write):
