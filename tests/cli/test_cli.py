@@ -40,6 +40,13 @@ def test_score_prints_a_table(files, capsys):
     ]
 
 
+def test_a_metric_of_one_query_is_printed(write_golden, write_run, capsys):
+    golden = write_golden([{"id": "q1", "query": "a", "expected_doc_ids": ["d"]}])
+    run = write_run("one", [record("q1", [hit("c", "d", 1)])])
+    assert main(["score", str(golden), str(run), "--metric", "hit@1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["one", "hit@1", "1.000"]
+
+
 @pytest.mark.again
 def test_score_prints_json_with_null(files, capsys):
     main(["score", *files, "--json"])

@@ -333,6 +333,15 @@ def test_a_failing_query_stops_nothing(plain_golden, out):
     ).size().to_dict() == {"q000": 2, "q002": 2}
 
 
+def test_tokens_beside_an_answer_join_its_own_usage(plain_golden, out):
+    def system(query):
+        answer = {"answer": "yes", "usage": {"completion_tokens": 7}}
+        return {"hits": found(query), "answer": answer, "prompt_tokens": 5}
+
+    row = collect(system, plain_golden(1), out).responses.iloc[0]
+    assert (row["prompt_tokens"], row["completion_tokens"]) == (5, 7)
+
+
 @pytest.mark.again
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
     def answer(query, hits):

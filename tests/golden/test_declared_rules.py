@@ -86,6 +86,17 @@ def test_values_and_missing_fields_are_found_with_their_lines(write_golden):
     assert table["severity"].eq("error").all()
 
 
+def test_support_groups_and_metadata_may_be_required(write_golden):
+    head = "rules:\n  required: [required_support_groups, expected_metadata]\n---\n"
+    first = "- id: q1\n  query: a\n  expected_doc_ids: [d]\n  required_support_groups: [[0]]\n"
+    second = "- id: q2\n  query: b\n  expected_metadata: {lang: de}\n"
+    table = rs.validate(write_golden(head + first + second))
+    missing = table[table["found"].eq("the field is missing")]
+    assert missing[["query_id", "field"]].to_numpy().tolist() == [
+        ["q1", "expected_metadata"], ["q2", "required_support_groups"]
+    ]  # fmt: skip
+
+
 @pytest.mark.again
 def test_rules_stay_with_the_set_and_are_saved(write_golden, tmp_path):
     golden = rs.load_golden(write_golden(FILE))

@@ -186,7 +186,7 @@ def test_any_metric_may_stand_for_what_people_judge(world):
     says(row["sentence"], "hit@1", "judge")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.each_case
 @pytest.mark.parametrize(
     ("change", "metric", "field", "named"),
     [

@@ -92,6 +92,10 @@ def test_of_a_run_alone_answers_to_be_refused_come_first_then_the_lowest_values(
     says(found["why"].iloc[0], "answered", "refused")
     assert found["why"].tolist()[1:] == ["mrr@10 0.00"] * 3
     assert found["query"].tolist()[:2] == ["question no", "question lost"]
+    # "down" has 1/3; "same" and "up" have 1, which is no loss
+    assert worst_queries(alone.scores, alone.golden, "mrr@10", 9)["query_id"].tolist()[4:] == [
+        "down"
+    ]
 
 
 @pytest.mark.sampled(1)

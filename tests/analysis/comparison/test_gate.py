@@ -74,6 +74,8 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     says(found.table["reason"][0], 0.333, 0.05)
     assert (found.passed, found.overall) == (True, "better")
     says(found.to_markdown().splitlines()[0], "## ✓", "b", "a", "better")
+    row = next(line for line in found.to_markdown().splitlines() if line.startswith("| hit@5"))
+    assert "+0.33" in row and "+1.00" not in row  # differences have a sign, means don't
     few = compared(
         write_golden,
         write_run,

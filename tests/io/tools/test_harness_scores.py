@@ -166,7 +166,9 @@ def test_a_record_says_direction_and_range_of_its_samples(tmp_path):
 
 
 def test_means_of_a_model_are_one_run_for_each_task_split_and_subset(tmp_path):
-    subsets = [{"hf_subset": one, "main_score": score} for one, score in (("a", 0.5), ("b", 0.7))]
+    subsets = [
+        {"hf_subset": one, "main_score": score} for one, score in (("default", 0.5), ("b", 0.7))
+    ]
     task = {"task_name": "T", "mteb_version": "2", "scores": {"test": subsets}}
     other = task | {"task_name": "U", "scores": {"test": [{"hf_subset": "default",
                                                           "main_score": 0.1}]}}  # fmt: skip
@@ -175,7 +177,7 @@ def test_means_of_a_model_are_one_run_for_each_task_split_and_subset(tmp_path):
     written(tmp_path, "model_meta.json", {"name": "org/model"})
     means = rs.load_results(tmp_path).reported_summary().set_index("metric")["mean"].to_dict()
     assert means == {
-        "T/test/a/main_score": 0.5, "T/test/b/main_score": 0.7, "U/test/main_score": 0.1
+        "T/test/default/main_score": 0.5, "T/test/b/main_score": 0.7, "U/test/main_score": 0.1
     }  # fmt: skip
     single = rs.load_results(tmp_path / "U.json").runs.iloc[0]
     assert (single["run_id"], single["system"], single["suite"]) == ("U", "org/model", "U")
