@@ -8,22 +8,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from ragscore.analysis import titles
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.question import Question
+from ragscore.analysis.titles import MIN_ANSWERS, few_names, n_text
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.errors import check_choice, check_known, nearest
 from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import draw_lines, told_apart
+from ragscore.plot.runs import draw_lines
 from ragscore.plot.style import (
     check_columns,
     check_scores,
     check_summary,
     error_lengths,
-    few_names,
     label_of,
-    n_text,
-    percent,
     plain_style,
     rows_of,
     run_styles,
@@ -74,7 +73,7 @@ def metric_at_k(
     suffix = f":{level}" if level else ""
     label = rf"^{re.escape(name)}@(\d+){re.escape(suffix)}$"
     k = summary["metric"].astype("str").str.extract(label)[0].astype("float64")
-    rows = summary.assign(k=k, name=summary["run_id"].astype("str"))[k.notna() & (summary["n"] > 0)]
+    rows = summary.assign(k=k)[k.notna() & (summary["n"] > 0)]
     if not len(rows):
         raise DataError(
             f"no value of {metric} at any k",
@@ -84,8 +83,8 @@ def metric_at_k(
     rows = rows.astype({"k": "int64"})
     last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
     told = f"k (n = {n_text(rows['n'])} queries)", f"mean {name}@k{suffix}"
-    columns, finding = ["k", "mean", "low", "high"], _over_k(rows, f"{name}{suffix}", question)
-    leading = last_k["name"].tolist()
+    finding = titles.of_cutoffs(rows, f"{name}{suffix}", question)
+    columns, leading = ["k", "mean", "low", "high"], last_k["run_id"].astype("str").tolist()
     return _by_number(rows, columns, told, finding, highlight, legend, ax, leading, ylim=(0, 1))
 
 
@@ -185,20 +184,6 @@ def _by_number(
     )  # fmt: skip
 
 
-def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
-    """Return how one run's mean rises; of several, what was tested at a k that decides."""
-    means = rows.pivot(index="k", columns="name", values="mean")
-    first, last = means.index[0], means.index[-1]
-    if means.shape[1] == 1:
-        ends = means.iloc[:, 0]
-        return f"{metric} rises from {ends[first]:.2f} at {first} to {ends[last]:.2f} at {last}"
-    deciding = () if question is None else question.primary
-    asked = next((name for name in deciding if name in set(rows["metric"])), None)
-    if question is not None and asked is not None:
-        return f"{asked}: {told_apart(question, asked) or 'no run can be told from another'}"
-    return f"{metric}@{first} to @{last} of {means.shape[1]} runs"
-
-
 @lettered
 def risk_coverage(
     curve: pd.DataFrame,
@@ -280,11 +265,10 @@ def risk_coverage(
         xlim=(0, 1.02),
         ylim=(0, 1),
     )
-    return finish(ax, _risk_at_half(rows, first), "y", legend)
+    return finish(ax, titles.of_risk(rows, first), "y", legend)
 
 
 BINS = 1_000  # of the axis, more than a figure has pixels
-MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
@@ -300,22 +284,6 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
     by_risk = np.lexsort((rows["risk"].to_numpy(), place))
     kept = np.unique(np.concatenate([first, last, by_risk[first], by_risk[last]]))
     return rows.iloc[kept]
-
-
-def _risk_at_half(rows: pd.DataFrame, first: str) -> str:
-    """Return the risks with every query answered and with half of them, of one run."""
-    found = {}
-    for run, own in rows.groupby(rows["run_id"].astype("str"), sort=False):
-        own = own.sort_values("coverage", kind="stable")
-        half = own[own["coverage"].le(0.5 + 1e-9).to_numpy()]
-        if len(half) and (half["coverage"] * half["n"]).iloc[-1] >= MIN_ANSWERS - 1e-9:
-            found[str(run)] = (float(own["risk"].iloc[-1]), float(half["risk"].iloc[-1]))
-    if not found:
-        return "Risk of wrong answers over coverage"
-    run = next(iter(found)) if first not in found else first
-    whole, half_risk = found[run]
-    change = f"from {percent(whole)} to {percent(half_risk)}"
-    return f"Refusing half of the queries takes {run}'s risk {change}"
 
 
 @lettered

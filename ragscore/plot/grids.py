@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 
+from ragscore.analysis import titles
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
+from ragscore.analysis.titles import ERRORS, n_text
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import shown_number
@@ -27,23 +29,19 @@ from ragscore.plot.layout import (
 )
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.names import name_runs, shown
-from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
+from ragscore.plot.runs import FEW
 from ragscore.plot.style import (
     MAX_SLICES,
     ROW,
     TALLEST,
     check_columns,
-    few_names,
     label_of,
     largest_slices,
-    n_text,
     run_styles,
     sliced_rows,
 )
 from ragscore.plot.theme import READABLE, inks, legible, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.metrics.table import by_aspect
-from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
 
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
@@ -54,7 +52,6 @@ _COLUMNS = {
     "right refusal": (2.15, "to refuse"),
     "unsupported answer": (3.15, "to refuse"),
 }
-_ERRORS = ("over-refusal", "unsupported answer")
 _GOOD, _BAD, _PLAIN = "#8FCDB6", "#EDB08E", "#CCCCCC"
 # causes of right and of wrong answers; others say neither
 _RIGHT = ("right", "memory", "right refusal")
@@ -137,9 +134,8 @@ def heatmap(
     )
     notes += "; hatched: no value" * bool(np.isnan(values).any())
     ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
-    found = told_slices(table, golden, by, metric, declared)
-    finding = hardest(found, metric, name_of_slices, len(runs))
-    title(ax, finding)
+    worse = titles.worse_slices(table, golden, by, metric, declared)
+    title(ax, titles.of_slices(worse, metric, name_of_slices, len(runs)))
     return ax
 
 
@@ -200,7 +196,7 @@ def refusal_matrix(
         f"left: of {heads[0]} queries, right: of {heads[1]}; share"
         f"{' with 95 % interval' if form < 2 else ''}; hatched: errors"
     )
-    title(ax, _errors(rows, runs, question))
+    title(ax, titles.of_refusals(rows, question))
     _bare(ax)
     return ax
 
@@ -221,7 +217,7 @@ def _cell_text(row: dict[Any, Any], totals: pd.DataFrame, form: int) -> str:
 def _cell(ax: "Axes", place: int, row: dict[Any, Any], text: str, size: float) -> None:
     """Draw one cell with a bar of its share; errors are hatched."""
     left, _ = _COLUMNS[row["decision"]]
-    is_wrong = row["decision"] in _ERRORS
+    is_wrong = row["decision"] in ERRORS
     ax.barh(place, 0.97, left=left, height=0.9, color="#F4F4F4", linewidth=0, gid="ground")
     share = 0.0 if np.isnan(row["share"]) else float(row["share"])
     ax.barh(
@@ -232,29 +228,6 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any], text: str, size: float) -
         left + 0.485, place, text, ha="center", va="center", fontsize=size, color="#222222",
         bbox={"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 0.6},
     )  # fmt: skip
-
-
-def _errors(rows: pd.DataFrame, runs: list[str], question: Question | None) -> str:
-    """Return how often one run errs; of several, which can be told apart by what errors."""
-    wrong = rows[rows["decision"].isin(list(_ERRORS)).to_numpy()]
-    found = wrong.groupby("run")[["n", "n_total"]].sum().reindex(runs)
-    found = found[found["n_total"] > 0]
-    if not len(found):
-        return "No query to answer or to refuse was decided"
-    if len(found) == 1:
-        n, total = found.iloc[0].tolist()
-        return f"{found.index[0]} errs in {n} of {total} decisions"
-    drawn = f"Answers and refusals of {len(runs)} runs"
-    judged = (*REFUSALS, *by_aspect()["answers"])  # both errors, and what is said at all
-    asked = () if question is None else [name for name in judged if name in question.primary]
-    if question is None or not asked:
-        return drawn
-    told = {name: text for name in asked if (text := told_apart(question, name))}
-    if not told:
-        return f"{drawn}: none can be told from another by {few_names(asked)}"
-    rest = [name for name in asked if name not in told]
-    parts = [f"{name}: {text}" for name, text in told.items()]
-    return "; ".join(parts) + (f"; none by {few_names(rest)}" if rest else "")
 
 
 @lettered

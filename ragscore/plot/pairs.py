@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 
+from ragscore.analysis import titles
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
@@ -233,7 +234,7 @@ def forest(
         f" ({told}{'; ↓: lower is better' if lower else ''})"
         + (f"\nof another scale, not drawn: {name_list(others)}" if others else "")
     )
-    return finish(ax, f"{candidate} against {baseline}: {_finding(rows)}", "x", legend)
+    return finish(ax, f"{candidate} against {baseline}: {titles.of_deltas(rows)}", "x", legend)
 
 
 @lettered
@@ -303,7 +304,7 @@ def slice_deltas(
         xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
         ylabel=f"{' × '.join(found.by)} (queries){cut}",
     )
-    finding = f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}"
+    finding = f"{found.candidate} against {found.baseline}: {titles.of_slice_deltas(rows.iloc[1:])}"
     return finish(ax, finding, "x", legend)
 
 
@@ -325,35 +326,6 @@ def _points(
     ax.set_ylim(len(rows) - 0.5, -0.5)
     for label in np.array(ax.get_yticklabels())[np.asarray(is_bold)]:
         label.set(fontweight="bold", family=faces()[:-1])  # the last one has no bold letters
-
-
-def _sliced_finding(rows: pd.DataFrame) -> str:
-    """Return the slices with a verdict, or the widest apart where none has one."""
-    parts = rows.iloc[1:]
-    told = parts[parts["verdict"].isin(list(_VERDICTS)).to_numpy()]
-    if len(told):
-        return "; ".join(
-            f"{word} on {', '.join(map(str, own.index))}"
-            for word, own in told.groupby("verdict", sort=False)
-        )
-    if len(parts) < 2:
-        return "can't tell"
-    low, high = parts["delta"].idxmin(), parts["delta"].idxmax()
-    ends = f"{parts['delta'].min():+.2f} on {low} to {parts['delta'].max():+.2f} on {high}"
-    return f"{ends}, no slice can be told"
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    """Return the verdicts of the primary metrics, or of all where none is, in a few words."""
-    is_primary = rows["is_primary"].astype("bool") if "is_primary" in rows else rows["n"] < 0
-    deciding = rows[is_primary] if is_primary.any() else rows
-    told = deciding[deciding["verdict"].isin(list(_VERDICTS))]
-    if not len(told):
-        return "can't tell"
-    by_word = [
-        f"{', '.join(own['metric'])} {word}" for word, own in told.groupby("verdict", sort=False)
-    ]
-    return "; ".join(by_word) + "; else can't tell" * (len(told) < len(deciding))
 
 
 def _drawn_deltas(

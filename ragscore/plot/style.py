@@ -209,11 +209,6 @@ def unit_scale(ax: "Axes", scale: str) -> None:
         ax.set_ylim(0, 1 if scale == "0 to 1" else None)
 
 
-def percent(share: float) -> str:
-    """Return a share as text: .5 -> 50 %."""
-    return f"{100 * share:.0f}\u00a0%"
-
-
 def error_lengths(rows: pd.DataFrame) -> Any:
     """Return the lengths of error bars below and above the mean; 0 without an interval."""
     lengths = np.vstack([rows["mean"] - rows["low"], rows["high"] - rows["mean"]]).astype("float64")
@@ -351,14 +346,3 @@ def largest_slices(
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
     names = in_order([name for name in sizes.index if name in kept], order)
     return names, f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
-
-
-def n_text(n: pd.Series) -> str:
-    """Return how many queries: a number or a range."""
-    low, high = n.min(), n.max()
-    return "not told" if pd.isna(low) else f"{low}" if low == high else f"{low}–{high}"
-
-
-def few_names(names: Sequence[str]) -> str:
-    """Return names as a list, at most three of them."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -10,6 +10,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 
+from ragscore.analysis.titles import n_text, of_trend
 from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
 from ragscore.frames.data import DataError, check_type
 from ragscore.plot import names
@@ -22,7 +23,6 @@ from ragscore.plot.style import (
     check_columns,
     label_of,
     largest_slices,
-    n_text,
     new_figure,
     run_styles,
     scale_of,
@@ -195,31 +195,6 @@ def _banded(styles: dict[str, RunStyle]) -> list[str]:
     return bright if len(bright) <= MAX_BANDS else []
 
 
-def _finding(table: pd.DataFrame) -> str:
-    """Say how the newest system moved while its scores were computed the same way."""
-    known = table[table["mean"].notna()]
-    metric = str(table["metric"].iloc[0])
-    n = (
-        f"n = {n_text(known['n'])} queries a run"
-        if known["n"].notna().any()
-        else "runs that only report aggregates: n isn't told"
-    )
-    last = known.iloc[-1]
-    noise = {True: ", within the noise", False: ", outside the noise"}
-    within = "" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
-    own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
-    if len(own) < 2:
-        return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run{within} ({n})"
-    first, moved = own.iloc[0], float(last["mean"] - own["mean"].iloc[0])
-    digits = 3 if abs(last["mean"]) < 10 else 0
-    word = "rose by" if moved > 0 else "fell by"
-    change = f"{word} {abs(moved):.{digits}f}" if round(moved, digits) else "did not move"
-    since = f"since {first['run_id']}"
-    if pd.notna(first["created_at"]) and first["created_at"].date() != last["created_at"].date():
-        since = f"since {first['created_at']:%Y-%m-%d}"
-    return f"{metric}: {last['system']} {change} {since}, scored alike{within} ({n})"
-
-
 def _one_panel(
     shown: pd.DataFrame,
     styles: dict[str, RunStyle],
@@ -242,7 +217,7 @@ def _one_panel(
     if not is_named:
         legend(ax)
     with room_for(ax, marks):
-        title(ax, _finding(shown))
+        title(ax, of_trend(shown))
     return ax
 
 
