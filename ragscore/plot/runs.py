@@ -17,7 +17,7 @@ from ragscore.analysis.titles import n_text
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.errors import nearest
 from ragscore.plot.layout import finish, label_ends, new_axes, rows_that_fit
-from ragscore.plot.lettering import lettered
+from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.style import (
     MAX_RUNS,
     MAX_SLICES,
@@ -29,18 +29,15 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     label_of,
-    largest_slices,
     rows_of,
     run_styles,
     scale_of,
-    sliced_rows,
+    sliced,
 )
 from ragscore.plot.theme import inks, scaled
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
-
-FEW = 10  # queries below which a slice says little
 
 
 @lettered
@@ -240,28 +237,20 @@ def slices(
         A summary without these slices, or no scores frame; several metrics, or nothing to draw: no
         query of any slice has a value.
     """
-    given = table
-    table, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
-    worse = titles.worse_slices(given, golden, by, metric, declared)
-    sizes = table.groupby("slice", sort=False)["n"].max()
-    names, cut = largest_slices(sizes, rows_that_fit(ax, limit), order)
-    styles = run_styles(table, highlight, [])
+    found = sliced(table, metric, by, golden, declared, rows_that_fit(ax, limit), order)
+    rows, metric, styles = found.rows, found.metric, run_styles(found.rows, highlight, [])
     first, runs = None, list(styles)
     is_timed = declared.describe(metric).kind in BY_QUANTILES  # as in a summary
-    is_paired = "metric" not in given and len(runs) > 1 and not is_timed
+    is_paired = "metric" not in table and len(runs) > 1 and not is_timed
     if is_paired and golden is not None and by is not None:
         (first,) = run_names(pd.DataFrame({"run_id": runs}), [baseline or runs[0]])
-        table = slices_around_baseline(table, given, golden, by, first, declared)
-    labels = [f"{name} ({n_text(table.loc[table['slice'].eq(name), 'n'])})" for name in names]
-    ax = _dots(table.set_index("slice"), names, labels, styles, first, 0.7, ax)
-    ax.set(
-        xlabel=f"{metric}, {_interval_words(first, len(runs))}",
-        ylabel=f"{name_of_slices} (queries){cut}",
-    )
+        rows = slices_around_baseline(rows, table, golden, by, first, declared)
+    labels = [f"{label_of(name, LONGEST - 40)} ({n})" for name, n in found.n.items()]
+    ax = _dots(rows.set_index("slice"), list(found.n), labels, styles, first, 0.7, ax)
+    ax.set(xlabel=f"{metric}, {_interval_words(first, len(runs))}", ylabel=found.axis)
     if declared.describe(metric).is_unit:
         ax.set_xlim(0, 1)
-    finding = titles.of_slices(worse, metric, name_of_slices, len(styles))
-    return finish(ax, finding, "x", legend)
+    return finish(ax, found.finding, "x", legend)
 
 
 @lettered

@@ -1,31 +1,30 @@
 """Shared by all pictures: a style per run, scales, labels, order of slices, checks of frames."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import FigureBase
 
+from ragscore.analysis import titles
+from ragscore.analysis.titles import n_text
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
 from ragscore.plot.lettering import HELD, LONGEST
-from ragscore.plot.names import name_runs
-from ragscore.plot.theme import figure_size, inks, legible, scaled
+from ragscore.plot.names import held, name_runs
+from ragscore.plot.theme import inks, legible, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
 # Okabe & Ito's hues, darkened to a contrast of 3 : 1 with white, and a wine instead of the yellow.
 # Neighbours alternate between dark and light, so that grey prints tell them apart as well.
 PALETTE = ("#1359B2", "#D97D00", "#6A405C", "#0AA867", "#BF4816", "#BC7C9A", "#000000", "#2684F9")
-HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
@@ -47,7 +46,6 @@ class RunStyle:
 
     colour: str
     marker: str
-    hatch: str
     line: str
     label: str
     is_muted: bool = False
@@ -99,43 +97,34 @@ def run_styles(
     present, seen = set(once.astype("str")), [str(run) for run in whole]
     known, baseline = _known.get()
     places = {run: place for place, run in enumerate(dict.fromkeys([*known, *seen]))}
-    shown = [run for run in seen if run in present]
-    if highlight is None and leading is not None and len(shown) > MAX_RUNS:
-        bright = [shown[0], *[run for run in leading or shown if run != shown[0]][:3]]
-    else:
-        bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
+    shown = bright = [run for run in seen if run in present]
+    if highlight is not None:
+        bright = names_of(highlight, "highlight", "run ids")
         check_known(bright, shown, "highlight", "run")
+    elif leading is not None and len(shown) > MAX_RUNS:
+        bright = [shown[0], *[run for run in leading or shown if run != shown[0]][:3]]
     name_runs(shown)
     others = [run for run in shown if run not in bright]
-    found = {}
-    for run in shown:
-        style = plain_style(places[run], run)
-        if run == baseline:
-            style = RunStyle(inks().ink, style.marker, style.hatch, style.line, run)
-        if run in others:
-            label = (
-                "_" if run != others[0] else run if len(others) == 1 else f"{len(others)} others"
-            )
-            style = RunStyle(inks().muted, style.marker, style.hatch, style.line, label, True)
-        found[run] = style
-    return found
+    found = {run: plain_style(places[run], run) for run in shown}
+    found |= {run: replace(found[run], colour=inks().ink) for run in shown if run == baseline}
+    counted = others[0] if len(others) == 1 else f"{len(others)} others"
+    return found | {
+        run: replace(
+            found[run], colour=inks().muted, label="_" if number else counted, is_muted=True
+        )
+        for number, run in enumerate(others)
+    }
 
 
 def plain_style(number: int, label: str) -> RunStyle:
-    """Return the n-th style; digits of n choose colour, marker, hatch and line.
+    """Return the n-th style; digits of n choose colour, marker and line.
 
-    With eight colours the first 512 differ in colour, marker and hatch, the next 1,536 in the line
-    as well.
+    With eight colours the first 64 differ in colour and marker, the first 256 in the line as well.
     """
     colours = palette()
-    ones, more = number % len(colours), number // len(colours)
-    return RunStyle(
-        colours[ones],
-        MARKERS[(ones + more % 8) % 8],
-        HATCHES[(ones + more % 8 + more // 8) % 8],
-        LINES[(ones + more // 64) % 4],
-        label,
-    )
+    more, ones = divmod(number, len(colours))
+    marker, line = MARKERS[(ones + more) % 8], LINES[(ones + more // 8) % 4]
+    return RunStyle(colours[ones], marker, line, label)
 
 
 def palette() -> list[str]:
@@ -149,15 +138,10 @@ def palette() -> list[str]:
     return [legible(colour) for colour in PALETTE]
 
 
-@contextmanager
-def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> Iterator[None]:
+def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> AbstractContextManager[None]:
     """Draw within the order of these runs, and within that of whatever they are a part of."""
     known, usual = _known.get()
-    before = _known.set((list(dict.fromkeys([*known, *run_ids])), baseline or usual))
-    try:
-        yield
-    finally:
-        _known.reset(before)
+    return held(_known, (list(dict.fromkeys([*known, *run_ids])), baseline or usual))
 
 
 def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[str]:
@@ -194,13 +178,6 @@ SCALES = (
     ("never", "rarely", "sometimes", "often", "always"),
 )
 """Words of a scale, from its lower end."""
-
-
-def new_figure(figure: "FigureBase | None", width: float, height: float) -> "FigureBase":
-    """Return the given figure or subfigure, or a new figure of this size in inches."""
-    if figure is not None:
-        return figure
-    return plt.figure(figsize=figure_size(width, height), layout="constrained")
 
 
 def unit_scale(ax: "Axes", scale: str) -> None:
@@ -284,14 +261,21 @@ def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     return summary[summary["metric"].isin(metrics)]
 
 
-def sliced_rows(
-    table: pd.DataFrame,
-    metric: str | None,
-    by: Slicing | None,
-    golden: Golden | None,
-    declared: Declarations,
-) -> tuple[pd.DataFrame, str, str]:
-    """Return the rows to draw with a column `slice`, the metric, and what the slices are by.
+class Sliced(NamedTuple):
+    """What is drawn by slice: its `rows` have a column `slice`; `n` has the queries of each."""
+
+    rows: pd.DataFrame
+    metric: str
+    n: dict[str, str]
+    axis: str
+    finding: str
+
+
+def sliced(
+    table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None,
+    declared: Declarations, most: int, order: Sequence[str] | None,
+) -> Sliced:  # fmt: skip
+    """Return the rows to draw of scores, or of a summary by slices; at most so many slices.
 
     Raises
     ------
@@ -300,6 +284,7 @@ def sliced_rows(
         and none is chosen, or no query with a value.
     """
     check_type(table, pd.DataFrame, "table", "the frame of rs.score, or ev.summary(by=...)")
+    given = table
     if "metric" not in table:
         check_scores(table)
         if metric is None or by is None:
@@ -311,13 +296,9 @@ def sliced_rows(
     names = [str(name) for name in table.columns[1 : list(table.columns).index("metric")]]
     asked = names if by is None else list(slice_names(by))
     if not names or asked != names:
-        raise DataError(
-            f"found a summary by {' × '.join(names)}"
-            if names
-            else "found a summary without slices",
-            field="table",
-            allowed=f"ev.summary(metric, by={asked or '...'}), or the frame of rs.score",
-        )
+        found = f"a summary by {' × '.join(names)}" if names else "a summary without slices"
+        wanted = f"ev.summary(metric, by={asked or '...'}), or the frame of rs.score"
+        raise DataError(f"found {found}", field="table", allowed=wanted)
     known = table["metric"].unique().tolist()
     if metric is None and len(known) != 1:
         raise DataError(
@@ -327,13 +308,19 @@ def sliced_rows(
     rows = rows_of(table, [chosen])
     rows = rows[rows["n"] > 0]
     if not len(rows):
-        measured = table.loc[table["n"] > 0, "metric"].unique()
+        measured = name_list(table.loc[table["n"] > 0, "metric"].unique())
         raise DataError(
             f"no query has a value of {chosen}",
             field="metric",
-            allowed=f"a metric with n > 0: {name_list(measured)}",
+            allowed=f"a metric with n > 0: {measured}",
         )
-    return rows.assign(slice=slice_texts(rows, names)), chosen, " × ".join(names)
+    rows, what = rows.assign(slice=slice_texts(rows, names)), " × ".join(names)
+    n_of = rows.groupby("slice", sort=False)["n"]
+    kept, cut = largest_slices(n_of.max(), most, order)
+    worse = titles.worse_slices(given, golden, by, chosen, declared)
+    finding = titles.of_slices(worse, chosen, what, rows["run_id"].nunique())
+    n = {name: n_text(n_of.get_group(name)) for name in kept}
+    return Sliced(rows, chosen, n, f"{what} (queries){cut}", finding)
 
 
 def largest_slices(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,7 +24,6 @@ from ragscore.plot.style import (
     check_columns,
     label_of,
     largest_slices,
-    new_figure,
     run_styles,
     scale_of,
     unit_scale,
@@ -271,7 +271,8 @@ def _panels(
         columns = max(1, min(columns, int(width / (0.16 * sizes()["label"]))))
     rows = -(-len(kept) // columns)
     bright = sum(style.label != "_" for style in styles.values())
-    figure = new_figure(figure, 3.0 * columns + 2.0, 2.4 * rows + 1.0 + 0.1 * bright)
+    size = figure_size(3.0 * columns + 2.0, 2.4 * rows + 1.0 + 0.1 * bright)
+    figure = figure or plt.figure(figsize=size, layout="constrained")
     panels: list[Axes] = list(
         figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
     )
