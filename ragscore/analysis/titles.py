@@ -50,8 +50,7 @@ def _best_first(verdicts: pd.Series) -> pd.Series:
 
 def of_deltas(rows: pd.DataFrame) -> str:
     """Return the verdicts of the primary metrics, or of all where none is."""
-    is_primary = rows["is_primary"].astype("bool") if "is_primary" in rows else rows["n"] < 0
-    deciding = rows[is_primary] if is_primary.any() else rows
+    deciding = rows[rows["is_primary"].to_numpy("bool")] if rows["is_primary"].any() else rows
     verdicts = deciding.set_index("metric")["verdict"]
     told = _by_word(verdicts, lambda names, word: f"{', '.join(names)} {word}")
     return told + "; else can't tell" * (not verdicts.isin(SURE).all()) if told else UNSURE
@@ -220,6 +219,13 @@ def of_risk(rows: pd.DataFrame, first: str) -> str:
         return "Risk of wrong answers over coverage"
     ends = " to ".join(f"{100 * risk[runs[0]]:.0f}\u00a0%" for risk in risks)
     return f"Refusing half of the queries takes {runs[0]}'s risk from {ends}"
+
+
+def of_front(front: list[str], n_runs: int, metric: str, against: str) -> str:
+    """Return which runs no other run beats in two metrics."""
+    what = f"{metric} and {against}"
+    told = f"{what} of {n_runs} runs; front of the means: {few_names(front)}"
+    return f"{front[0]}: {what}" if n_runs == 1 else told
 
 
 def of_scores_by_rank(rows: pd.DataFrame, kind: str) -> str:

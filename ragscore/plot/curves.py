@@ -9,11 +9,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.invariants import flat_configs
+from ragscore.analysis.comparison.invariants import config_values
 from ragscore.analysis.comparison.question import Question
-from ragscore.analysis.titles import MIN_ANSWERS, few_names, n_text
+from ragscore.analysis.leaderboard import pareto_front
+from ragscore.analysis.titles import MIN_ANSWERS, n_text
+from ragscore.analysis.trend.trend import LED_BY
 from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.errors import check_choice, check_known, nearest
+from ragscore.frames.errors import check_choice, nearest
 from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
 from ragscore.plot.runs import draw_lines
@@ -347,11 +349,11 @@ def tradeoff(
             field="scores",
             allowed="runs with n > 0 for both in ev.summary()",
         )
-    y, x = (_central(rows[name][both], name) for name in (metric, against))
-    better = declared.describe(against).better
-    front = _front(x["mean"], y["mean"], better, declared.describe(metric).better)
+    (y, of_y), (x, of_x) = (_central(rows[name][both], name) for name in (metric, against))
+    better, better_y = (declared.describe(name).better for name in (against, metric))
+    front = pareto_front(x["mean"], y["mean"], better, better_y)
     styles = run_styles(y["run_id"], highlight, front)
-    values = None if by is None else _config_values(results, by, list(styles))
+    values = None if by is None else config_values(results, by, list(styles))
     if values is not None:  # a style per value
         of_value = {
             value: plain_style(n, f"{by} = {value}")
@@ -381,49 +383,18 @@ def tradeoff(
     told = n_text(pd.concat([x["n"], y["n"]]))
     word = "counted as: higher" if better not in ("higher", "lower") else better
     ax.set(
-        xlabel=f"{against}, {_centre(against)} with 95 % interval ({word} is better)",
-        ylabel=f"{metric}, {_centre(metric)} with 95 % interval (n = {told})",
+        xlabel=f"{against}, {of_x} with 95 % interval ({word} is better)",
+        ylabel=f"{metric}, {of_y} with 95 % interval (n = {told})",
     )
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     unit_scale(ax, scale_of(table, metric, declared))
-    what = f"{metric} and {against}"
-    finding = f"{what} of {len(styles)} runs; front of the means: {few_names(front)}"
-    if len(styles) == 1:
-        finding = f"{front[0]}: {what}"
-    return finish(ax, finding, "y", legend)
+    return finish(ax, titles.of_front(front, len(styles), metric, against), "y", legend)
 
 
-def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:
-    """Return run -> the value of a key of its config, as text."""
-    if results is None:
-        raise DataError("found none", field="results", allowed="the Results of these runs, for by=")
-    configs = flat_configs(results, names)
-    known = dict.fromkeys(name for config in configs.values() for name in config)
-    check_known(key, known, "by", "config key")
-    return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
-
-
-def _centre(metric: str) -> str:
-    return "median" if table_kind(metric) == "time" else "mean"
-
-
-def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return rows whose mean, low and high are the metric's median or mean with its interval."""
-    return (
-        rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"])
-        if _centre(metric) == "median"
-        else rows
-    )
-
-
-def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
-    """Return the runs of the Pareto front from left to right."""
-    gains = pd.DataFrame(
-        {"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y}
-    )
-    is_beaten = [
-        ((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any()
-        for _, own in gains.iterrows()
-    ]
-    return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()
+def _central(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
+    """Return rows whose mean, low and high are the metric's median or mean, and which it is."""
+    if table_kind(metric) != "time":
+        return rows, "mean"
+    medians = {name: rows[source] for name, source in zip(*LED_BY, strict=True)}
+    return rows.assign(**medians), "median"

@@ -362,7 +362,9 @@ def wrap_text(text: "Text", room: float, *, cut: int = 0, is_upright: bool = Fal
         letters = max(int(longest * room / taken), 5)
         lines = [one for line in said.split("\n") for one in _lines(line, letters)]
         if cut and len(lines) > cut:
-            lines = _lines(_shortened(said, letters * cut - cut + 1), letters)[:cut]
+            kept = max(letters * cut - cut, 2)  # of its letters, at both ends
+            ends = f"{said[: (kept + 1) // 2]}…{said[-(kept // 2) :]}"
+            lines = _lines(ends if len(said) > kept + 1 else said, letters)[:cut]
         text.set_text("\n".join(lines))
     _said[text] = text.get_text(), said
     return text.get_text().count("\n") + 1
@@ -386,14 +388,6 @@ def _lines(line: str, letters: int) -> list[str]:
     ]
     found = wrap(" ".join(words), letters, break_on_hyphens=False) or [""]
     return [one.replace("\u200b ", "").strip("\u200b").replace("\u00a0", " ") for one in found]
-
-
-def _shortened(text: str, letters: int) -> str:
-    """Return a text without its middle."""
-    if len(text) <= letters:
-        return text
-    kept = max(letters - 1, 2)
-    return f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
 
 
 def _place_legend(ax: "Axes") -> None:
@@ -448,43 +442,38 @@ def _spread_ends(ax: "Axes") -> None:
     names: list[Annotation] = [
         text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == END
     ]
-    if not names:
-        return
-    dpi = ax.figure.get_figure(root=True).dpi
     places = np.array([ax.transData.transform(name.xy)[1] for name in names], dtype=float)
     # an annotation's own extent holds its line as well
     heights = np.array([Text.get_window_extent(name).height for name in names]) * 1.02
-    box = ax.get_window_extent()
-    for name, place, moved in zip(
-        names, places, spread(places, heights, box.y0, box.y1), strict=True
-    ):
-        offset = (moved - place) * 72 / dpi
-        name.set_position((8 if abs(offset) < 3 else 16, offset))
+    bounds = ax.get_window_extent().intervaly
+    for name, offset in zip(names, spread(places, heights, *bounds) - places, strict=True):
+        points = offset * 72 / ax.figure.get_figure(root=True).dpi
+        name.set_position((8 if abs(points) < 3 else 16, points))
         if name.arrow_patch is not None:
-            name.arrow_patch.set_visible(abs(offset) >= 3)
+            name.arrow_patch.set_visible(abs(points) >= 3)
 
 
 def spread(places: Any, heights: Any, low: float, high: float) -> Any:
-    """Return the nearest places at which intervals of these heights don't overlap.
+    """Return the nearest places at which intervals of these heights don't overlap; [] of none.
 
     They are moved the least in the sum of squares (isotonic regression), and into low to high
     as far as they fit.
     """
+    if not len(places):
+        return np.zeros(0)
     order = np.argsort(places, kind="stable")
     y, size = np.asarray(places, float)[order], np.asarray(heights, float)[order]
     below = np.concatenate([[0.0], np.cumsum((size[1:] + size[:-1]) / 2)])
+    # each is the highest of the lowest means around it; scipy.optimize has this, but takes longer
+    # to import than a figure to draw
+    sums = np.concatenate([[0.0], np.cumsum(y - below)]).tolist()
+    rising = [
+        max(
+            min((sums[end] - sums[start]) / (end - start) for end in range(place + 1, len(sums)))
+            for start in range(place + 1)
+        )
+        for place in range(len(y))
+    ]
     # isotonic within bounds: clipping an isotonic fit keeps it the nearest
     bottom, top = low + size[0] / 2, high - size[-1] / 2 - below[-1]
-    fitted = np.clip(_rising(y - below), bottom, max(top, bottom)) + below
-    return fitted[np.argsort(order)]
-
-
-def _rising(values: Any) -> Any:
-    """Return the nearest values that never fall: each the highest of the lowest means around it."""
-    # scipy.optimize has it, but takes longer to import than a figure to draw
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    first, last = np.indices((len(values), len(values)))
-    n = np.where(last < first, np.nan, last - first + 1)
-    means = np.nan_to_num((sums[last + 1] - sums[first]) / n, nan=np.inf)
-    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
-    return np.maximum.accumulate(lowest, axis=0).diagonal()
+    return (np.clip(rising, bottom, max(top, bottom)) + below)[np.argsort(order)]

@@ -193,9 +193,10 @@ def forest(
     DataError
         Not that frame, a metric that it doesn't have, or none of one scale with values.
     """
-    check_columns(
-        deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
-    )
+    needed = {"metric", "delta", "low", "high", "mde", "verdict", "n"}
+    check_columns(deltas, needed, "deltas", "cmp.deltas")
+    plain = {"is_primary": False, "margin": np.nan}
+    deltas = deltas.assign(**{name: own for name, own in plain.items() if name not in deltas})
     name_runs([baseline, candidate])
     rows, others = _drawn_deltas(deltas, metrics, declared)
     usual = int(rows["n"].mode().iloc[0])
@@ -207,27 +208,19 @@ def forest(
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
     verdicts = rows["verdict"].astype("str")
     counted = verdicts.map(lambda word: f"{word} ({verdicts.eq(word).sum()})")
-    is_bold = rows["is_primary"].astype("bool") if "is_primary" in rows else verdicts.eq("")
-    _points(ax, rows, labels, counted, is_bold & rows["metric"].map(str.isascii))
-    margins = rows[rows["margin"].notna()] if "margin" in rows else rows.head(0)
-    if len(margins):
+    is_bold = rows["is_primary"].astype("bool") & rows["metric"].map(str.isascii)
+    _points(ax, rows, labels, counted, is_bold)
+    if len(margins := rows[rows["margin"].notna()]):
         ax.barh(
             margins["place"], 2 * margins["margin"], left=-margins["margin"], height=0.8,
             color="#0072B2", alpha=0.15, linewidth=0, label="margin", zorder=0,
         )  # fmt: skip
-    known = rows[rows["mde"].notna()]
-    if len(known):
-        ends = np.concatenate([-known["mde"], known["mde"]])
+    if len(known := rows[rows["mde"].notna()]):
         ax.plot(
-            ends,
-            np.tile(known["place"], 2),
-            linestyle="none",
-            marker="|",
-            markersize=11,
-            color=inks().muted,
-            label="detectable from",
-            clip_on=False,
-        )
+            np.concatenate([-known["mde"], known["mde"]]), np.tile(known["place"], 2),
+            linestyle="none", marker="|", markersize=11, color=inks().muted,
+            label="detectable from", clip_on=False,
+        )  # fmt: skip
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
     ax.set_xlabel(
         f"{candidate} − {baseline}, with paired 95 % interval"
@@ -335,7 +328,7 @@ def _drawn_deltas(
     known = deltas.set_index("metric", drop=False)
     valued = deltas.loc[deltas["n"].gt(0), "metric"].tolist()
     unit = [name for name in valued if declared.describe(name).is_unit]
-    is_primary = deltas["is_primary"] if "is_primary" in deltas else deltas["n"].lt(0)
+    is_primary = deltas["is_primary"].to_numpy("bool")
     primary = [name for name in deltas.loc[is_primary, "metric"] if name in valued]
     chosen = metrics or list(
         dict.fromkeys([*(name for name in unit if name in primary), *headline_of(unit)])
@@ -346,8 +339,6 @@ def _drawn_deltas(
             for name in primary or valued
             if declared.describe(name).bounds == declared.describe((primary or valued)[0]).bounds
         ]
-        if chosen and declared.describe(chosen[0]).bounds is None:
-            chosen = chosen[:1]
     check_known(chosen, known.index, "metrics", "metric", "the comparison has")
     if not chosen:
         raise DataError("no metric has values", field="metrics", allowed="a metric with n > 0")
