@@ -90,9 +90,10 @@ def of_means(
     differing = [name for name, told in found.items() if told]
     if not differing:
         return f"{NONE.capitalize()} by {few_names(list(found))}"
-    alike = [name for name in found if name not in differing]
-    beside = f", not by {few_names(alike)}" if alike else ""
-    return f"Runs can be told apart by {few_names(differing)}{beside}"
+    alike = few_names([name for name, told in found.items() if not told])
+    return f"Runs can be told apart by {few_names(differing)}" + (
+        f", not by {alike}" if alike else ""
+    )
 
 
 def told_apart(question: Question, metric: str) -> str:
@@ -123,18 +124,15 @@ def _sides(ahead: str, tied: list[str], behind: list[str]) -> str:
 
 def _against(rows: pd.DataFrame, n_metrics: int, baseline: str) -> str:
     """Return the verdicts of a leaderboard against its baseline."""
-
-    def counted(names: list[str], word: str) -> str:
-        of = "" if n_metrics == 1 else f" of {n_metrics}"
-        runs = [f"{run} on {n}{of}" if of else run for run, n in Counter(names).items()]
-        return f"{word}: {few_names(runs)}"
-
-    verdicts = rows.set_index("run_id")["verdict"]
-    told = _by_word(_best_first(verdicts), counted)
-    if not told:
-        return f"No run can be told from {baseline}"
+    verdicts, of = rows.set_index("run_id")["verdict"], f" of {n_metrics}" * (n_metrics > 1)
+    told = _by_word(
+        _best_first(verdicts),
+        lambda names, word: f"{word}: " + few_names([
+            f"{run} on {n}{of}" if of else run for run, n in Counter(names).items()
+        ]),
+    )  # fmt: skip
     others = "; others can't be told" * bool(verdicts.eq(UNSURE).any())
-    return f"Against {baseline}, {told}{others}"
+    return f"Against {baseline}, {told}{others}" if told else f"No run can be told from {baseline}"
 
 
 def worse_slices(
@@ -193,15 +191,14 @@ def of_refusals(rows: pd.DataFrame, question: Question | None) -> str:
         n, total = found.iloc[0].tolist()
         return f"{found.index[0]} errs in {n} of {total} decisions"
     drawn = f"Answers and refusals of {rows['run_id'].nunique()} runs"
-    judged = (*REFUSALS, *by_aspect()["answers"])  # both errors, and what is said at all
-    asked = () if question is None else [name for name in judged if name in question.primary]
-    if question is None or not asked:
+    if question is None:
         return drawn
-    told = {name: told_apart(question, name) for name in asked}
-    rest = few_names([name for name in asked if not told[name]])
+    judged = (*REFUSALS, *by_aspect()["answers"])  # both errors, and what is said at all
+    told = {name: told_apart(question, name) for name in judged if name in question.primary}
+    rest = few_names([name for name in told if not told[name]])
     parts = [f"{name}: {text}" for name, text in told.items() if text]
     if not parts:
-        return f"{drawn}: none can be told from another by {rest}"
+        return drawn + (f": none can be told from another by {rest}" if rest else "")
     return "; ".join(parts) + (f"; none by {rest}" if rest else "")
 
 
@@ -245,19 +242,21 @@ def of_trend(table: pd.DataFrame) -> str:
     """Return how the newest system moved while its scores were computed the same way."""
     known = table[table["mean"].notna()]
     last, metric = known.iloc[-1], str(table["metric"].iloc[0])
-    n = f"n = {n_text(known['n'])} queries a run"
-    if known["n"].isna().all():
-        n = "runs that only report aggregates: n isn't told"
-    noise = {True: f", within the noise ({n})", False: f", outside the noise ({n})"}
-    end = f" ({n})" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
+    n = (
+        f"n = {n_text(known['n'])} queries a run"
+        if known["n"].notna().any()
+        else "runs that only report aggregates: n isn't told"
+    )
+    noise = {True: ", within the noise", False: ", outside the noise"}
+    end = f"{noise.get(last['in_band'], '')} ({n})"
     own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
     if len(own) < 2:
         return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run{end}"
     first, moved = own.iloc[0], float(last["mean"] - own["mean"].iloc[0])
     digits = 3 if abs(last["mean"]) < 10 else 0
-    change = f"{'rose' if moved > 0 else 'fell'} by {abs(moved):.{digits}f}"
-    change = change if round(moved, digits) else "did not move"
-    since, now = first["created_at"], last["created_at"]
-    is_dated = pd.notna(since) and since.date() != now.date()
+    size = f"{'rose' if moved > 0 else 'fell'} by {abs(moved):.{digits}f}"
+    change = size if round(moved, digits) else "did not move"
+    since = first["created_at"]
+    is_dated = pd.notna(since) and since.date() != last["created_at"].date()
     begin = f"{since:%Y-%m-%d}" if is_dated else first["run_id"]
     return f"{metric}: {last['system']} {change} since {begin}, scored alike{end}"

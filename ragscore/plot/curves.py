@@ -83,10 +83,10 @@ def metric_at_k(
             allowed=nearest(metric, summary["metric"].unique(), "the summary has"),
         )
     rows = rows.astype({"k": "int64"})
-    last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
     told = f"k (n = {n_text(rows['n'])} queries)", f"mean {name}@k{suffix}"
     finding = titles.of_cutoffs(rows, f"{name}{suffix}", question)
-    columns, leading = ["k", "mean", "low", "high"], last_k["run_id"].astype("str").tolist()
+    best = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
+    columns, leading = ["k", "mean", "low", "high"], best["run_id"].astype("str").tolist()
     return _by_number(rows, columns, told, finding, highlight, legend, ax, leading, ylim=(0, 1))
 
 
@@ -238,15 +238,10 @@ def risk_coverage(
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
         style = styles[str(run)]
         own = own.sort_values("coverage", kind="stable")
-        is_stable = (own["coverage"] * own["n"]).to_numpy() >= MIN_ANSWERS - 1e-9
-        start = int(is_stable.argmax()) if is_stable.any() else len(own)
-        ax.plot(
-            own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=inks().muted,
-            linewidth=scaled(0.8), zorder=1,
-        )  # fmt: skip
-        stable = _thinned(own.iloc[start:])
-        if not len(stable):
-            stable = own.iloc[-1:]
+        stable = own[(own["coverage"] * own["n"]).ge(MIN_ANSWERS - 1e-9).to_numpy()]
+        left = own.iloc[: len(own) - len(stable) + 1]
+        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=scaled(0.8), zorder=1)
+        stable = _thinned(stable) if len(stable) else own.iloc[-1:]
         ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
             clip_on=False, marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
@@ -365,16 +360,15 @@ def tradeoff(
         x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=scaled(1),
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
     )  # fmt: skip
-    named: set[str] = set()
+    first = {style.label: run for run, style in reversed(styles.items())}  # of each label
     for run, style in styles.items():
         ax.errorbar(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
-            label="_" if style.label in named else label_of(style.label), capsize=0,
+            label=label_of(style.label) if first[style.label] == run else "_", capsize=0,
             markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
             clip_on=False,
         )  # fmt: skip
-        named.add(style.label)
         if values is not None:
             ax.annotate(
                 label_of(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),

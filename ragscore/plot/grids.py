@@ -123,12 +123,13 @@ def heatmap(
              for line in values]  # fmt: skip
     is_told = _in_cells(ax, texts, colours, beside)
     ends = f"; dark {shown_number(low, 2)}, light {shown_number(high, 2)}" * (not is_told)
-    notes = f"{metric}, mean{ends}" + f"; framed, *: fewer than {FEW} queries" * bool(
-        is_few.to_numpy().any()
-    )
-    notes += "; hatched: no value" * bool(np.isnan(values).any())
-    ax.set(xlabel=f"{found.axis}; {notes}" if is_turned else notes)
-    ax.set(ylabel="" if is_turned else found.axis)
+    notes = [
+        f"{metric}, mean{ends}",
+        f"framed, *: fewer than {FEW} queries" * bool(is_few.to_numpy().any()),
+        "hatched: no value" * bool(np.isnan(values).any()),
+    ]
+    below, beside = ([found.axis, *notes], []) if is_turned else (notes, [found.axis])
+    ax.set(xlabel="; ".join(filter(None, below)), ylabel="".join(beside))
     return finish(ax, found.finding, None, False)
 
 
@@ -284,15 +285,11 @@ def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str
     wide, high = _cell_points(ax, len(texts[0]), beside)
     longest = max((len(text) for line in texts for text in line), default=1)
     size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
-    if size < SMALLEST:
-        return False
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            if text:
-                ground = to_hex(colours[row, column])
-                ax.text(column, row, text, ha="center", va="center", fontsize=size,
-                        color=black_or_white(ground))  # fmt: skip
-    return True
+    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
+        if text and size >= SMALLEST:
+            colour = black_or_white(to_hex(colours[row, column]))
+            ax.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
+    return size >= SMALLEST
 
 
 def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, float]:

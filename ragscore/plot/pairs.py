@@ -18,10 +18,8 @@ from ragscore.plot.layout import (
     finish,
     is_new,
     new_axes,
-    quiet,
     rows_that_fit,
     spread,
-    title,
 )
 from ragscore.plot.lettering import lettered
 from ragscore.plot.names import name_runs
@@ -53,6 +51,7 @@ _OUTCOME_HATCHES = {
 }
 # outcome -> colour of its bands, from the top of each bundle
 _BANDS = {**OUTCOME_COLOURS, "both_miss": "#DDDDDD"}
+MOVES = (("win",), ("loss", "regression"))
 GREY = "#777777"
 # verdict -> colour, marker, filled
 _VERDICTS = {
@@ -126,8 +125,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
             (int(str(place)), starts[side][own.index].min() + own["n"].sum() / 2, own["n"].sum())
             for place, own in bands.groupby(side)
         ]
-        heights = np.full(len(places), line)
-        middles = spread([middle for _, middle, _ in places], heights, 0, np.inf)
+        middles = spread([one[1] for one in places], np.full(len(places), line), 0, np.inf)
         for (place, _, n), middle in zip(places, middles, strict=True):
             ax.text(
                 edge, middle, f"{BINS[place]}: {n}", ha=align, va="center",
@@ -282,23 +280,19 @@ def slice_deltas(
     rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
     ax = new_axes(ax, width=7.2, height=min(0.32 * len(rows), max(TALLEST, ROW * len(rows))) + 1.5)
     ax.axhline(0.5, color=inks().grid, linewidth=0.8)
-    small = rows["is_small"].astype("bool")
     labels = [
-        f"{name}{'*' if few else ''} ({n})"
-        for name, few, n in zip(rows.index, small, rows["n"], strict=True)
+        f"{name}{'*' if is_small else ''} ({n})"
+        for name, is_small, n in rows[["is_small", "n"]].itertuples(name=None)
     ]
     verdicts = rows["verdict"].astype("str")
     told = verdicts.where(verdicts.isin(list(_VERDICTS)), UNSURE)
     _points(ax, rows, labels, told, np.arange(len(rows)) == 0)
-    note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
+    note = f"; *: fewer than {found.min_n} queries" if rows["is_small"].any() else ""
     lower = "; lower is better" if found.declared.describe(chosen).better == "lower" else ""
-    difference = f"{found.candidate} − {found.baseline}"
-    ax.set(
-        xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
-        ylabel=f"{' × '.join(found.by)} (queries){cut}",
-    )
-    finding = f"{found.candidate} against {found.baseline}: {titles.of_slice_deltas(rows.iloc[1:])}"
-    return finish(ax, finding, "x", legend)
+    difference = f"{chosen}: {found.candidate} − {found.baseline}, with paired 95 % interval"
+    ax.set(xlabel=f"{difference}{lower}{note}", ylabel=f"{' × '.join(found.by)} (queries){cut}")
+    finding = titles.of_slice_deltas(rows.iloc[1:])
+    return finish(ax, f"{found.candidate} against {found.baseline}: {finding}", "x", legend)
 
 
 def _points(
@@ -388,15 +382,11 @@ def outcomes(
     ax.invert_yaxis()
     ax.margins(x=0.1)
     ax.set_xlabel(f"queries (n = {sum(counts.values())})")
-    if baseline is not None and candidate is not None:
-        n_worse = counts.get("loss", 0) + counts.get("regression", 0)
-        title(
-            ax,
-            f"{candidate} against {baseline}: better in {counts.get('win', 0)} queries,"
-            f" worse in {n_worse}",
-        )
-    quiet(ax, "x")
-    return ax
+    if baseline is None or candidate is None:
+        return finish(ax, "", "x", False)
+    n_better, n_worse = (sum(counts.get(name, 0) for name in names) for names in MOVES)
+    finding = f"better in {n_better} queries, worse in {n_worse}"
+    return finish(ax, f"{candidate} against {baseline}: {finding}", "x", False)
 
 
 @lettered
@@ -451,28 +441,18 @@ def scatter(
     places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
     name_runs(names)
     ax = new_axes(ax, width=5.8, height=4.6)
-    side = np.sign(places["candidate"] - places["baseline"])
     described = declared.describe(metric)
+    side = np.sign(places["candidate"] - places["baseline"])
     side *= -1 if described.better == "lower" else 1
-    n_of = {}
-    for value, word, colour, marker in (
-        (1, "better", "#009E73", "^"),
-        (0, "same", "#999999", "o"),
-        (-1, "worse", "#D55E00", "v"),
-    ):
+    n_of = places.groupby(side)["n"].sum().reindex([1, 0, -1], fill_value=0)
+    looks = ("better", "#009E73", "^"), ("same", "#999999", "o"), ("worse", "#D55E00", "v")
+    for (value, n), (word, colour, marker) in zip(n_of.items(), looks, strict=True):
         part = places[side == value]
-        n_of[word] = int(part["n"].sum())
         ax.scatter(
-            part["baseline"],
-            part["candidate"],
-            s=14 + 14 * part["n"],
-            color=legible(colour),
-            marker=marker,
-            edgecolor=inks().ground,
-            linewidth=0.6,
-            label=f"{word} ({n_of[word]})",
+            part["baseline"], part["candidate"], s=14 + 14 * part["n"], color=legible(colour),
+            marker=marker, edgecolor=inks().ground, linewidth=0.6, label=f"{word} ({n})",
             clip_on=False,
-        )
+        )  # fmt: skip
     ends = [0.0, 1.0] if described.is_unit else [points.min().min(), points.max().max()]
     ax.plot(ends, ends, color=inks().ink, linewidth=0.8, zorder=0)
     ax.set(
@@ -480,13 +460,8 @@ def scatter(
         ylabel=f"{names[1]}: {metric}",
     )
     ax.margins(0.06)
-    finish(
-        ax,
-        f"{names[1]} against {names[0]}: {metric} better in {n_of['better']} queries,"
-        f" worse in {n_of['worse']}",
-        "both",
-        legend,
-    )
+    moved = f"{metric} better in {n_of[1]} queries, worse in {n_of[-1]}"
+    finish(ax, f"{names[1]} against {names[0]}: {moved}", "both", legend)
     # Marks of a legend all of one size: their area means a count in the figure.
     if (names_of := ax.get_legend()) is not None:
         for mark in names_of.findobj(PathCollection):

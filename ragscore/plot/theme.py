@@ -107,10 +107,8 @@ def black_or_white(ground: str) -> str:
 def legible(colour: str, least: float = SEEN, ground: str | None = None) -> str:
     """Return the colour, mixed with black or white until it stands out from the ground."""
     ground = ground or inks().ground
-    if contrast(colour, ground) >= least:
-        return colour
     end = black_or_white(ground)
-    steps = (mixed(colour, end, share / 20) for share in range(21))
+    steps = (mixed(colour, end, share / 20) if share else colour for share in range(21))
     return next((one for one in steps if contrast(one, ground) >= least), end)
 
 
@@ -227,13 +225,12 @@ def themed(place: Any = None) -> Iterator[None]:
 def _grounds(place: Any) -> tuple[str, str]:
     """Return the colours below marks and below texts: of given axes, else of the session."""
     params: Any = matplotlib.rcParams
-    below: list[Any] = [params[f"{name}.facecolor"] for name in ("axes", "figure")]
+    whole = params["figure.facecolor"]
     if place is not None:
-        below[1] = place.figure.get_figure(root=True).get_facecolor()
-        if hasattr(place, "get_subplotspec"):
-            below[0] = place.get_facecolor()
-    outer = to_hex(below[1]) if to_rgba(below[1])[3] > 0.5 else "#FFFFFF"
-    return (to_hex(below[0]) if to_rgba(below[0])[3] > 0.5 else outer), outer
+        whole = place.figure.get_figure(root=True).get_facecolor()
+    own = place.get_facecolor() if hasattr(place, "get_subplotspec") else params["axes.facecolor"]
+    outer = to_hex(whole) if to_rgba(whole)[3] > 0.5 else "#FFFFFF"
+    return (to_hex(own) if to_rgba(own)[3] > 0.5 else outer), outer
 
 
 def faces(own: "list[str] | None" = None) -> list[str]:

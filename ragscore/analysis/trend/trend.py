@@ -253,7 +253,10 @@ def trend(
     table = _with_bridges(table, segments, bridges, means)
     table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
-    return Trend(metric, names, table[list(columns)], history.declared.of([metric]))
+    found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
+    if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
+        object.__setattr__(found, "_in_order", (source._by_saving("system"), None))
+    return found
 
 
 def reported_trend(
