@@ -4,11 +4,14 @@ In: the frame that a picture draws, and the `Question` that an evaluation asks. 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.question import Question
+from ragscore.analysis.comparison.text import few_names
 from ragscore.analysis.slices import slice_means
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import plural
@@ -24,11 +27,6 @@ NONE = "no run can be told from another"
 TOLD = 0.0025  # q of a slice that a title names: four pictures by slices share one per cent
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
 ERRORS = ("over-refusal", "unsupported answer")
-
-
-def few_names(names: Sequence[str]) -> str:
-    """Return names as a list, at most three of them."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def n_text(n: pd.Series) -> str:
@@ -110,16 +108,15 @@ def told_apart(question: Question, metric: str) -> str:
 def _by_letters(rows: pd.DataFrame) -> str:
     """Return which runs differ by the letters of a leaderboard; "" where none does."""
     ranked = rows[rows["sets"].ne("").to_numpy()].sort_values("rank", kind="stable")
-    if not len(ranked):
-        return ""
-    ahead, names = str(ranked["run_id"].iloc[0]), ranked["run_id"].iloc[1:].astype("str")
-    is_tied = ranked["is_tied_with_best"].iloc[1:].to_numpy("bool")
-    return _sides(ahead, names[is_tied].tolist(), names[~is_tied].tolist())
+    return _sides(ranked["run_id"].astype("str").to_numpy(), ranked["is_tied_with_best"])
 
 
-def _sides(ahead: str, tied: list[str], behind: list[str]) -> str:
-    beside = f", not from {few_names(tied)}" if tied else ""
-    return f"{ahead} leads, told from {few_names(behind)}{beside}" if behind else ""
+def _sides(runs: Any, is_tied: Any) -> str:
+    """Return who leads of ranked runs, and who is told from it; "" where nobody is."""
+    is_tied = np.asarray(is_tied, dtype=bool)
+    tied, behind = runs[1:][is_tied[1:]], runs[1:][~is_tied[1:]]
+    beside = f", not from {few_names(tied)}" if len(tied) else ""
+    return f"{runs[0]} leads, told from {few_names(behind)}{beside}" if len(behind) else ""
 
 
 def _against(rows: pd.DataFrame, n_metrics: int, baseline: str) -> str:

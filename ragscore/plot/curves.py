@@ -20,8 +20,8 @@ from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
 from ragscore.plot.runs import draw_lines
 from ragscore.plot.style import (
+    SCORES,
     check_columns,
-    check_scores,
     check_summary,
     error_lengths,
     label_of,
@@ -330,7 +330,7 @@ def tradeoff(
         check_summary(scores)
         table = rows_of(scores, [metric, against])
     else:
-        check_scores(scores)
+        check_columns(scores, *SCORES)
         table = summarize(scores, metrics=[metric, against], declared=declared)
     rows = {
         name: own.set_index(own["run_id"].astype("str"))

@@ -89,18 +89,19 @@ def heatmap(
     DataError
         Not a sliced summary or scores, no such metric or slice, or no slice has a value.
     """
-    found = sliced(table, metric, by, golden, declared, rows_that_fit(ax, limit), order)
-    metric, runs = found.metric, list(run_styles(found.rows))
-    rows = found.rows.assign(run=found.rows["run_id"].astype("str"))
+    rows, metric, n_of, axis, finding = sliced(
+        table, metric, by, golden, declared, rows_that_fit(ax, limit), order
+    )
+    rows, runs = rows.assign(run=rows["run_id"].astype("str")), list(run_styles(rows))
     means, n = (
         rows.pivot(index="slice", columns="run", values=column)
-        .reindex(index=list(found.n), columns=runs)
+        .reindex(index=list(n_of), columns=runs)
         for column in ("mean", "n")
     )  # fmt: skip
     is_few = (n.fillna(0) < FEW) & means.notna()
     few = set(rows.loc[rows["n"] < FEW, "slice"])
     labels = [
-        f"{label_of(name, LONGEST - 40)}{'*' * (name in few)} ({n})" for name, n in found.n.items()
+        f"{label_of(name, LONGEST - 40)}{'*' * (name in few)} ({n})" for name, n in n_of.items()
     ]
     is_turned = len(runs) > len(labels)  # more runs than slices: a row per run
     if is_turned:
@@ -128,9 +129,9 @@ def heatmap(
         f"framed, *: fewer than {FEW} queries" * bool(is_few.to_numpy().any()),
         "hatched: no value" * bool(np.isnan(values).any()),
     ]
-    below, beside = ([found.axis, *notes], []) if is_turned else (notes, [found.axis])
+    below, beside = ([axis, *notes], []) if is_turned else (notes, [axis])
     ax.set(xlabel="; ".join(filter(None, below)), ylabel="".join(beside))
-    return finish(ax, found.finding, None, False)
+    return finish(ax, finding, None, False)
 
 
 @lettered

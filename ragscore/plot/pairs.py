@@ -26,10 +26,10 @@ from ragscore.plot.names import name_runs
 from ragscore.plot.style import (
     MAX_SLICES,
     ROW,
+    SCORES,
     TALLEST,
     check_columns,
     check_scales,
-    check_scores,
     error_lengths,
     label_of,
     largest_slices,
@@ -420,7 +420,7 @@ def scatter(
     DataError
         No such run or metric, or no query has a value in both.
     """
-    check_scores(scores)
+    check_columns(scores, *SCORES)
     names = run_names(
         pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()}), [baseline, candidate]
     )

@@ -237,20 +237,22 @@ def slices(
         A summary without these slices, or no scores frame; several metrics, or nothing to draw: no
         query of any slice has a value.
     """
-    found = sliced(table, metric, by, golden, declared, rows_that_fit(ax, limit), order)
-    rows, metric, styles = found.rows, found.metric, run_styles(found.rows, highlight, [])
-    first, runs = None, list(styles)
+    rows, metric, n_of, axis, finding = sliced(
+        table, metric, by, golden, declared, rows_that_fit(ax, limit), order
+    )
+    styles, first = run_styles(rows, highlight, []), None
+    runs = list(styles)
     is_timed = declared.describe(metric).kind in BY_QUANTILES  # as in a summary
     is_paired = "metric" not in table and len(runs) > 1 and not is_timed
     if is_paired and golden is not None and by is not None:
         (first,) = run_names(pd.DataFrame({"run_id": runs}), [baseline or runs[0]])
         rows = slices_around_baseline(rows, table, golden, by, first, declared)
-    labels = [f"{label_of(name, LONGEST - 40)} ({n})" for name, n in found.n.items()]
-    ax = _dots(rows.set_index("slice"), list(found.n), labels, styles, first, 0.7, ax)
-    ax.set(xlabel=f"{metric}, {_interval_words(first, len(runs))}", ylabel=found.axis)
+    labels = [f"{label_of(name, LONGEST - 40)} ({n})" for name, n in n_of.items()]
+    ax = _dots(rows.set_index("slice"), list(n_of), labels, styles, first, 0.7, ax)
+    ax.set(xlabel=f"{metric}, {_interval_words(first, len(runs))}", ylabel=axis)
     if declared.describe(metric).is_unit:
         ax.set_xlim(0, 1)
-    return finish(ax, found.finding, "x", legend)
+    return finish(ax, finding, "x", legend)
 
 
 @lettered

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -28,6 +28,7 @@ PALETTE = ("#1359B2", "#D97D00", "#6A405C", "#0AA867", "#BF4816", "#BC7C9A", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
+SCORES = ({"run_id", "state", "level"}, "scores", "the frame of rs.score")  # what they have
 ROW, TALLEST = 0.2, 7.0  # inches of the lowest row with a name, and of all rows
 MAX_RUNS = 8  # runs that colours alone tell apart
 
@@ -250,32 +251,20 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
         raise DataError(f"found {next(known, what)}", field=field, allowed=allowed)
 
 
-def check_scores(scores: pd.DataFrame) -> None:
-    """Refuse frames other than those of `rs.score`."""
-    check_columns(scores, {"run_id", "state", "level"}, "scores", "the frame of rs.score")
-
-
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     """Return the rows of these metrics, or refuse metrics that are missing."""
     check_known(metrics, summary["metric"].unique(), "metrics", "metric", "the summary has")
     return summary[summary["metric"].isin(metrics)]
 
 
-class Sliced(NamedTuple):
-    """What is drawn by slice: its `rows` have a column `slice`; `n` has the queries of each."""
-
-    rows: pd.DataFrame
-    metric: str
-    n: dict[str, str]
-    axis: str
-    finding: str
-
-
 def sliced(
     table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None,
     declared: Declarations, most: int, order: Sequence[str] | None,
-) -> Sliced:  # fmt: skip
-    """Return the rows to draw of scores, or of a summary by slices; at most so many slices.
+) -> tuple[pd.DataFrame, str, dict[str, str], str, str]:  # fmt: skip
+    """Return what is drawn by slice of scores, or of a summary by slices.
+
+    That is: rows with a column `slice`; their metric; slice -> its number of queries as text, of
+    at most so many slices, in order; the label of their axis; what the title says.
 
     Raises
     ------
@@ -286,7 +275,7 @@ def sliced(
     check_type(table, pd.DataFrame, "table", "the frame of rs.score, or ev.summary(by=...)")
     given = table
     if "metric" not in table:
-        check_scores(table)
+        check_columns(table, *SCORES)
         if metric is None or by is None:
             field = "metric" if metric is None else "by"
             raise DataError(
@@ -320,7 +309,7 @@ def sliced(
     worse = titles.worse_slices(given, golden, by, chosen, declared)
     finding = titles.of_slices(worse, chosen, what, rows["run_id"].nunique())
     n = {name: n_text(n_of.get_group(name)) for name in kept}
-    return Sliced(rows, chosen, n, f"{what} (queries){cut}", finding)
+    return rows, chosen, n, f"{what} (queries){cut}", finding
 
 
 def largest_slices(
