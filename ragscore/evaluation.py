@@ -357,7 +357,7 @@ def evaluate_stored(
     return Evaluation(
         unshared(golden), scores, _described(settings, deciding, several), deciding, given,
         find_profile(profile), rule, partial(_loaded, store, run_ids), reported, declared,
-        _among=() if runs is None else tuple(store.runs()["run_id"].astype("str")),
+        _among=tuple(store._by_saving()),
     )._against(baseline)  # fmt: skip
 
 

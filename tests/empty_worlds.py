@@ -168,7 +168,6 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
             rs.plot.heatmap, ev.summary(METRICS, by="answerable"), "mrr", "answerable"
         ),
     )
-    yield "rs.plot.score_distribution", lambda: _picture(rs.plot.score_distribution, results.hits)
     yield "rs.plot.scores_by_rank", lambda: _picture(rs.plot.scores_by_rank, results)
 
 

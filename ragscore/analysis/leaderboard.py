@@ -488,6 +488,15 @@ def quality_of(aligned: AlignedScores, metric: str) -> Values:
     return np.asarray(middle(values, axis=0) * (-1.0 if described.better == "lower" else 1.0))
 
 
+def pareto_front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
+    """Return the runs that no other run beats, from left to right; x and y are indexed by run."""
+    signs = [-1 if better == "lower" else 1 for better in (better_x, better_y)]
+    gains = np.column_stack([x, y]) * signs
+    own = gains[:, None]  # each run beside all
+    is_beaten = np.any((own <= gains).all(axis=2) & (own < gains).any(axis=2), axis=1)
+    return x[~is_beaten].sort_values(kind="stable").index.tolist()
+
+
 def set_letters(quality: Values, p: Values) -> tuple[list[str], list[list[int]]]:
     """Return each run's letters, and the sets of runs that can't be told apart, best first."""
     sets = tied_sets(quality, p, ALPHA)

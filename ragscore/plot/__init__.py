@@ -7,7 +7,7 @@ frames are from draw themselves, too: `cmp.plot()`, `ev.plot.summary()`.
 from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, turns
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
-from ragscore.plot.runs import score_distribution, scores_by_rank, slices, summary
+from ragscore.plot.runs import scores_by_rank, slices, summary
 from ragscore.plot.saving import save
 from ragscore.plot.style import PALETTE
 from ragscore.plot.theme import theme
@@ -17,7 +17,7 @@ __all__ = [
     "PALETTE", "theme", "save",
     "summary", "slices", "heatmap", "trend",
     "ranks", "outcomes", "forest", "scatter", "slice_deltas",
-    "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",
+    "metric_at_k", "tradeoff", "scores_by_rank",
     "refusal_matrix", "failure_transitions", "risk_coverage", "calls", "turns",
 ]  # fmt: skip
 

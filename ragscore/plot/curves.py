@@ -8,22 +8,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from ragscore.analysis.comparison.invariants import flat_configs
+from ragscore.analysis import titles
+from ragscore.analysis.comparison.invariants import config_values
 from ragscore.analysis.comparison.question import Question
+from ragscore.analysis.leaderboard import pareto_front
+from ragscore.analysis.titles import MIN_ANSWERS, n_text
+from ragscore.analysis.trend.trend import LED_BY
 from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.errors import check_choice, check_known, nearest
+from ragscore.frames.errors import check_choice, nearest
 from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
-from ragscore.plot.runs import draw_lines, told_apart
+from ragscore.plot.runs import draw_lines
 from ragscore.plot.style import (
+    SCORES,
     check_columns,
-    check_scores,
     check_summary,
     error_lengths,
-    few_names,
     label_of,
-    n_text,
-    percent,
     plain_style,
     rows_of,
     run_styles,
@@ -74,7 +75,7 @@ def metric_at_k(
     suffix = f":{level}" if level else ""
     label = rf"^{re.escape(name)}@(\d+){re.escape(suffix)}$"
     k = summary["metric"].astype("str").str.extract(label)[0].astype("float64")
-    rows = summary.assign(k=k, name=summary["run_id"].astype("str"))[k.notna() & (summary["n"] > 0)]
+    rows = summary.assign(k=k)[k.notna() & (summary["n"] > 0)]
     if not len(rows):
         raise DataError(
             f"no value of {metric} at any k",
@@ -82,10 +83,10 @@ def metric_at_k(
             allowed=nearest(metric, summary["metric"].unique(), "the summary has"),
         )
     rows = rows.astype({"k": "int64"})
-    last_k = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
     told = f"k (n = {n_text(rows['n'])} queries)", f"mean {name}@k{suffix}"
-    columns, finding = ["k", "mean", "low", "high"], _over_k(rows, f"{name}{suffix}", question)
-    leading = last_k["name"].tolist()
+    finding = titles.of_cutoffs(rows, f"{name}{suffix}", question)
+    best = rows[rows["k"].eq(rows["k"].max()).to_numpy()].sort_values("mean", ascending=False)
+    columns, leading = ["k", "mean", "low", "high"], best["run_id"].astype("str").tolist()
     return _by_number(rows, columns, told, finding, highlight, legend, ax, leading, ylim=(0, 1))
 
 
@@ -185,20 +186,6 @@ def _by_number(
     )  # fmt: skip
 
 
-def _over_k(rows: pd.DataFrame, metric: str, question: Question | None) -> str:
-    """Return how one run's mean rises; of several, what was tested at a k that decides."""
-    means = rows.pivot(index="k", columns="name", values="mean")
-    first, last = means.index[0], means.index[-1]
-    if means.shape[1] == 1:
-        ends = means.iloc[:, 0]
-        return f"{metric} rises from {ends[first]:.2f} at {first} to {ends[last]:.2f} at {last}"
-    deciding = () if question is None else question.primary
-    asked = next((name for name in deciding if name in set(rows["metric"])), None)
-    if question is not None and asked is not None:
-        return f"{asked}: {told_apart(question, asked) or 'no run can be told from another'}"
-    return f"{metric}@{first} to @{last} of {means.shape[1]} runs"
-
-
 @lettered
 def risk_coverage(
     curve: pd.DataFrame,
@@ -251,15 +238,10 @@ def risk_coverage(
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
         style = styles[str(run)]
         own = own.sort_values("coverage", kind="stable")
-        is_stable = (own["coverage"] * own["n"]).to_numpy() >= MIN_ANSWERS - 1e-9
-        start = int(is_stable.argmax()) if is_stable.any() else len(own)
-        ax.plot(
-            own["coverage"].iloc[: start + 1], own["risk"].iloc[: start + 1], color=inks().muted,
-            linewidth=scaled(0.8), zorder=1,
-        )  # fmt: skip
-        stable = _thinned(own.iloc[start:])
-        if not len(stable):
-            stable = own.iloc[-1:]
+        stable = own[(own["coverage"] * own["n"]).ge(MIN_ANSWERS - 1e-9).to_numpy()]
+        left = own.iloc[: len(own) - len(stable) + 1]
+        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=scaled(0.8), zorder=1)
+        stable = _thinned(stable) if len(stable) else own.iloc[-1:]
         ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
             clip_on=False, marker=style.marker, markevery=[len(stable) - 1], linewidth=style.width,
@@ -280,11 +262,10 @@ def risk_coverage(
         xlim=(0, 1.02),
         ylim=(0, 1),
     )
-    return finish(ax, _risk_at_half(rows, first), "y", legend)
+    return finish(ax, titles.of_risk(rows, first), "y", legend)
 
 
 BINS = 1_000  # of the axis, more than a figure has pixels
-MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
@@ -300,22 +281,6 @@ def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
     by_risk = np.lexsort((rows["risk"].to_numpy(), place))
     kept = np.unique(np.concatenate([first, last, by_risk[first], by_risk[last]]))
     return rows.iloc[kept]
-
-
-def _risk_at_half(rows: pd.DataFrame, first: str) -> str:
-    """Return the risks with every query answered and with half of them, of one run."""
-    found = {}
-    for run, own in rows.groupby(rows["run_id"].astype("str"), sort=False):
-        own = own.sort_values("coverage", kind="stable")
-        half = own[own["coverage"].le(0.5 + 1e-9).to_numpy()]
-        if len(half) and (half["coverage"] * half["n"]).iloc[-1] >= MIN_ANSWERS - 1e-9:
-            found[str(run)] = (float(own["risk"].iloc[-1]), float(half["risk"].iloc[-1]))
-    if not found:
-        return "Risk of wrong answers over coverage"
-    run = next(iter(found)) if first not in found else first
-    whole, half_risk = found[run]
-    change = f"from {percent(whole)} to {percent(half_risk)}"
-    return f"Refusing half of the queries takes {run}'s risk {change}"
 
 
 @lettered
@@ -365,7 +330,7 @@ def tradeoff(
         check_summary(scores)
         table = rows_of(scores, [metric, against])
     else:
-        check_scores(scores)
+        check_columns(scores, *SCORES)
         table = summarize(scores, metrics=[metric, against], declared=declared)
     rows = {
         name: own.set_index(own["run_id"].astype("str"))
@@ -379,11 +344,11 @@ def tradeoff(
             field="scores",
             allowed="runs with n > 0 for both in ev.summary()",
         )
-    y, x = (_central(rows[name][both], name) for name in (metric, against))
-    better = declared.describe(against).better
-    front = _front(x["mean"], y["mean"], better, declared.describe(metric).better)
+    (y, of_y), (x, of_x) = (_central(rows[name][both], name) for name in (metric, against))
+    better, better_y = (declared.describe(name).better for name in (against, metric))
+    front = pareto_front(x["mean"], y["mean"], better, better_y)
     styles = run_styles(y["run_id"], highlight, front)
-    values = None if by is None else _config_values(results, by, list(styles))
+    values = None if by is None else config_values(results, by, list(styles))
     if values is not None:  # a style per value
         of_value = {
             value: plain_style(n, f"{by} = {value}")
@@ -395,16 +360,15 @@ def tradeoff(
         x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=scaled(1),
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
     )  # fmt: skip
-    named: set[str] = set()
+    first = {style.label: run for run, style in reversed(styles.items())}  # of each label
     for run, style in styles.items():
         ax.errorbar(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
-            label="_" if style.label in named else label_of(style.label), capsize=0,
+            label=label_of(style.label) if first[style.label] == run else "_", capsize=0,
             markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
             clip_on=False,
         )  # fmt: skip
-        named.add(style.label)
         if values is not None:
             ax.annotate(
                 label_of(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
@@ -413,49 +377,18 @@ def tradeoff(
     told = n_text(pd.concat([x["n"], y["n"]]))
     word = "counted as: higher" if better not in ("higher", "lower") else better
     ax.set(
-        xlabel=f"{against}, {_centre(against)} with 95 % interval ({word} is better)",
-        ylabel=f"{metric}, {_centre(metric)} with 95 % interval (n = {told})",
+        xlabel=f"{against}, {of_x} with 95 % interval ({word} is better)",
+        ylabel=f"{metric}, {of_y} with 95 % interval (n = {told})",
     )
     if (x["mean"] >= 0).all():
         ax.set_xlim(left=0, right=1 if scale_of(table, against, declared) == "0 to 1" else None)
     unit_scale(ax, scale_of(table, metric, declared))
-    what = f"{metric} and {against}"
-    finding = f"{what} of {len(styles)} runs; front of the means: {few_names(front)}"
-    if len(styles) == 1:
-        finding = f"{front[0]}: {what}"
-    return finish(ax, finding, "y", legend)
+    return finish(ax, titles.of_front(front, len(styles), metric, against), "y", legend)
 
 
-def _config_values(results: Results | None, key: str, names: list[str]) -> dict[str, str]:
-    """Return run -> the value of a key of its config, as text."""
-    if results is None:
-        raise DataError("found none", field="results", allowed="the Results of these runs, for by=")
-    configs = flat_configs(results, names)
-    known = dict.fromkeys(name for config in configs.values() for name in config)
-    check_known(key, known, "by", "config key")
-    return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
-
-
-def _centre(metric: str) -> str:
-    return "median" if table_kind(metric) == "time" else "mean"
-
-
-def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return rows whose mean, low and high are the metric's median or mean with its interval."""
-    return (
-        rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"])
-        if _centre(metric) == "median"
-        else rows
-    )
-
-
-def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
-    """Return the runs of the Pareto front from left to right."""
-    gains = pd.DataFrame(
-        {"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y}
-    )
-    is_beaten = [
-        ((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any()
-        for _, own in gains.iterrows()
-    ]
-    return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()
+def _central(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, str]:
+    """Return rows whose mean, low and high are the metric's median or mean, and which it is."""
+    if table_kind(metric) != "time":
+        return rows, "mean"
+    medians = {name: rows[source] for name, source in zip(*LED_BY, strict=True)}
+    return rows.assign(**medians), "median"

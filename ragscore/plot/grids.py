@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 
+from ragscore.analysis import titles
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import REFUSED, Failures
+from ragscore.analysis.titles import ERRORS, n_text
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import shown_number
@@ -17,35 +19,29 @@ from ragscore.frames.tables import SIGNS
 from ragscore.plot.layout import (
     BESIDE,
     SMALLEST,
+    finish,
     is_new,
     new_axes,
-    quiet,
     room_of,
     rows_that_fit,
-    title,
     widths,
 )
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.names import name_runs, shown
-from ragscore.plot.runs import FEW, hardest, told_apart, told_slices
 from ragscore.plot.style import (
     MAX_SLICES,
     ROW,
     TALLEST,
     check_columns,
-    few_names,
     label_of,
-    largest_slices,
-    n_text,
     run_styles,
-    sliced_rows,
+    sliced,
 )
-from ragscore.plot.theme import READABLE, inks, legible, sizes
+from ragscore.plot.theme import black_or_white, inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.metrics.table import by_aspect
-from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing
 
+FEW = 10  # queries below which a slice says little
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
 # decision -> column of its cells, and of which queries it is a share
 _COLUMNS = {
@@ -54,7 +50,6 @@ _COLUMNS = {
     "right refusal": (2.15, "to refuse"),
     "unsupported answer": (3.15, "to refuse"),
 }
-_ERRORS = ("over-refusal", "unsupported answer")
 _GOOD, _BAD, _PLAIN = "#8FCDB6", "#EDB08E", "#CCCCCC"
 # causes of right and of wrong answers; others say neither
 _RIGHT = ("right", "memory", "right refusal")
@@ -94,24 +89,21 @@ def heatmap(
     DataError
         Not a sliced summary or scores, no such metric or slice, or no slice has a value.
     """
-    rows, metric, name_of_slices = sliced_rows(table, metric, by, golden, declared)
-    runs = list(run_styles(rows))
-    rows = rows.assign(run=rows["run_id"].astype("str"))
-    n_of = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
-    names, cut = largest_slices(n_of["max"], rows_that_fit(ax, limit), order)
-    means, n = (
-        rows.pivot(index="slice", columns="run", values=column).reindex(index=names, columns=runs)
-        for column in ("mean", "n")
+    rows, metric, n_of, axis, finding = sliced(
+        table, metric, by, golden, declared, rows_that_fit(ax, limit), order
     )
+    rows, runs = rows.assign(run=rows["run_id"].astype("str")), list(run_styles(rows))
+    means, n = (
+        rows.pivot(index="slice", columns="run", values=column)
+        .reindex(index=list(n_of), columns=runs)
+        for column in ("mean", "n")
+    )  # fmt: skip
     is_few = (n.fillna(0) < FEW) & means.notna()
-    few, many = n_of["min"].to_dict(), n_of["max"].to_dict()
+    few = set(rows.loc[rows["n"] < FEW, "slice"])
     labels = [
-        f"{label_of(name, LONGEST - 40)}{'*' if few[name] < FEW else ''}"
-        f" ({n_text(pd.Series([few[name], many[name]]))})"
-        for name in names
+        f"{label_of(name, LONGEST - 40)}{'*' * (name in few)} ({n})" for name, n in n_of.items()
     ]
-    told = f"{name_of_slices} (queries){cut}"
-    is_turned = len(runs) > len(names)  # more runs than slices: a row per run
+    is_turned = len(runs) > len(labels)  # more runs than slices: a row per run
     if is_turned:
         means, is_few = means.T, is_few.T
     below, beside = (labels, runs) if is_turned else (runs, labels)
@@ -132,15 +124,14 @@ def heatmap(
              for line in values]  # fmt: skip
     is_told = _in_cells(ax, texts, colours, beside)
     ends = f"; dark {shown_number(low, 2)}, light {shown_number(high, 2)}" * (not is_told)
-    notes = f"{metric}, mean{ends}" + f"; framed, *: fewer than {FEW} queries" * bool(
-        is_few.to_numpy().any()
-    )
-    notes += "; hatched: no value" * bool(np.isnan(values).any())
-    ax.set(xlabel=f"{told}; {notes}" if is_turned else notes, ylabel="" if is_turned else told)
-    found = told_slices(table, golden, by, metric, declared)
-    finding = hardest(found, metric, name_of_slices, len(runs))
-    title(ax, finding)
-    return ax
+    notes = [
+        f"{metric}, mean{ends}",
+        f"framed, *: fewer than {FEW} queries" * bool(is_few.to_numpy().any()),
+        "hatched: no value" * bool(np.isnan(values).any()),
+    ]
+    below, beside = ([axis, *notes], []) if is_turned else (notes, [axis])
+    ax.set(xlabel="; ".join(filter(None, below)), ylabel="".join(beside))
+    return finish(ax, finding, None, False)
 
 
 @lettered
@@ -171,19 +162,33 @@ def refusal_matrix(
         "ev.refusals().table",
     )
     runs = list(run_styles(table))
-    rows = table.assign(run=table["run_id"].astype("str"), decision=table["decision"].astype("str"))
+    rows = table.assign(
+        place=table["run_id"].astype("str").map(runs.index),
+        decision=table["decision"].astype("str"),
+    )
     rows = rows[rows["decision"].isin(list(_COLUMNS)).to_numpy()]
     ax = new_axes(ax, width=7.4, height=0.4 * len(runs) + 1.9)
     # Count, share and interval stand in one line where cells are wide, else in three where they are
     # high; where they are neither, the interval is left out, and then the count.
     wide, high = _cell_points(ax, 4.3, runs)
     size = max(min(sizes()["note"], high / 1.3), SMALLEST)
-    totals = rows.groupby("decision")["n_total"].agg(["min", "max"])
-    room = wide / (0.56 * size)  # letters
-    longest = max(len(_cell_text(row, totals, 0)) for row in rows.to_dict("records"))
+    are_counted = rows.groupby("decision")["n_total"].transform("nunique").gt(1)
+    texts = [_cell_texts(*row) for row in zip(rows.to_dict("records"), are_counted, strict=True)]
+    room, longest = wide / (0.56 * size), max(len(one[0]) for one in texts)  # letters
     form = 0 if room >= longest else 1 if high >= 4 * size else 2 if room >= longest - 9 else 3
-    for row in rows.to_dict("records"):
-        _cell(ax, runs.index(row["run"]), row, _cell_text(row, totals, form), size)
+    for name, (start, _) in _COLUMNS.items():
+        own, is_wrong = rows[rows["decision"].eq(name).to_numpy()], name in ERRORS
+        bars: dict[str, Any] = {"left": start, "height": 0.9, "linewidth": 0}
+        ax.barh(own["place"], 0.97, color="#F4F4F4", gid="ground", **bars)
+        ax.barh(
+            own["place"], 0.97 * own["share"].fillna(0), color=_BAD if is_wrong else _GOOD,
+            hatch="//" if is_wrong else "", edgecolor="#F4F4F4", gid=name, **bars,
+        )  # fmt: skip
+    for place, name, text in zip(rows["place"], rows["decision"], texts, strict=True):
+        ax.text(
+            _COLUMNS[name][0] + 0.485, place, text[form], ha="center", va="center", fontsize=size,
+            color="#222222", bbox={"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 0.6},
+        )  # fmt: skip
     ax.set(xlim=(-0.02, 4.17), ylim=(len(runs) - 0.5, -0.5))
     ax.set_yticks(np.arange(len(runs)), [label_of(run) for run in runs])
     ax.set_xticks(
@@ -191,70 +196,27 @@ def refusal_matrix(
         [name.replace(" ", "\n").replace("-", "-\n") for name in _COLUMNS],
         fontsize=max(min(sizes()["tick"], wide / (0.6 * len("unsupported"))), SMALLEST),
     )
-    heads = []
-    for kind in ("answerable", "to refuse"):
-        names = [name for name, (_, of) in _COLUMNS.items() if of == kind and name in totals.index]
-        low, high = (totals.loc[names, "min"].min(), totals.loc[names, "max"].max())
-        heads.append(f"{'none' if not names else low if low == high else f'{low}–{high}'} {kind}")
+    kinds = rows["decision"].map({name: kind for name, (_, kind) in _COLUMNS.items()})
+    n_of = rows.groupby(kinds)["n_total"].agg(n_text)
+    right, left = (f"{n_of.get(kind, 'none')} {kind}" for kind in ("to refuse", "answerable"))
     ax.set_xlabel(
-        f"left: of {heads[0]} queries, right: of {heads[1]}; share"
+        f"left: of {left} queries, right: of {right}; share"
         f"{' with 95 % interval' if form < 2 else ''}; hatched: errors"
     )
-    title(ax, _errors(rows, runs, question))
     _bare(ax)
-    return ax
+    return finish(ax, titles.of_refusals(rows, question), None, False)
 
 
-def _cell_text(row: dict[Any, Any], totals: pd.DataFrame, form: int) -> str:
-    """Return what a cell says: all in a line (0) or three (1), no interval (2), its share (3)."""
-    total = totals.loc[row["decision"]]
+def _cell_texts(row: dict[Any, Any], is_counted: bool) -> tuple[str, str, str, str]:
+    """Return what a cell says: all in a line, or in three; without the interval; its share."""
     if np.isnan(row["share"]):
-        return "no query" if form < 3 else "–"
-    count = f"{row['n']}" + f" of {row['n_total']}" * bool(total["min"] != total["max"])
-    share = f"{100 * row['share']:.0f} %"
-    interval = f"({100 * row['low']:.0f}–{100 * row['high']:.0f})"
+        return "no query", "no query", "no query", "–"
+    count = f"{row['n']}" + f" of {row['n_total']}" * bool(is_counted)
+    share, low, high = (f"{100 * row[name]:.0f}" for name in ("share", "low", "high"))
+    share, interval = f"{share} %", f"({low}–{high})"
     return (
         f"{count}: {share} {interval}", f"{count}\n{share}\n{interval}", f"{count}: {share}", share,
-    )[form]  # fmt: skip
-
-
-def _cell(ax: "Axes", place: int, row: dict[Any, Any], text: str, size: float) -> None:
-    """Draw one cell with a bar of its share; errors are hatched."""
-    left, _ = _COLUMNS[row["decision"]]
-    is_wrong = row["decision"] in _ERRORS
-    ax.barh(place, 0.97, left=left, height=0.9, color="#F4F4F4", linewidth=0, gid="ground")
-    share = 0.0 if np.isnan(row["share"]) else float(row["share"])
-    ax.barh(
-        place, 0.97 * share, left=left, height=0.9, color=_BAD if is_wrong else _GOOD,
-        hatch="//" if is_wrong else "", edgecolor="#F4F4F4", linewidth=0, gid=row["decision"],
     )  # fmt: skip
-    ax.text(
-        left + 0.485, place, text, ha="center", va="center", fontsize=size, color="#222222",
-        bbox={"facecolor": "#F4F4F4", "edgecolor": "none", "pad": 0.6},
-    )  # fmt: skip
-
-
-def _errors(rows: pd.DataFrame, runs: list[str], question: Question | None) -> str:
-    """Return how often one run errs; of several, which can be told apart by what errors."""
-    wrong = rows[rows["decision"].isin(list(_ERRORS)).to_numpy()]
-    found = wrong.groupby("run")[["n", "n_total"]].sum().reindex(runs)
-    found = found[found["n_total"] > 0]
-    if not len(found):
-        return "No query to answer or to refuse was decided"
-    if len(found) == 1:
-        n, total = found.iloc[0].tolist()
-        return f"{found.index[0]} errs in {n} of {total} decisions"
-    drawn = f"Answers and refusals of {len(runs)} runs"
-    judged = (*REFUSALS, *by_aspect()["answers"])  # both errors, and what is said at all
-    asked = () if question is None else [name for name in judged if name in question.primary]
-    if question is None or not asked:
-        return drawn
-    told = {name: text for name in asked if (text := told_apart(question, name))}
-    if not told:
-        return f"{drawn}: none can be told from another by {few_names(asked)}"
-    rest = [name for name in asked if name not in told]
-    parts = [f"{name}: {text}" for name, text in told.items()]
-    return "; ".join(parts) + (f"; none by {few_names(rest)}" if rest else "")
 
 
 @lettered
@@ -315,8 +277,8 @@ def failure_transitions(
     ax.set(xlabel=f"{candidate or 'candidate'}; framed: as before", ylabel=baseline or "baseline")
     better, worse, n = (int(one.sum()) for one in (counts[kinds == 1], counts[kinds == -1], counts))
     against = f"{candidate or 'candidate'} against {baseline or 'baseline'}"
-    title(ax, f"{against}: {better} became right ▲, {worse} wrong ▼ (n = {n})")
-    return ax
+    finding = f"{against}: {better} became right ▲, {worse} wrong ▼ (n = {n})"
+    return finish(ax, finding, None, False)
 
 
 def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str]) -> bool:
@@ -324,15 +286,11 @@ def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str
     wide, high = _cell_points(ax, len(texts[0]), beside)
     longest = max((len(text) for line in texts for text in line), default=1)
     size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
-    if size < SMALLEST:
-        return False
-    for row, line in enumerate(texts):
-        for column, text in enumerate(line):
-            if text:
-                ground = to_hex(colours[row, column])
-                ax.text(column, row, text, ha="center", va="center", fontsize=size,
-                        color=legible(ground, READABLE, ground))  # fmt: skip
-    return True
+    for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
+        if text and size >= SMALLEST:
+            colour = black_or_white(to_hex(colours[row, column]))
+            ax.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
+    return size >= SMALLEST
 
 
 def _cell_points(ax: "Axes", columns: float, beside: list[str]) -> tuple[float, float]:
@@ -359,6 +317,5 @@ def _name_cells(ax: "Axes", below: list[str], beside: list[str]) -> None:
 
 
 def _bare(ax: "Axes") -> None:
-    quiet(ax, None)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

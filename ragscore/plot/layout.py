@@ -43,10 +43,9 @@ _said: "WeakKeyDictionary[Text, tuple[str, str]]" = WeakKeyDictionary()  # as wr
 
 def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
     """Return the given axes, or those of a new figure of this size in inches at 10 points."""
-    if ax is not None:
-        return ax
-    figure, ax = plt.subplots(figsize=figure_size(width, height), layout="constrained")
-    _own[figure] = figure_size(width, max(height - AROUND, 0.8))[1]
+    if ax is None:
+        figure, ax = plt.subplots(figsize=figure_size(width, height), layout="constrained")
+        _own[figure] = figure_size(width, max(height - AROUND, 0.8))[1]
     return ax
 
 
@@ -114,8 +113,7 @@ def legend(ax: "Axes", place: str | bool | None = None) -> None:
         ax.legend(loc="best", frameon=True, framealpha=0.85, edgecolor=inks().grid,
                   facecolor=inks().ground, fontsize=sizes()["note"])  # fmt: skip
         return
-    figure = ax.figure.get_figure(root=True)
-    is_alone = place in (None, True) and figure in _own and len(figure.axes) == 1
+    is_alone = place in (None, True) and is_new(ax) and len(ax.figure.axes) == 1
     # "wide" is to the right however little room that leaves
     ax.legend(frameon=False, fontsize=sizes()["note"]).set_gid(
         "wide" if place == "right" else "auto" if is_alone else "below"
@@ -176,14 +174,11 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
     -------
     All axes of the figure that pictures were drawn in.
     """
-    if not axes:
-        return []
     figure: Figure = axes[0].figure.get_figure(root=True)
     _drawn.update(axes)
     axes = [ax for ax in figure.axes if ax in _drawn]
-    if figure.get_layout_engine() is None:
-        with suppress(RuntimeError):  # a colour bar that was made without it
-            figure.set_layout_engine("constrained")
+    with suppress(RuntimeError):  # a colour bar that was made without it
+        figure.set_layout_engine(figure.get_layout_engine() or "constrained")
     for ax in axes:
         _fit_names(ax)
         _wrap_texts(ax)
@@ -244,15 +239,15 @@ def room_of(ax: "Axes") -> tuple[float, float, float, float]:
             height_ratios=grid.get_height_ratios(),
         )  # fmt: skip
         place = cells[rows.start : rows.stop, columns.start : columns.stop].get_position(figure)
-    left, bottom, right, top = place.padded(-PAD * figure.dpi / 72).extents
-    return left, bottom, right, top
+    bounds: tuple[float, float, float, float] = tuple(place.padded(-PAD * figure.dpi / 72).extents)
+    return bounds
 
 
 def named(axis: "Axis") -> list["Text"]:
     """Return the labels of an axis if they are names."""
+    labels = axis.get_majorticklabels()
     is_named = isinstance(axis.get_major_formatter(), (FixedFormatter, FuncFormatter))
-    labels = axis.get_majorticklabels() if is_named else []
-    return labels if any(one.get_text() for one in labels) else []
+    return labels if is_named and any(one.get_text() for one in labels) else []
 
 
 def _fit_names(ax: "Axes", height: float = 0.0) -> None:
@@ -266,9 +261,8 @@ def _fit_names(ax: "Axes", height: float = 0.0) -> None:
     figure = ax.figure.get_figure(root=True)
     left, bottom, right, top = room_of(ax)
     points, size = figure.dpi / 72, float(labels[0].get_fontsize())
-    room = BESIDE * (right - left)
-    if ax.yaxis.label.get_text():
-        room -= 1.6 * float(ax.yaxis.label.get_fontsize()) * points
+    beside = 1.6 * float(ax.yaxis.label.get_fontsize()) * bool(ax.yaxis.label.get_text())
+    room = BESIDE * (right - left) - beside * points
     most = 3 if len(labels) < MANY else 2
     if figure not in _own:
         row = (height or 0.62 * (top - bottom)) / points / len(labels)  # points
@@ -288,10 +282,10 @@ def _turn_names(ax: "Axes") -> None:
     labels = named(ax.xaxis)
     if len(labels) < 2 or any(label.get_rotation() for label in labels):
         return
-    points = ax.figure.get_figure(root=True).dpi / 72
-    box, size = ax.get_window_extent(), float(labels[0].get_fontsize())
+    size, points = float(labels[0].get_fontsize()), ax.figure.get_figure(root=True).dpi / 72
     (low, high), places = ax.get_xlim(), np.sort(ax.get_xticks())
-    room = 0.94 * box.width * float(np.diff(places).min() / abs(high - low)) / points
+    share = float(np.diff(places).min() / abs(high - low))
+    room = 0.94 * ax.get_window_extent().width * share / points
     if max(label.get_window_extent().width for label in labels) / points <= room:
         return
     parts = {part for label in labels for part in _PARTS.split(label.get_text())}
@@ -302,12 +296,11 @@ def _turn_names(ax: "Axes") -> None:
     if fits and max(label.get_window_extent().width for label in labels) / points <= room:
         return
     _, bottom, _, top = room_of(ax)
-    is_steep = room < 4.5 * size
+    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    if room < 4.5 * size:
+        turned = {"rotation": 90, "fontsize": max(min(size, 0.75 * room), SMALLEST)}
     for label in labels:
-        if is_steep:
-            label.set(fontsize=max(min(size, 0.75 * room), SMALLEST), rotation=90)
-        else:
-            label.set(rotation=40, ha="right", rotation_mode="anchor")
+        label.set(**turned)
         wrap_text(label, BESIDE * (top - bottom), cut=1)
     ax.set_xticklabels([label.get_text() for label in labels])
 
@@ -321,10 +314,10 @@ def _wrap_texts(ax: "Axes") -> None:
     is_narrow = right - box.x0 < 0.75 * (right - left)
     begin = left if is_narrow else box.x0
     room = right - begin - PAD * figure.dpi / 72  # axes may move a little when they are drawn
-    ax.title.set(x=left / figure.bbox.width if is_narrow else 0.0, ha="left")
     across = figure.transFigure if is_narrow else ax.transAxes
     place: Any = blended_transform_factory(across, ax.transAxes)
-    ax.title.set_transform(place + ax.titleOffsetTrans)  # type: ignore[attr-defined]
+    place += ax.titleOffsetTrans  # type: ignore[attr-defined]
+    ax.title.set(x=left / figure.bbox.width if is_narrow else 0.0, ha="left", transform=place)
     if wrap_text(ax.title, room) > 3 and ax.figure not in _own:
         ax.title.set_fontsize(sizes()["note"])
         wrap_text(ax.title, room)
@@ -362,7 +355,9 @@ def wrap_text(text: "Text", room: float, *, cut: int = 0, is_upright: bool = Fal
         letters = max(int(longest * room / taken), 5)
         lines = [one for line in said.split("\n") for one in _lines(line, letters)]
         if cut and len(lines) > cut:
-            lines = _lines(_shortened(said, letters * cut - cut + 1), letters)[:cut]
+            kept = max(letters * cut - cut, 2)  # of its letters, at both ends
+            ends = f"{said[: (kept + 1) // 2]}…{said[-(kept // 2) :]}"
+            lines = _lines(ends if len(said) > kept + 1 else said, letters)[:cut]
         text.set_text("\n".join(lines))
     _said[text] = text.get_text(), said
     return text.get_text().count("\n") + 1
@@ -388,19 +383,10 @@ def _lines(line: str, letters: int) -> list[str]:
     return [one.replace("\u200b ", "").strip("\u200b").replace("\u00a0", " ") for one in found]
 
 
-def _shortened(text: str, letters: int) -> str:
-    """Return a text without its middle."""
-    if len(text) <= letters:
-        return text
-    kept = max(letters - 1, 2)
-    return f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
-
-
 def _place_legend(ax: "Axes") -> None:
     """Put a legend to the right if it is narrow, else below all that stands under the axes."""
     found = ax.get_legend()
-    place = None if found is None else found.get_gid()
-    if found is None or place not in ("auto", "wide", "below"):
+    if found is None or (place := found.get_gid()) not in ("auto", "wide", "below"):
         return
     figure = ax.figure.get_figure(root=True)
     left, _, right, _ = room_of(ax)
@@ -448,43 +434,38 @@ def _spread_ends(ax: "Axes") -> None:
     names: list[Annotation] = [
         text for text in ax.texts if isinstance(text, Annotation) and text.get_gid() == END
     ]
-    if not names:
-        return
-    dpi = ax.figure.get_figure(root=True).dpi
     places = np.array([ax.transData.transform(name.xy)[1] for name in names], dtype=float)
     # an annotation's own extent holds its line as well
     heights = np.array([Text.get_window_extent(name).height for name in names]) * 1.02
-    box = ax.get_window_extent()
-    for name, place, moved in zip(
-        names, places, spread(places, heights, box.y0, box.y1), strict=True
-    ):
-        offset = (moved - place) * 72 / dpi
-        name.set_position((8 if abs(offset) < 3 else 16, offset))
+    bounds = ax.get_window_extent().intervaly
+    for name, offset in zip(names, spread(places, heights, *bounds) - places, strict=True):
+        points = offset * 72 / ax.figure.get_figure(root=True).dpi
+        name.set_position((8 if abs(points) < 3 else 16, points))
         if name.arrow_patch is not None:
-            name.arrow_patch.set_visible(abs(offset) >= 3)
+            name.arrow_patch.set_visible(abs(points) >= 3)
 
 
 def spread(places: Any, heights: Any, low: float, high: float) -> Any:
-    """Return the nearest places at which intervals of these heights don't overlap.
+    """Return the nearest places at which intervals of these heights don't overlap; [] of none.
 
     They are moved the least in the sum of squares (isotonic regression), and into low to high
     as far as they fit.
     """
+    if not len(places):
+        return np.zeros(0)
     order = np.argsort(places, kind="stable")
     y, size = np.asarray(places, float)[order], np.asarray(heights, float)[order]
     below = np.concatenate([[0.0], np.cumsum((size[1:] + size[:-1]) / 2)])
+    # each is the highest of the lowest means around it; scipy.optimize has this, but takes longer
+    # to import than a figure to draw
+    sums = np.concatenate([[0.0], np.cumsum(y - below)]).tolist()
+    rising = [
+        max(
+            min((sums[end] - sums[start]) / (end - start) for end in range(place + 1, len(sums)))
+            for start in range(place + 1)
+        )
+        for place in range(len(y))
+    ]
     # isotonic within bounds: clipping an isotonic fit keeps it the nearest
     bottom, top = low + size[0] / 2, high - size[-1] / 2 - below[-1]
-    fitted = np.clip(_rising(y - below), bottom, max(top, bottom)) + below
-    return fitted[np.argsort(order)]
-
-
-def _rising(values: Any) -> Any:
-    """Return the nearest values that never fall: each the highest of the lowest means around it."""
-    # scipy.optimize has it, but takes longer to import than a figure to draw
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    first, last = np.indices((len(values), len(values)))
-    n = np.where(last < first, np.nan, last - first + 1)
-    means = np.nan_to_num((sums[last + 1] - sums[first]) / n, nan=np.inf)
-    lowest = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
-    return np.maximum.accumulate(lowest, axis=0).diagonal()
+    return (np.clip(rising, bottom, max(top, bottom)) + below)[np.argsort(order)]

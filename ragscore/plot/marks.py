@@ -5,9 +5,10 @@ two rows that never overlap: they are placed once the width of the axes is known
 """
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -20,6 +21,7 @@ from matplotlib.transforms import IdentityTransform, Transform
 
 from ragscore.frames.errors import DataError, excerpt
 from ragscore.plot.lettering import literal
+from ragscore.plot.style import label_of
 from ragscore.plot.theme import inks, sizes
 
 BREAK, CONFIG, NOTE = "-", ":", "--"  # styles of lines: what is measured, settings, notes
@@ -43,25 +45,24 @@ def changes(table: pd.DataFrame) -> list[Mark]:
 
     A change of settings that several systems share is said once.
     """
-    rows = table.drop_duplicates("run_id")
-    configs = rows["config_change"] if "config_change" in rows else [None] * len(rows)
-    found: dict[float, tuple[str, list[str], str]] = {}
-    counted = Counter[tuple[str, str]]()
-    said = set()
-    of_runs = zip(rows["left"], rows["system"], rows["break_reason"], configs, strict=True)
-    for left, system, reason, config in of_runs:
-        line, parts, whole = found.get(left, (CONFIG, [], ""))
-        if isinstance(reason, str):
-            line, parts, whole = BREAK, [*_measured(reason), *parts], f"{reason}\n{whole}"
-        if isinstance(config, str):
-            counted[system, config] += 1
-            if (config, counted[system, config]) not in said:
-                whole += f"{system}: {config}\n"
-                parts = [*parts, *(re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"])]
-            said.add((config, counted[system, config]))
-        if parts:
-            found[left] = line, list(dict.fromkeys(parts)), whole
-    return [Mark(x, _words(parts, line), line, full) for x, (line, parts, full) in found.items()]
+    columns = ["left", "system", "break_reason", "config_change"]
+    rows = table.drop_duplicates("run_id").reindex(columns=columns)
+    moved = rows[rows["config_change"].notna()]
+    nth = moved.groupby(["system", "config_change"]).cumcount()
+    moved = moved.assign(nth=nth).drop_duplicates(["config_change", "nth"])
+    breaks = rows.loc[rows["break_reason"].notna(), ["left", "break_reason"]].to_numpy()
+    events = [(left, BREAK, _measured(reason), f"{reason}\n") for left, reason in breaks]
+    events += [
+        (left, CONFIG, re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"],
+         f"{system}: {config}\n")
+        for left, system, config in moved[["left", "system", "config_change"]].to_numpy()
+    ]  # fmt: skip
+    marks = []
+    for x, of_place in groupby(sorted(events, key=itemgetter(0)), itemgetter(0)):
+        _, lines, parts, wholes = zip(*of_place, strict=True)
+        words = _words(list(dict.fromkeys(chain.from_iterable(parts))), lines[0])
+        marks.append(Mark(x, words, lines[0], "".join(wholes)))
+    return marks
 
 
 def _measured(reason: str) -> list[str]:
@@ -73,18 +74,14 @@ def _measured(reason: str) -> list[str]:
 
 def _words(parts: list[str], line: str) -> str:
     if len(", ".join(parts)) < LONGEST - 4 or len(parts) == 1:
-        return f"{_cut(', '.join(parts), LONGEST - 5)} changed"
-    more = f"{_cut(parts[0], LONGEST - 11)} and {len(parts) - 1} more"
+        return f"{label_of(', '.join(parts), LONGEST - 5)} changed"
+    more = f"{label_of(parts[0], LONGEST - 11)} and {len(parts) - 1} more"
     return more if line == BREAK else f"{len(parts)} settings changed"
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 def days(times: pd.Series) -> Any:
     """Return times in UTC as matplotlib's days."""
-    naive = times.dt.tz_localize(None).to_numpy()
+    naive: Any = times.dt.tz_localize(None).to_numpy()
     return np.asarray(date2num(naive), dtype="float64")  # type: ignore[no-untyped-call]
 
 
@@ -104,7 +101,7 @@ def noted(
             )
         x = places[str(key)] if str(key) in places else days(time)[0]
         if pd.notna(words) and table["left"].min() <= x <= table["right"].max():
-            found.append(Mark(float(x), _cut(str(words), LONGEST), NOTE, str(words)))
+            found.append(Mark(float(x), label_of(str(words), LONGEST), NOTE, str(words)))
     found.sort()
     return [one for n, one in enumerate(found) if n == 0 or found[n - 1].text != one.text]
 

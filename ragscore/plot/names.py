@@ -4,49 +4,44 @@ In: names of any length. Out: the shortest parts, whole words, that still tell t
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from typing import Any
 
 from ragscore.frames.short_names import renamed, short_names
 
-
-@dataclass
-class Names:
-    """The names of the picture that is being drawn, and how they are shown."""
-
-    short: dict[str, str] = field(default_factory=dict)
-    note: str = ""
-
-
-PLAIN = Names()  # of no picture
-_shown: ContextVar[Names] = ContextVar("shown_names", default=PLAIN)
+# The names of the picture that is being drawn as they are shown, and what they share
+UNNAMED = (dict[str, str](), "")
+_shown: ContextVar[tuple[dict[str, str], str] | None] = ContextVar("shown_names", default=None)
 
 
 @contextmanager
-def naming() -> Iterator[Names]:
-    """Collect the names of one picture."""
-    names = Names()
-    before = _shown.set(names)
+def held(variable: "ContextVar[Any]", value: Any) -> Iterator[None]:
+    """Set a context variable for as long as the context lasts."""
+    token = variable.set(value)
     try:
-        yield names
+        yield
     finally:
-        _shown.reset(before)
+        variable.reset(token)
+
+
+def naming() -> AbstractContextManager[None]:
+    """Collect the names of one picture, in a context."""
+    return held(_shown, UNNAMED)
 
 
 def name_runs(runs: Iterable[str]) -> None:
     """Let these names be shown without what all of them begin and end with."""
-    names = _shown.get()
-    if names is not PLAIN and not names.short:
-        names.short, common = short_names(runs)
-        names.note = f"runs: {common}" if common else ""
+    if _shown.get() == UNNAMED:
+        short, common = short_names(runs)
+        _shown.set((short, f"runs: {common}" if common else ""))
 
 
 def shown(text: str) -> str:
     """Return a text with each name as it is shown in this picture."""
-    return renamed(text, _shown.get().short)
+    return renamed(text, (_shown.get() or UNNAMED)[0])
 
 
 def note() -> str:
     """Return what the names of this picture share; "" where they are shown whole."""
-    return _shown.get().note
+    return (_shown.get() or UNNAMED)[1]

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 
+from ragscore.analysis import titles
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.analysis.slices import SliceComparison
 from ragscore.frames.data import DataError, check_type, run_names
@@ -17,20 +18,18 @@ from ragscore.plot.layout import (
     finish,
     is_new,
     new_axes,
-    quiet,
     rows_that_fit,
     spread,
-    title,
 )
 from ragscore.plot.lettering import lettered
 from ragscore.plot.names import name_runs
 from ragscore.plot.style import (
     MAX_SLICES,
     ROW,
+    SCORES,
     TALLEST,
     check_columns,
     check_scales,
-    check_scores,
     error_lengths,
     label_of,
     largest_slices,
@@ -52,6 +51,7 @@ _OUTCOME_HATCHES = {
 }
 # outcome -> colour of its bands, from the top of each bundle
 _BANDS = {**OUTCOME_COLOURS, "both_miss": "#DDDDDD"}
+MOVES = (("win",), ("loss", "regression"))
 GREY = "#777777"
 # verdict -> colour, marker, filled
 _VERDICTS = {
@@ -125,8 +125,7 @@ def ranks(cmp: Comparison, *, legend: str | bool | None = None, ax: "Axes | None
             (int(str(place)), starts[side][own.index].min() + own["n"].sum() / 2, own["n"].sum())
             for place, own in bands.groupby(side)
         ]
-        heights = np.full(len(places), line)
-        middles = spread([middle for _, middle, _ in places], heights, 0, np.inf)
+        middles = spread([one[1] for one in places], np.full(len(places), line), 0, np.inf)
         for (place, _, n), middle in zip(places, middles, strict=True):
             ax.text(
                 edge, middle, f"{BINS[place]}: {n}", ha=align, va="center",
@@ -192,9 +191,10 @@ def forest(
     DataError
         Not that frame, a metric that it doesn't have, or none of one scale with values.
     """
-    check_columns(
-        deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
-    )
+    needed = {"metric", "delta", "low", "high", "mde", "verdict", "n"}
+    check_columns(deltas, needed, "deltas", "cmp.deltas")
+    plain = {"is_primary": False, "margin": np.nan}
+    deltas = deltas.assign(**{name: own for name, own in plain.items() if name not in deltas})
     name_runs([baseline, candidate])
     rows, others = _drawn_deltas(deltas, metrics, declared)
     usual = int(rows["n"].mode().iloc[0])
@@ -206,34 +206,26 @@ def forest(
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.5)
     verdicts = rows["verdict"].astype("str")
     counted = verdicts.map(lambda word: f"{word} ({verdicts.eq(word).sum()})")
-    is_bold = rows["is_primary"].astype("bool") if "is_primary" in rows else verdicts.eq("")
-    _points(ax, rows, labels, counted, is_bold & rows["metric"].map(str.isascii))
-    margins = rows[rows["margin"].notna()] if "margin" in rows else rows.head(0)
-    if len(margins):
+    is_bold = rows["is_primary"].astype("bool") & rows["metric"].map(str.isascii)
+    _points(ax, rows, labels, counted, is_bold)
+    if len(margins := rows[rows["margin"].notna()]):
         ax.barh(
             margins["place"], 2 * margins["margin"], left=-margins["margin"], height=0.8,
             color="#0072B2", alpha=0.15, linewidth=0, label="margin", zorder=0,
         )  # fmt: skip
-    known = rows[rows["mde"].notna()]
-    if len(known):
-        ends = np.concatenate([-known["mde"], known["mde"]])
+    if len(known := rows[rows["mde"].notna()]):
         ax.plot(
-            ends,
-            np.tile(known["place"], 2),
-            linestyle="none",
-            marker="|",
-            markersize=11,
-            color=inks().muted,
-            label="detectable from",
-            clip_on=False,
-        )
+            np.concatenate([-known["mde"], known["mde"]]), np.tile(known["place"], 2),
+            linestyle="none", marker="|", markersize=11, color=inks().muted,
+            label="detectable from", clip_on=False,
+        )  # fmt: skip
     told = f"n = {usual}" + ", else in brackets" * bool((rows["n"] != usual).any())
     ax.set_xlabel(
         f"{candidate} − {baseline}, with paired 95 % interval"
         f" ({told}{'; ↓: lower is better' if lower else ''})"
         + (f"\nof another scale, not drawn: {name_list(others)}" if others else "")
     )
-    return finish(ax, f"{candidate} against {baseline}: {_finding(rows)}", "x", legend)
+    return finish(ax, f"{candidate} against {baseline}: {titles.of_deltas(rows)}", "x", legend)
 
 
 @lettered
@@ -288,23 +280,19 @@ def slice_deltas(
     rows = pd.concat([overall.assign(is_small=False).set_axis(["all"], axis=0), rows])
     ax = new_axes(ax, width=7.2, height=min(0.32 * len(rows), max(TALLEST, ROW * len(rows))) + 1.5)
     ax.axhline(0.5, color=inks().grid, linewidth=0.8)
-    small = rows["is_small"].astype("bool")
     labels = [
-        f"{name}{'*' if few else ''} ({n})"
-        for name, few, n in zip(rows.index, small, rows["n"], strict=True)
+        f"{name}{'*' if is_small else ''} ({n})"
+        for name, is_small, n in rows[["is_small", "n"]].itertuples(name=None)
     ]
     verdicts = rows["verdict"].astype("str")
     told = verdicts.where(verdicts.isin(list(_VERDICTS)), UNSURE)
     _points(ax, rows, labels, told, np.arange(len(rows)) == 0)
-    note = f"; *: fewer than {found.min_n} queries" if small.any() else ""
+    note = f"; *: fewer than {found.min_n} queries" if rows["is_small"].any() else ""
     lower = "; lower is better" if found.declared.describe(chosen).better == "lower" else ""
-    difference = f"{found.candidate} − {found.baseline}"
-    ax.set(
-        xlabel=f"{chosen}: {difference}, with paired 95 % interval{lower}{note}",
-        ylabel=f"{' × '.join(found.by)} (queries){cut}",
-    )
-    finding = f"{found.candidate} against {found.baseline}: {_sliced_finding(rows)}"
-    return finish(ax, finding, "x", legend)
+    difference = f"{chosen}: {found.candidate} − {found.baseline}, with paired 95 % interval"
+    ax.set(xlabel=f"{difference}{lower}{note}", ylabel=f"{' × '.join(found.by)} (queries){cut}")
+    finding = titles.of_slice_deltas(rows.iloc[1:])
+    return finish(ax, f"{found.candidate} against {found.baseline}: {finding}", "x", legend)
 
 
 def _points(
@@ -327,35 +315,6 @@ def _points(
         label.set(fontweight="bold", family=faces()[:-1])  # the last one has no bold letters
 
 
-def _sliced_finding(rows: pd.DataFrame) -> str:
-    """Return the slices with a verdict, or the widest apart where none has one."""
-    parts = rows.iloc[1:]
-    told = parts[parts["verdict"].isin(list(_VERDICTS)).to_numpy()]
-    if len(told):
-        return "; ".join(
-            f"{word} on {', '.join(map(str, own.index))}"
-            for word, own in told.groupby("verdict", sort=False)
-        )
-    if len(parts) < 2:
-        return "can't tell"
-    low, high = parts["delta"].idxmin(), parts["delta"].idxmax()
-    ends = f"{parts['delta'].min():+.2f} on {low} to {parts['delta'].max():+.2f} on {high}"
-    return f"{ends}, no slice can be told"
-
-
-def _finding(rows: pd.DataFrame) -> str:
-    """Return the verdicts of the primary metrics, or of all where none is, in a few words."""
-    is_primary = rows["is_primary"].astype("bool") if "is_primary" in rows else rows["n"] < 0
-    deciding = rows[is_primary] if is_primary.any() else rows
-    told = deciding[deciding["verdict"].isin(list(_VERDICTS))]
-    if not len(told):
-        return "can't tell"
-    by_word = [
-        f"{', '.join(own['metric'])} {word}" for word, own in told.groupby("verdict", sort=False)
-    ]
-    return "; ".join(by_word) + "; else can't tell" * (len(told) < len(deciding))
-
-
 def _drawn_deltas(
     deltas: pd.DataFrame, metrics: list[str] | None, declared: Declarations
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -363,7 +322,7 @@ def _drawn_deltas(
     known = deltas.set_index("metric", drop=False)
     valued = deltas.loc[deltas["n"].gt(0), "metric"].tolist()
     unit = [name for name in valued if declared.describe(name).is_unit]
-    is_primary = deltas["is_primary"] if "is_primary" in deltas else deltas["n"].lt(0)
+    is_primary = deltas["is_primary"].to_numpy("bool")
     primary = [name for name in deltas.loc[is_primary, "metric"] if name in valued]
     chosen = metrics or list(
         dict.fromkeys([*(name for name in unit if name in primary), *headline_of(unit)])
@@ -374,8 +333,6 @@ def _drawn_deltas(
             for name in primary or valued
             if declared.describe(name).bounds == declared.describe((primary or valued)[0]).bounds
         ]
-        if chosen and declared.describe(chosen[0]).bounds is None:
-            chosen = chosen[:1]
     check_known(chosen, known.index, "metrics", "metric", "the comparison has")
     if not chosen:
         raise DataError("no metric has values", field="metrics", allowed="a metric with n > 0")
@@ -425,15 +382,11 @@ def outcomes(
     ax.invert_yaxis()
     ax.margins(x=0.1)
     ax.set_xlabel(f"queries (n = {sum(counts.values())})")
-    if baseline is not None and candidate is not None:
-        n_worse = counts.get("loss", 0) + counts.get("regression", 0)
-        title(
-            ax,
-            f"{candidate} against {baseline}: better in {counts.get('win', 0)} queries,"
-            f" worse in {n_worse}",
-        )
-    quiet(ax, "x")
-    return ax
+    if baseline is None or candidate is None:
+        return finish(ax, "", "x", False)
+    n_better, n_worse = (sum(counts.get(name, 0) for name in names) for names in MOVES)
+    finding = f"better in {n_better} queries, worse in {n_worse}"
+    return finish(ax, f"{candidate} against {baseline}: {finding}", "x", False)
 
 
 @lettered
@@ -467,7 +420,7 @@ def scatter(
     DataError
         No such run or metric, or no query has a value in both.
     """
-    check_scores(scores)
+    check_columns(scores, *SCORES)
     names = run_names(
         pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()}), [baseline, candidate]
     )
@@ -488,28 +441,18 @@ def scatter(
     places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
     name_runs(names)
     ax = new_axes(ax, width=5.8, height=4.6)
-    side = np.sign(places["candidate"] - places["baseline"])
     described = declared.describe(metric)
+    side = np.sign(places["candidate"] - places["baseline"])
     side *= -1 if described.better == "lower" else 1
-    n_of = {}
-    for value, word, colour, marker in (
-        (1, "better", "#009E73", "^"),
-        (0, "same", "#999999", "o"),
-        (-1, "worse", "#D55E00", "v"),
-    ):
+    n_of = places.groupby(side)["n"].sum().reindex([1, 0, -1], fill_value=0)
+    looks = ("better", "#009E73", "^"), ("same", "#999999", "o"), ("worse", "#D55E00", "v")
+    for (value, n), (word, colour, marker) in zip(n_of.items(), looks, strict=True):
         part = places[side == value]
-        n_of[word] = int(part["n"].sum())
         ax.scatter(
-            part["baseline"],
-            part["candidate"],
-            s=14 + 14 * part["n"],
-            color=legible(colour),
-            marker=marker,
-            edgecolor=inks().ground,
-            linewidth=0.6,
-            label=f"{word} ({n_of[word]})",
+            part["baseline"], part["candidate"], s=14 + 14 * part["n"], color=legible(colour),
+            marker=marker, edgecolor=inks().ground, linewidth=0.6, label=f"{word} ({n})",
             clip_on=False,
-        )
+        )  # fmt: skip
     ends = [0.0, 1.0] if described.is_unit else [points.min().min(), points.max().max()]
     ax.plot(ends, ends, color=inks().ink, linewidth=0.8, zorder=0)
     ax.set(
@@ -517,13 +460,8 @@ def scatter(
         ylabel=f"{names[1]}: {metric}",
     )
     ax.margins(0.06)
-    finish(
-        ax,
-        f"{names[1]} against {names[0]}: {metric} better in {n_of['better']} queries,"
-        f" worse in {n_of['worse']}",
-        "both",
-        legend,
-    )
+    moved = f"{metric} better in {n_of[1]} queries, worse in {n_of[-1]}"
+    finish(ax, f"{names[1]} against {names[0]}: {moved}", "both", legend)
     # Marks of a legend all of one size: their area means a count in the figure.
     if (names_of := ax.get_legend()) is not None:
         for mark in names_of.findobj(PathCollection):

@@ -1,34 +1,34 @@
 """Shared by all pictures: a style per run, scales, labels, order of slices, checks of frames."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
-from matplotlib.figure import FigureBase
 
+from ragscore.analysis import titles
+from ragscore.analysis.titles import n_text
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
 from ragscore.plot.lettering import HELD, LONGEST
-from ragscore.plot.names import name_runs
-from ragscore.plot.theme import figure_size, inks, legible, scaled
+from ragscore.plot.names import held, name_runs
+from ragscore.plot.theme import inks, legible, scaled
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
 # Okabe & Ito's hues, darkened to a contrast of 3 : 1 with white, and a wine instead of the yellow.
 # Neighbours alternate between dark and light, so that grey prints tell them apart as well.
 PALETTE = ("#1359B2", "#D97D00", "#6A405C", "#0AA867", "#BF4816", "#BC7C9A", "#000000", "#2684F9")
-HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
+SCORES = ({"run_id", "state", "level"}, "scores", "the frame of rs.score")  # what they have
 ROW, TALLEST = 0.2, 7.0  # inches of the lowest row with a name, and of all rows
 MAX_RUNS = 8  # runs that colours alone tell apart
 
@@ -47,7 +47,6 @@ class RunStyle:
 
     colour: str
     marker: str
-    hatch: str
     line: str
     label: str
     is_muted: bool = False
@@ -99,43 +98,34 @@ def run_styles(
     present, seen = set(once.astype("str")), [str(run) for run in whole]
     known, baseline = _known.get()
     places = {run: place for place, run in enumerate(dict.fromkeys([*known, *seen]))}
-    shown = [run for run in seen if run in present]
-    if highlight is None and leading is not None and len(shown) > MAX_RUNS:
-        bright = [shown[0], *[run for run in leading or shown if run != shown[0]][:3]]
-    else:
-        bright = shown if highlight is None else names_of(highlight, "highlight", "run ids")
+    shown = bright = [run for run in seen if run in present]
+    if highlight is not None:
+        bright = names_of(highlight, "highlight", "run ids")
         check_known(bright, shown, "highlight", "run")
+    elif leading is not None and len(shown) > MAX_RUNS:
+        bright = [shown[0], *[run for run in leading or shown if run != shown[0]][:3]]
     name_runs(shown)
     others = [run for run in shown if run not in bright]
-    found = {}
-    for run in shown:
-        style = plain_style(places[run], run)
-        if run == baseline:
-            style = RunStyle(inks().ink, style.marker, style.hatch, style.line, run)
-        if run in others:
-            label = (
-                "_" if run != others[0] else run if len(others) == 1 else f"{len(others)} others"
-            )
-            style = RunStyle(inks().muted, style.marker, style.hatch, style.line, label, True)
-        found[run] = style
-    return found
+    found = {run: plain_style(places[run], run) for run in shown}
+    found |= {run: replace(found[run], colour=inks().ink) for run in shown if run == baseline}
+    counted = others[0] if len(others) == 1 else f"{len(others)} others"
+    return found | {
+        run: replace(
+            found[run], colour=inks().muted, label="_" if number else counted, is_muted=True
+        )
+        for number, run in enumerate(others)
+    }
 
 
 def plain_style(number: int, label: str) -> RunStyle:
-    """Return the n-th style; digits of n choose colour, marker, hatch and line.
+    """Return the n-th style; digits of n choose colour, marker and line.
 
-    With eight colours the first 512 differ in colour, marker and hatch, the next 1,536 in the line
-    as well.
+    With eight colours the first 64 differ in colour and marker, the first 256 in the line as well.
     """
     colours = palette()
-    ones, more = number % len(colours), number // len(colours)
-    return RunStyle(
-        colours[ones],
-        MARKERS[(ones + more % 8) % 8],
-        HATCHES[(ones + more % 8 + more // 8) % 8],
-        LINES[(ones + more // 64) % 4],
-        label,
-    )
+    more, ones = divmod(number, len(colours))
+    marker, line = MARKERS[(ones + more) % 8], LINES[(ones + more // 8) % 4]
+    return RunStyle(colours[ones], marker, line, label)
 
 
 def palette() -> list[str]:
@@ -149,15 +139,10 @@ def palette() -> list[str]:
     return [legible(colour) for colour in PALETTE]
 
 
-@contextmanager
-def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> Iterator[None]:
+def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> AbstractContextManager[None]:
     """Draw within the order of these runs, and within that of whatever they are a part of."""
     known, usual = _known.get()
-    before = _known.set((list(dict.fromkeys([*known, *run_ids])), baseline or usual))
-    try:
-        yield
-    finally:
-        _known.reset(before)
+    return held(_known, (list(dict.fromkeys([*known, *run_ids])), baseline or usual))
 
 
 def in_order(names: Iterable[str], order: Sequence[str] | None = None) -> list[str]:
@@ -196,22 +181,10 @@ SCALES = (
 """Words of a scale, from its lower end."""
 
 
-def new_figure(figure: "FigureBase | None", width: float, height: float) -> "FigureBase":
-    """Return the given figure or subfigure, or a new figure of this size in inches."""
-    if figure is not None:
-        return figure
-    return plt.figure(figsize=figure_size(width, height), layout="constrained")
-
-
 def unit_scale(ax: "Axes", scale: str) -> None:
     """Start the upward axis at 0 and, for metrics of 0 to 1, end it at 1."""
     if scale != "any":
         ax.set_ylim(0, 1 if scale == "0 to 1" else None)
-
-
-def percent(share: float) -> str:
-    """Return a share as text: .5 -> 50 %."""
-    return f"{100 * share:.0f}\u00a0%"
 
 
 def error_lengths(rows: pd.DataFrame) -> Any:
@@ -278,25 +251,20 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
         raise DataError(f"found {next(known, what)}", field=field, allowed=allowed)
 
 
-def check_scores(scores: pd.DataFrame) -> None:
-    """Refuse frames other than those of `rs.score`."""
-    check_columns(scores, {"run_id", "state", "level"}, "scores", "the frame of rs.score")
-
-
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     """Return the rows of these metrics, or refuse metrics that are missing."""
     check_known(metrics, summary["metric"].unique(), "metrics", "metric", "the summary has")
     return summary[summary["metric"].isin(metrics)]
 
 
-def sliced_rows(
-    table: pd.DataFrame,
-    metric: str | None,
-    by: Slicing | None,
-    golden: Golden | None,
-    declared: Declarations,
-) -> tuple[pd.DataFrame, str, str]:
-    """Return the rows to draw with a column `slice`, the metric, and what the slices are by.
+def sliced(
+    table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None,
+    declared: Declarations, most: int, order: Sequence[str] | None,
+) -> tuple[pd.DataFrame, str, dict[str, str], str, str]:  # fmt: skip
+    """Return what is drawn by slice of scores, or of a summary by slices.
+
+    That is: rows with a column `slice`; their metric; slice -> its number of queries as text, of
+    at most so many slices, in order; the label of their axis; what the title says.
 
     Raises
     ------
@@ -305,8 +273,9 @@ def sliced_rows(
         and none is chosen, or no query with a value.
     """
     check_type(table, pd.DataFrame, "table", "the frame of rs.score, or ev.summary(by=...)")
+    given = table
     if "metric" not in table:
-        check_scores(table)
+        check_columns(table, *SCORES)
         if metric is None or by is None:
             field = "metric" if metric is None else "by"
             raise DataError(
@@ -316,13 +285,9 @@ def sliced_rows(
     names = [str(name) for name in table.columns[1 : list(table.columns).index("metric")]]
     asked = names if by is None else list(slice_names(by))
     if not names or asked != names:
-        raise DataError(
-            f"found a summary by {' × '.join(names)}"
-            if names
-            else "found a summary without slices",
-            field="table",
-            allowed=f"ev.summary(metric, by={asked or '...'}), or the frame of rs.score",
-        )
+        found = f"a summary by {' × '.join(names)}" if names else "a summary without slices"
+        wanted = f"ev.summary(metric, by={asked or '...'}), or the frame of rs.score"
+        raise DataError(f"found {found}", field="table", allowed=wanted)
     known = table["metric"].unique().tolist()
     if metric is None and len(known) != 1:
         raise DataError(
@@ -332,13 +297,19 @@ def sliced_rows(
     rows = rows_of(table, [chosen])
     rows = rows[rows["n"] > 0]
     if not len(rows):
-        measured = table.loc[table["n"] > 0, "metric"].unique()
+        measured = name_list(table.loc[table["n"] > 0, "metric"].unique())
         raise DataError(
             f"no query has a value of {chosen}",
             field="metric",
-            allowed=f"a metric with n > 0: {name_list(measured)}",
+            allowed=f"a metric with n > 0: {measured}",
         )
-    return rows.assign(slice=slice_texts(rows, names)), chosen, " × ".join(names)
+    rows, what = rows.assign(slice=slice_texts(rows, names)), " × ".join(names)
+    n_of = rows.groupby("slice", sort=False)["n"]
+    kept, cut = largest_slices(n_of.max(), most, order)
+    worse = titles.worse_slices(given, golden, by, chosen, declared)
+    finding = titles.of_slices(worse, chosen, what, rows["run_id"].nunique())
+    n = {name: n_text(n_of.get_group(name)) for name in kept}
+    return rows, chosen, n, f"{what} (queries){cut}", finding
 
 
 def largest_slices(
@@ -351,14 +322,3 @@ def largest_slices(
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
     names = in_order([name for name in sizes.index if name in kept], order)
     return names, f", the {len(names)} largest of {len(sizes)}" if len(names) < len(sizes) else ""
-
-
-def n_text(n: pd.Series) -> str:
-    """Return how many queries: a number or a range."""
-    low, high = n.min(), n.max()
-    return "not told" if pd.isna(low) else f"{low}" if low == high else f"{low}–{high}"
-
-
-def few_names(names: Sequence[str]) -> str:
-    """Return names as a list, at most three of them."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -6,6 +6,7 @@ theme changes our pictures only, and no other figure of the session.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -18,6 +19,7 @@ from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.font_manager import fontManager
 
 from ragscore.frames.errors import DataError, check_choice
+from ragscore.plot.names import held
 
 PAPER_WIDTHS = (3.35, 6.9)  # inches of one and of both columns of a paper in two columns
 SERIFS = ("Times New Roman", "Times", "Nimbus Roman", "STIXGeneral", "DejaVu Serif")
@@ -66,21 +68,20 @@ class Inks:
     def on(cls, ground: str, outer: str, text: str) -> "Inks":
         """Return the inks for marks on `ground` and texts on `outer`, by the session's colour."""
         if contrast(text, outer) < READABLE:
-            text = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, outer))
+            text = black_or_white(outer)
         ink, note = (mixed(text, outer, share) for share in (0.13, 0.33))
-        strong = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, ground))
-        return cls(
-            ground, outer, ink, note, *(mixed(strong, ground, share) for share in (0.87, 0.55))
-        )
+        grid, muted = (mixed(black_or_white(ground), ground, share) for share in (0.87, 0.55))
+        return cls(ground, outer, ink, note, grid, muted)
 
 
 READABLE, SEEN = 4.5, 3.0  # contrast of texts and of marks (WCAG 2.2, 1.4.3 and 1.4.11)
-_inks = [Inks()]
+WHITE = Inks()
+_inks: ContextVar[Inks] = ContextVar("inks", default=WHITE)
 
 
 def inks() -> Inks:
     """Return the colours of axes, texts and grid under which a picture is being drawn."""
-    return _inks[0]
+    return _inks.get()
 
 
 def mixed(colour: str, other: str, share: float) -> str:
@@ -98,13 +99,16 @@ def contrast(colour: str, other: str) -> float:
     return float((high + 0.05) / (low + 0.05))
 
 
+def black_or_white(ground: str) -> str:
+    """Return which of the two stands out more from a ground."""
+    return max("#000000", "#FFFFFF", key=lambda one: contrast(one, ground))
+
+
 def legible(colour: str, least: float = SEEN, ground: str | None = None) -> str:
     """Return the colour, mixed with black or white until it stands out from the ground."""
     ground = ground or inks().ground
-    if contrast(colour, ground) >= least:
-        return colour
-    end = max(("#000000", "#FFFFFF"), key=lambda one: contrast(one, ground))
-    steps = (mixed(colour, end, share / 20) for share in range(21))
+    end = black_or_white(ground)
+    steps = (mixed(colour, end, share / 20) if share else colour for share in range(21))
     return next((one for one in steps if contrast(one, ground) >= least), end)
 
 
@@ -185,9 +189,8 @@ def themed(place: Any = None) -> Iterator[None]:
     # A notebook's backend sets parameters when it is first used: in here they would be undone, and
     # no later figure would be shown.
     plt.draw_if_interactive()  # type: ignore[no-untyped-call]
-    points, before = sizes(), _inks[0]
-    _inks[0] = Inks.on(*_grounds(place), matplotlib.rcParams["text.color"])
-    now = inks()
+    points = sizes()
+    now = Inks.on(*_grounds(place), matplotlib.rcParams["text.color"])
     changes: dict[str, Any] = {
         "font.size": points["label"],
         "font.family": faces(),
@@ -215,23 +218,19 @@ def themed(place: Any = None) -> Iterator[None]:
         "pdf.fonttype": 42,
         "ps.fonttype": 42,
     }
-    try:
-        with matplotlib.rc_context(cast("Any", changes)):
-            yield
-    finally:
-        _inks[0] = before
+    with held(_inks, now), matplotlib.rc_context(cast("Any", changes)):
+        yield
 
 
 def _grounds(place: Any) -> tuple[str, str]:
     """Return the colours below marks and below texts: of given axes, else of the session."""
     params: Any = matplotlib.rcParams
-    below: list[Any] = [params[f"{name}.facecolor"] for name in ("axes", "figure")]
+    whole = params["figure.facecolor"]
     if place is not None:
-        below[1] = place.figure.get_figure(root=True).get_facecolor()
-        if hasattr(place, "get_subplotspec"):
-            below[0] = place.get_facecolor()
-    outer = to_hex(below[1]) if to_rgba(below[1])[3] > 0.5 else "#FFFFFF"
-    return (to_hex(below[0]) if to_rgba(below[0])[3] > 0.5 else outer), outer
+        whole = place.figure.get_figure(root=True).get_facecolor()
+    own = place.get_facecolor() if hasattr(place, "get_subplotspec") else params["axes.facecolor"]
+    outer = to_hex(whole) if to_rgba(whole)[3] > 0.5 else "#FFFFFF"
+    return (to_hex(own) if to_rgba(own)[3] > 0.5 else outer), outer
 
 
 def faces(own: "list[str] | None" = None) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,7 +11,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 
-from ragscore.analysis.trend.trend import COLUMNS, LED_BY, Trend
+from ragscore.analysis.titles import n_text, of_trend
+from ragscore.analysis.trend.trend import COLUMNS, Trend, as_drawn
 from ragscore.frames.data import DataError, check_type
 from ragscore.plot import names
 from ragscore.plot.layout import columns_of, label_ends, legend, new_axes, quiet, title, wrap_text
@@ -22,8 +24,6 @@ from ragscore.plot.style import (
     check_columns,
     label_of,
     largest_slices,
-    n_text,
-    new_figure,
     run_styles,
     scale_of,
     unit_scale,
@@ -111,12 +111,8 @@ def trend(
     needed = set(COLUMNS) - {"config_change"}  # reports of before have none
     check_columns(shown, needed, "table", "store.trend(metric), or its table")
     check_type(notes, (Mapping, pd.Series, type(None)), "notes", "words by date or run id")
-    shown = _leading(shown)
-    if shown["mean"].isna().all():
-        raise DataError("no run has a value", field="table", allowed="a trend with n > 0")
     by = [str(name) for name in shown.columns if name not in COLUMNS]
-    shown = _decided(shown.assign(system=shown["system"].fillna("run").astype("str")), by)
-    shown, is_dated = _placed(shown)
+    shown, is_dated = _placed(as_drawn(shown))
     newest = shown.loc[shown["mean"].notna(), "system"].iloc[::-1].drop_duplicates().tolist()
     styles = run_styles(shown["system"], highlight, newest)
     marks = sorted([*changes(shown), *noted(notes, shown, is_dated)])
@@ -130,28 +126,6 @@ def trend(
         )
     marks = [mark for mark in marks if mark.line != CONFIG]
     return _panels(shown, styles, is_dated, marks, by, order, columns, limit, figure, declared)
-
-
-def _leading(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose `mean`, `low`, `high` are what is drawn: of times, the medians."""
-    if table_kind(str(table["metric"].iloc[0])) not in BY_QUANTILES:
-        return table
-    medians = {name: table[source] for name, source in zip(LED_BY[0], LED_BY[1], strict=True)}
-    of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
-    return table.assign(
-        **medians, **dict.fromkeys(of_means, np.nan), in_band=None, first_out_of_control=False
-    )
-
-
-def _decided(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Keep the noise band of segments in which it says something."""
-    keys = [table[name] for name in ("segment", *by)]
-    left = table["first_out_of_control"].astype("bool")
-    decides = left.groupby(keys, dropna=False).transform("any")
-    if not by:
-        last = table[table["mean"].notna()].iloc[-1]
-        decides |= table["segment"].eq(last["segment"]) & pd.notna(last["in_band"])
-    return table.assign(**{name: table[name].where(decides) for name in ("band_low", "band_high")})
 
 
 def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
@@ -171,53 +145,26 @@ def _placed(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
     )
     if is_dated:
         x = days(times)
-    places = np.unique(x)
+    at = x[np.searchsorted(runs["position"].to_numpy(), table["position"].to_numpy())]
+    places, place = np.unique(at, return_inverse=True)
     beside = 0.04 * (places[-1] - places[0]) if is_dated else 0.5
     edges = np.concatenate(
         [places[:1] - beside, (places[1:] + places[:-1]) / 2, places[-1:] + beside]
     )
-    at = x[np.searchsorted(runs["position"].to_numpy(), table["position"].to_numpy())]
-    place = np.searchsorted(places, at)
     return table.assign(x=at, left=edges[place], right=edges[place + 1]), is_dated
 
 
 def _drawn(table: pd.DataFrame, styles: dict[str, RunStyle]) -> str:
     """Say what is drawn."""
-    metric = str(table["metric"].iloc[0])
-    name = "median" if table_kind(metric) in BY_QUANTILES else "mean"
+    name = "median" if table_kind(str(table["metric"].iloc[0])) in BY_QUANTILES else "mean"
     is_told = _banded(styles) and table["low"].notna().any()
-    return f"{metric}, {name}{' with 95 % interval' if is_told else ''}"
+    return f"{name}{' with 95 % interval' if is_told else ''}"
 
 
 def _banded(styles: dict[str, RunStyle]) -> list[str]:
     """Return the systems whose intervals are drawn."""
     bright = [name for name, style in styles.items() if not style.is_muted]
     return bright if len(bright) <= MAX_BANDS else []
-
-
-def _finding(table: pd.DataFrame) -> str:
-    """Say how the newest system moved while its scores were computed the same way."""
-    known = table[table["mean"].notna()]
-    metric = str(table["metric"].iloc[0])
-    n = (
-        f"n = {n_text(known['n'])} queries a run"
-        if known["n"].notna().any()
-        else "runs that only report aggregates: n isn't told"
-    )
-    last = known.iloc[-1]
-    noise = {True: ", within the noise", False: ", outside the noise"}
-    within = "" if pd.isna(last["in_band"]) else noise[bool(last["in_band"])]
-    own = known[(known["system"] == last["system"]) & (known["segment"] == last["segment"])]
-    if len(own) < 2:
-        return f"{metric} of {last['system']}: {last['mean']:.3g} at the last run{within} ({n})"
-    first, moved = own.iloc[0], float(last["mean"] - own["mean"].iloc[0])
-    digits = 3 if abs(last["mean"]) < 10 else 0
-    word = "rose by" if moved > 0 else "fell by"
-    change = f"{word} {abs(moved):.{digits}f}" if round(moved, digits) else "did not move"
-    since = f"since {first['run_id']}"
-    if pd.notna(first["created_at"]) and first["created_at"].date() != last["created_at"].date():
-        since = f"since {first['created_at']:%Y-%m-%d}"
-    return f"{metric}: {last['system']} {change} {since}, scored alike{within} ({n})"
 
 
 def _one_panel(
@@ -232,9 +179,16 @@ def _one_panel(
     lines = _draw(ax, shown, styles, declared)
     ax.set_xlim(shown["left"].min(), shown["right"].max())  # a run at an end may have no value
     _time_axis(ax, shown, is_dated)
-    ax.set_ylabel(_drawn(shown, styles))
-    ends = _ends(shown, styles)
-    is_named = bool(ends) and label_ends(ax, ends)
+    ax.set_ylabel(f"{shown['metric'].iloc[0]}, {_drawn(shown, styles)}")
+    last = shown[shown["mean"].notna()].drop_duplicates("system", keep="last")
+    start, end = ax.get_xlim()
+    ends = [
+        (end, mean, label_of(styles[system].label), styles[system].colour)
+        for system, mean in zip(last["system"], last["mean"], strict=True)
+        if styles[system].label != "_"
+    ]
+    # if all systems have runs until late
+    is_named = bool((last["x"] >= start + 0.6 * (end - start)).all()) and label_ends(ax, ends)
     if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
         legend(ax)
     for system, line in lines.items():
@@ -242,33 +196,17 @@ def _one_panel(
     if not is_named:
         legend(ax)
     with room_for(ax, marks):
-        title(ax, _finding(shown))
+        title(ax, of_trend(shown))
     return ax
-
-
-def _ends(table: pd.DataFrame, styles: dict[str, RunStyle]) -> list[tuple[float, float, str, str]]:
-    """Return the ends of lines to label, if all systems have runs until late; else none."""
-    known = table[table["mean"].notna()]
-    last = known.drop_duplicates("system", keep="last")
-    start, end = table["left"].min(), table["right"].max()
-    if (last["x"] < start + 0.6 * (end - start)).any():
-        return []
-    ends = zip(last["mean"], last["system"].map(styles), strict=True)
-    return [
-        (end, mean, label_of(style.label), style.colour)
-        for mean, style in ends
-        if style.label != "_"
-    ]
 
 
 def _time_axis(ax: "Axes", table: pd.DataFrame, is_dated: bool, is_small: bool = False) -> None:
     """Write dates below the axis, or run names where there are none; in a small panel positions."""
     if is_dated:
-        locate: Any = AutoDateLocator
-        places = locate(minticks=2 if is_small else 3, maxticks=4 if is_small else 7)
-        ax.xaxis.set_major_locator(places)
-        shorten: Any = ConciseDateFormatter
-        ax.xaxis.set_major_formatter(shorten(places, show_offset=True))
+        least, most = (2, 4) if is_small else (3, 7)
+        places = AutoDateLocator(minticks=least, maxticks=most)  # type: ignore[no-untyped-call]
+        shown = ConciseDateFormatter(places, show_offset=True)  # type: ignore[no-untyped-call]
+        ax.xaxis.set(major_locator=places, major_formatter=shown)
     elif not is_small:
         kept = table.iloc[:: -(-len(table) // 24)]
         ax.set_xticks(kept["x"].to_numpy(), [label_of(str(run)) for run in kept["run_id"]])
@@ -296,7 +234,8 @@ def _panels(
         columns = max(1, min(columns, int(width / (0.16 * sizes()["label"]))))
     rows = -(-len(kept) // columns)
     bright = sum(style.label != "_" for style in styles.values())
-    figure = new_figure(figure, 3.0 * columns + 2.0, 2.4 * rows + 1.0 + 0.1 * bright)
+    size = figure_size(3.0 * columns + 2.0, 2.4 * rows + 1.0 + 0.1 * bright)
+    figure = figure or plt.figure(figsize=size, layout="constrained")
     panels: list[Axes] = list(
         figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat
     )
@@ -317,13 +256,9 @@ def _panels(
         _time_axis(ax, table, is_dated, is_small=True)
         ax.set_xlabel("" if is_dated else "run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
-    drawn = _drawn(table, styles).split(", ", 1)[1]
-    said = f"{table['metric'].iloc[0]} by {' × '.join(by)}, {drawn}{more}"
-    above = figure.suptitle(
-        literal("\n".join(filter(None, [said, names.note()]))),
-        fontsize=sizes()["title"],
-        parse_math=False,
-    )
+    said = f"{table['metric'].iloc[0]} by {' × '.join(by)}, {_drawn(table, styles)}{more}"
+    text = literal("\n".join(filter(None, [said, names.note()])))
+    above = figure.suptitle(text, fontsize=sizes()["title"], parse_math=False)
     wrap_text(above, 0.96 * figure.bbox.width)
     _common_legend(figure, panels[: len(kept)])
     return panels[0]
@@ -336,15 +271,14 @@ def _common_legend(figure: Any, panels: "list[Axes]") -> None:
         for ax in panels
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    size, width = sizes()["note"], figure.bbox.width
-    columns = columns_of(panels[0], list(named), 0.97 * width, 8)
+    columns = columns_of(panels[0], list(named), 0.97 * figure.bbox.width, 8)
     drawn = figure.legend(
-        named.values(), list(named), loc="outside lower left", frameon=False, fontsize=size,
-        ncols=columns, columnspacing=1.2, handlelength=1.8,
+        named.values(), list(named), loc="outside lower left", frameon=False, ncols=columns,
+        fontsize=sizes()["note"], columnspacing=1.2, handlelength=1.8,
     )  # fmt: skip
     for text in drawn.get_texts():
         text.set_parse_math(False)
-        wrap_text(text, 0.9 * width)
+        wrap_text(text, 0.9 * figure.bbox.width)
 
 
 def _draw(

@@ -20,16 +20,15 @@ MOST = 24  # values of a series, and texts, that are read out
 def text_of(ax: "Axes") -> str:
     """Return what axes show as lines of text."""
     series, rows = _series(ax), [written(text) for text in named(ax.yaxis)]
-    across, up = written(ax.xaxis.label), written(ax.yaxis.label)
-    lines = [written(ax.title), f"Across: {across}" if across else "", f"Up: {up}" if up else ""]
+    heads = {"": ax.title, "Across: ": ax.xaxis.label, "Up: ": ax.yaxis.label}
+    lines = [f"{head}{written(text)}" for head, text in heads.items() if written(text)]
     lines += [f"{name}: {_listed(_points(ax, *drawn))}" for name, *drawn in series]
     lines += [line for image in ax.images for line in _cells(ax, image)]
     if not ax.images and not series:
-        lines += [f"Rows: {_listed(rows)}"] if rows else []
-        names = ax.get_legend_handles_labels()[1]
-        lines += [f"Marks: {_listed(names)}"] if names else []
-    lines.append("" if ax.images else _listed(_notes(ax)))
-    return "\n".join(line for line in lines if line)
+        more = {"Rows": rows, "Marks": ax.get_legend_handles_labels()[1]}
+        lines += [f"{name}: {_listed(texts)}" for name, texts in more.items() if texts]
+    notes = "" if ax.images else _listed(_notes(ax))
+    return "\n".join(filter(None, [*lines, notes]))
 
 
 def _notes(ax: "Axes") -> list[str]:
@@ -54,21 +53,20 @@ def _series(ax: "Axes") -> list[tuple[str, Any, Any]]:
     found = []
     drawn: list[Any] = [*ax.containers, *ax.lines, *ax.collections]
     for one in drawn:
-        name, intervals = str(one.get_label()), []
+        points: Any = []  # of bars and areas
+        intervals = []
         if isinstance(one, ErrorbarContainer):
-            points = np.asarray(one.lines[0].get_xydata(), dtype=float)
+            points = one.lines[0].get_xydata()
             if one.has_xerr and one.lines[2]:
                 intervals = [[x for x, _ in line] for line in one.lines[2][0].get_segments()]
         elif hasattr(one, "get_xydata"):
-            points = np.asarray(one.get_xydata(), dtype=float)
             marked = one.get_markevery()  # of a line with steps, its marks are the values
-            points = points[marked] if isinstance(marked, list) and len(marked) > 1 else points
+            is_marked = isinstance(marked, list) and len(marked) > 1
+            points = one.get_xydata()[marked if is_marked else slice(None)]
         elif isinstance(one, PathCollection):
-            points = np.asarray(np.ma.filled(one.get_offsets(), np.nan), dtype=float)
-        else:  # bars and areas
-            continue
-        if len(points) and not name.startswith("_"):
-            found.append((name, points, intervals))
+            points = np.ma.filled(one.get_offsets(), np.nan)
+        if len(points) and not (name := str(one.get_label())).startswith("_"):
+            found.append((name, np.asarray(points, dtype=float), intervals))
     return found
 
 

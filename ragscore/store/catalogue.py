@@ -42,6 +42,14 @@ class Catalogue:
             .astype({"run_id": "category"})
         )
 
+    @cached_property
+    def by_saving(self) -> list[str]:
+        """Run ids in the order in which they were first saved, those without that time by date."""
+        own = {run.run_id: run.described["ragscore"] for run in self.stored.values()}
+        return sorted(
+            self.table["run_id"].astype("str"), key=lambda run: own[run].get("saved_at", "")
+        )
+
     def about(self, names: list[str]) -> pd.DataFrame:
         """Return the rows of these runs in the table, in this order."""
         return self.table.iloc[

@@ -125,6 +125,7 @@ FILES = Fields({
         ),
     })),
     "superseded?": Each(TIME),
+    "saved_at?": TIME,
 })  # fmt: skip
 PROVENANCE = Fields(
     {

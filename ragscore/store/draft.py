@@ -48,11 +48,13 @@ class State:
     """What a writer starts from: the digest of run.json (None: there is none), and its files.
 
     `superseded` are files that an earlier step replaced, by name, with the time of that step.
+    `saved_at` is the time of the first step: runs of a store get their looks in that order.
     """
 
     digest: str | None = None
     files: dict[str, FileEntry] = field(default_factory=dict)
     superseded: dict[str, str] = field(default_factory=dict)
+    saved_at: str | None = None
 
 
 def state_of(file: Place) -> State:
@@ -69,7 +71,8 @@ def state_of(file: Place) -> State:
 def state_in(content: dict[str, Any], digest: str | None, file: Place) -> State:
     """Return the state that the content of a run.json describes."""
     check_content(content, COMPACT_JSON, file)
-    return State(digest, entries_of(content), content["ragscore"].get("superseded", {}))
+    own = content["ragscore"]
+    return State(digest, entries_of(content), own.get("superseded", {}), own.get("saved_at"))
 
 
 class Draft:
@@ -144,12 +147,14 @@ def put(
     names = {entry.name for entry in named.values()}
     now = datetime.now(UTC)
     replaced_at = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    saved_at = before.saved_at if before.digest else now.isoformat(timespec="microseconds")
     replaced = {entry.name: replaced_at for entry in before.files.values()}
     superseded = {
         name: at for name, at in (replaced | before.superseded).items() if name not in names
     }
     there = file_names(draft.folder) if before.digest is not None else set()
     own: dict[str, Any] = {"files": described_files(named)}
+    own |= {"saved_at": saved_at} if saved_at else {}
     if listed := {name: at for name, at in superseded.items() if name in there}:
         own["superseded"] = listed
     try:

@@ -798,6 +798,12 @@ class RunStore(RunStoreVerbs):
         self._catalogue = open_catalogue(self.root, self._catalogue)
         return self._catalogue
 
+    def _by_saving(self, column: str = "run_id") -> list[str]:
+        """Return run ids, or systems, in the order that gives each its look: new ones come last."""
+        catalogue = self._open()
+        rows = catalogue.about(catalogue.by_saving)
+        return rows[column].dropna().astype("str").unique().tolist() if column in rows else []
+
     def _with_turns(self, golden: Golden, run_id: str) -> Golden:
         """Return a golden set that names no conversation with those that a run tells."""
         if "conversation" in golden.queries:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +9,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.analysis.rankings import RELEVANCE, retriever_scores, score_distribution
-from tests.messages import refused, says, warned
+from tests.messages import refused, warned
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}},
@@ -30,14 +29,6 @@ def found(kind, *scored):
         hit(f"c{rank}", doc, rank, score_kind=kind, retrieval={"fusion_score": score})
         for rank, (doc, score) in enumerate(scored, 1)
     ]
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
 
 
 @pytest.fixture
@@ -106,7 +97,6 @@ def test_hits_without_a_score_are_counted(two):
     assert (row["n_hits"], row["n_queries"], row["n_no_score"]) == (0, 0, 1) and np.isnan(
         row["p50"]
     )
-    assert len(rs.plot.score_distribution(table, score_kind="cosine").get_yticklabels()) == 4
 
 
 def test_cut_texts_leave_hits_undecided(write_golden, write_run):
@@ -146,29 +136,3 @@ def test_scores_by_rank_are_quartiles_over_queries(two):
                 runs=two[0].runs, responses=two[0].responses, hits=two[0].hits.drop(columns="score")
             )
         )
-
-
-def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two):
-    table = score_distribution(*two)
-    with refused(2, "cosine", "bm25", field="score_kind"):
-        rs.plot.score_distribution(table, ax=plt.figure().subplots())
-    ax = rs.plot.score_distribution(table, score_kind="cosine")
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    says(labels[0].replace("\n", " "), "a", "relevant", 2)
-    says("\n".join(label.replace("\n", " ") for label in labels), "a", "unjudged", 2, "75\u00a0%")
-    assert ax.get_xlabel().startswith("cosine") and len(ax.patches) == 5
-    hatches = [box.get_hatch() for box in ax.patches]
-    assert not hatches[0] and all(hatches[1:]) and len(set(hatches)) == 5
-
-
-def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
-    figure = plt.figure()
-    first, second = rs.plot.score_distribution(score_distribution(*two), figure=figure).figure.axes
-    assert figure.axes == [first, second]
-    assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == (
-        "cosine score",
-        "bm25 score",
-    )
-    assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
-    with refused("ev.retriever_scores()", field="table"):
-        rs.plot.score_distribution(retriever_scores(two[0]))

@@ -379,7 +379,6 @@ def figures(ev, runs, metric: str):
     yield lambda: plot.metric_at_k(ev.summary())
     yield lambda: plot.tradeoff(ev.scores, metric)
     yield lambda: plot.scores_by_rank(ev.results)
-    yield lambda: plot.score_distribution(ev.retriever_scores())
     yield lambda: plot.refusal_matrix(ev.refusals().table)
     yield lambda: plot.failure_transitions(ev.failures(), *runs)
     yield lambda: plot.risk_coverage(ev.risk_coverage().curve)

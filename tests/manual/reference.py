@@ -287,7 +287,7 @@ def api_pages() -> str:
 
 def pictures_of(cls: Any) -> list[str]:
     """Return the directive that describes `plot`, whose methods are functions of `rs.plot`."""
-    usual, *others = cls.plot.pictures
+    usual, *others = (draw.__name__ for draw in cls.plot.pictures)
     text = [
         "   .. py:method:: plot(...)",
         "",

@@ -45,7 +45,7 @@ def test_every_object_that_draws_itself_does(holder):
 
 
 def test_every_method_of_plot_is_a_picture_of_the_gallery():
-    named = {name for holder in HOLDERS for name in getattr(accessor, holder).pictures}
+    named = {draw.__name__ for holder in HOLDERS for draw in getattr(accessor, holder).pictures}
     assert named <= set(PICTURES)
 
 

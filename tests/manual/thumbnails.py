@@ -25,7 +25,7 @@ TOLD = {  # what is asked -> beginnings of the headings of the pictures that tel
     "Over time?": ["Trend", "Turns", "Calls"],
     "What does it cost?": ["Trade-off", "Trade-off by a key of the config", "Metric at k"],
     "Does it refuse what it should?": ["Refusal matrix", "Risk and coverage"],
-    "What do scores say?": ["Scores by rank", "Score distribution"],
+    "What do scores say?": ["Scores by rank"],
     "In a paper?": ["Several pictures in one figure", "Theme", "A picture of your own"],
 }
 BEGIN = "| to know | pictures |\n|---|---|\n"

@@ -64,7 +64,6 @@ def pictures():
         "tradeoff": lambda: ev.plot.tradeoff("mrr@10"),
         "scatter": lambda: cmp.plot.scatter("mrr@10"),
         "scores_by_rank": lambda: ev.select(["dense"]).plot.scores_by_rank(),
-        "score_distribution": lambda: rs.plot.score_distribution(ev.retriever_scores()),
         "refusal_matrix": lambda: ev.refusals().plot(),
         "risk_coverage": lambda: ev.risk_coverage().plot(),
         "calls": lambda: talks().calls().plot(),

@@ -469,7 +469,6 @@ PICTURES = {
     "metric_at_k": lambda w, **to: rs.plot.metric_at_k(w.summary, "hit", **to),
     "tradeoff": lambda w, **to: rs.plot.tradeoff(w.summary, "mrr@10", **to),
     "scores_by_rank": lambda w, **to: rs.plot.scores_by_rank(w.results, **to),
-    "score_distribution": lambda w, **to: rs.plot.score_distribution(w.ev.retriever_scores(), **to),
     "refusal_matrix": lambda w, **to: rs.plot.refusal_matrix(w.ev.refusals().table, **to),
     "risk_coverage": lambda w, **to: rs.plot.risk_coverage(w.ev.risk_coverage().curve, **to),
     "trend": lambda w, **to: rs.plot.trend(w.trend(), **to),

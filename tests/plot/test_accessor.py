@@ -98,8 +98,8 @@ def test_every_object_with_pictures_draws_its_usual_one(ev):
 
 def test_every_picture_fills_parameters_that_its_function_has():
     galleries = [one for one in vars(accessor).values() if isinstance(one, accessor.Gallery)]
-    pictures = [picture for one in galleries for picture in one.pictures.values()]
+    pictures = [picture for one in galleries for picture in one.pictures.items()]
     assert len(pictures) >= 18
-    for picture in pictures:
-        assert set(picture.given) <= set(inspect.signature(picture.draw).parameters)
-        assert getattr(rs.plot, picture.draw.__name__) is picture.draw
+    for draw, given in pictures:
+        assert set(given) <= set(inspect.signature(draw).parameters)
+        assert getattr(rs.plot, draw.__name__) is draw

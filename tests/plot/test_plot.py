@@ -72,6 +72,15 @@ def test_with_scores_a_summary_shows_differences_to_the_baseline(pair):
         ev.plot(["hit@1"], baseline="c")
 
 
+def test_times_have_bars_of_their_own_since_tests_compare_their_medians(pair):
+    scores = rs.score(*pair).assign(latency_ms=[10.0, 20.0, 900.0, 1.0, 2.0, 3.0])
+    table = summarize(scores, metrics=["latency_ms"])
+    ax = rs.plot.summary(table, scores=scores)
+    ends = table.set_index("run_id")[["low", "high"]]
+    assert bars(ax) == {run: [pytest.approx(ends.loc[run].tolist())] for run in "ab"}
+    assert "difference" not in ax.get_xlabel()
+
+
 def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(

@@ -143,18 +143,14 @@ class Question(TableResult):
             found[str(run)] = (gain if is_gain else fall) if is_sure else UNSURE
         return found
 
-    def leading(self, metric: str) -> tuple[str, list[str], list[str]]:
-        """Return the run with the best value, those not told from it, and those told from it."""
+    def leading(self, metric: str) -> tuple[Values, Values]:
+        """Return the runs with the best value first, and whether each can't be told from it."""
         runs, rows = list(self.run_ids), self.table[self.table["metric"].eq(metric).to_numpy()]
         of_first = rows[rows["run_baseline"].eq(runs[0]).to_numpy()]
         gains = of_first.set_index("run_candidate")["delta"].reindex(runs).fillna(0.0)
-        if self.declared.describe(metric).better == "lower":
-            gains = -gains
-        ordered = gains.sort_values(ascending=False, kind="stable").index.tolist()
-        p = self.matrix(metric, ordered)[0]
-        is_tied = ~(p < ALPHA)
-        tied = [run for run, flag in zip(ordered[1:], is_tied[1:], strict=True) if flag]
-        return ordered[0], tied, [run for run in ordered[1:] if run not in tied]
+        sign = -1 if self.declared.describe(metric).better == "lower" else 1
+        ordered = (sign * gains).sort_values(ascending=False, kind="stable").index.to_numpy()
+        return ordered, ~(self.matrix(metric, ordered.tolist())[0] < ALPHA)
 
 
 def widened(

@@ -4,7 +4,7 @@ In: the frames of a `Comparison`. Out: frames of text and sentences, with as man
 intervals justify. Nothing is computed here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -147,7 +147,7 @@ def _left_out(deltas: pd.DataFrame, shown: list[str]) -> list[str]:
         "No values of": (deltas.loc[~has_values, "metric"].tolist(), "."),
     }
     return [
-        f"{words} {plural(len(names), 'more metric')}: {_listed(names)}{way}"
+        f"{words} {plural(len(names), 'more metric')}: {few_names(names, NAMED)}{way}"
         for words, (names, way) in listed.items()
         if names
     ]
@@ -161,13 +161,14 @@ def lost_values(deltas: pd.DataFrame) -> list[str]:
     if not len(lost):
         return []
     counts = zip(lost["n_lost"], lost["metric"], strict=True)
-    listed = _listed([f"{n} of {name}" for n, name in counts])
+    listed = few_names([f"{n} of {name}" for n, name in counts], NAMED)
     return [f"Left out, because the candidate failed or was not asked: {listed}."]
 
 
-def _listed(texts: list[str]) -> str:
-    more = len(texts) - NAMED
-    return ", ".join(texts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+def few_names(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names, and how many others there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) -> list[str]:

@@ -253,7 +253,10 @@ def trend(
     table = _with_bridges(table, segments, bridges, means)
     table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
-    return Trend(metric, names, table[list(columns)], history.declared.of([metric]))
+    found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
+    if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
+        object.__setattr__(found, "_in_order", (source._by_saving("system"), None))
+    return found
 
 
 def reported_trend(
@@ -308,6 +311,31 @@ def break_texts(table: pd.DataFrame) -> list[str]:
                 text += f": labels or settings cause {effect} of the step"
         texts.append(text)
     return texts
+
+
+def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a trend's table as a picture needs it; `mean`, `low`, `high` are those of the lead.
+
+    The lead of times and costs is the median, which has no noise band. Bands are kept in segments
+    in which they say something: that a run left them, or where the newest run lies.
+    """
+    table = table.assign(system=table["system"].fillna("run").astype("str"))
+    if table_kind(str(table["metric"].iloc[0])) in BY_QUANTILES:
+        of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
+        table = table.assign(
+            **{name: table[source] for name, source in zip(*LED_BY, strict=True)},
+            **dict.fromkeys(of_means, np.nan), in_band=None, first_out_of_control=False,
+        )  # fmt: skip
+    known = table[table["mean"].notna()]
+    if not len(known):
+        raise DataError("no run has a value", field="table", allowed="a trend with n > 0")
+    by = [name for name in table.columns if name not in COLUMNS]
+    keys = [table[name] for name in ("segment", *by)]
+    left = table["first_out_of_control"].astype("bool")
+    decides = left.groupby(keys, dropna=False).transform("any")
+    if not by and pd.notna(known["in_band"].iloc[-1]):
+        decides |= table["segment"].eq(known["segment"].iloc[-1])
+    return table.assign(**{name: table[name].where(decides) for name in ("band_low", "band_high")})
 
 
 def _means(
