@@ -56,7 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
-    config.addinivalue_line("markers", "again: as long; quicker tests run all that it runs")
     config.addinivalue_line("markers", "large: only by --large, or by the test's own name")
     config.addinivalue_line("markers", f"sampled(n, m): n cases are quick, not {CASES}; --all: m")
     config.addinivalue_line("markers", "each_case: all cases are quick")
@@ -91,8 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if place >= quick:
                 same[at].add_marker("large" if place >= most else "long")
     large = {item for item in items if item.get_closest_marker("large")}
-    left_for_all = ("long", "again")
-    long = {item for item in items if any(map(item.get_closest_marker, left_for_all))} - large
+    long = {item for item in items if item.get_closest_marker("long")} - large
     config.stash[COUNTS] = [len(items), len(long), len(large)]
     left_out = {"quick": long | large, "all": large, "large": set()}[size_of(config)]
     if left_out and not any("::" in one for one in config.args):

@@ -92,7 +92,7 @@ def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
             assert len(re.split(r"(?<!\\)&", line)) in {len(one) for one in columns}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
 def test_a_result_begins_with_its_title_in_every_form(evaluation, make):
@@ -103,7 +103,7 @@ def test_a_result_begins_with_its_title_in_every_form(evaluation, make):
     assert "<table" not in before
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation):
     cmp = evaluation.compare("a_1", "b#2")
     table, note = cmp.shown()
@@ -114,7 +114,7 @@ def test_a_comparison_shows_ten_columns_and_counts_what_it_leaves_out(evaluation
         says(note, n)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_deltas_begin_with_what_decides_and_end_with_what_has_no_value(evaluation):
     deltas = evaluation.compare("a_1", "b#2").deltas
     place = (deltas["n"] == 0) * 2 + (~deltas["is_primary"] & (deltas["n"] > 0))
@@ -122,7 +122,7 @@ def test_deltas_begin_with_what_decides_and_end_with_what_has_no_value(evaluatio
     assert deltas.columns[:4].tolist() == ["metric", "baseline", "candidate", "delta"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_gate_says_first_and_in_words_that_it_failed(evaluation):
     found = evaluation.compare("a_1", "b#2").gate({"mrr@10": 0.01})
     first = says(repr(found).splitlines()[0], "✗", "mrr@10")
@@ -130,7 +130,7 @@ def test_a_gate_says_first_and_in_words_that_it_failed(evaluation):
     assert first.startswith(html.unescape(shown))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_labels_that_are_no_frame_are_refused(evaluation):
     with refused("NoneType", "query_id", "run_id", "value", field="labels"):
         evaluation.compare("a_1", "b#2").corrected(None, random=True)

@@ -54,7 +54,7 @@ def shown_by(script: jedi.Script, line: int | None = None) -> list[list[str]]:
     return [[part.name for part in one.params] for one in script.get_signatures(line)]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(6)
 @EACH_METHOD
 def test_an_editor_shows_the_parameters(cls, name):
@@ -67,7 +67,7 @@ def test_an_editor_shows_the_parameters(cls, name):
     assert len(parameters) >= len(named) or parameters[-1] in ("fields", "options", "how")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(6)
 @EACH_METHOD
 def test_a_notebook_shows_the_parameters(cls, name):

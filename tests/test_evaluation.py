@@ -31,7 +31,7 @@ def ev():
     return rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_evaluation_holds_what_was_scored(ev):
     results, golden = (
         rs.load_results(str(DEMO / "runs" / "*")),
@@ -49,7 +49,7 @@ def test_an_evaluation_does_not_change(ev):
         ev.scores = None
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_means_know_golden_set_and_results(ev):
     whole = summarize(ev.scores, ev.golden, results=ev.results)
     pd.testing.assert_frame_equal(ev.summary(), whole)
@@ -58,7 +58,7 @@ def test_means_know_golden_set_and_results(ev):
     assert hard["metric"].unique().tolist() == ["mrr@10"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     few = rs.evaluate(ev.results, ev.golden, ["mrr"])
     assert "hit@2" not in few.scores
@@ -69,7 +69,7 @@ def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     assert few.pivot("hit@2").shape == (182, 4)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
     by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
@@ -152,7 +152,7 @@ def test_selected_runs_come_in_the_order_asked_for(ev):
     assert ev.select("dense").run_ids == ["dense"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "queries",
     [
@@ -195,7 +195,7 @@ def lengths(ev):
     return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_columns_of_ones_own_go_where_ours_go(ev):
     own = ev.with_columns(lengths(ev), better="lower")
     means = lengths(ev).groupby("run_id", observed=True)["length"].mean()
@@ -328,7 +328,7 @@ def test_query_ids_that_do_not_join_are_named(results, golden, named):
         rs.evaluate(results, golden)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_without_any_hit_is_named():
     answers = pd.DataFrame({"query_id": ["q1", "q2"], "response": ["x", "y"]})
     ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})

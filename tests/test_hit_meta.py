@@ -136,7 +136,7 @@ def test_what_the_file_could_not_give_back_is_refused(results, tmp_path, row, fi
         rs.io.write_per_query(odd, tmp_path / "again")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     both = rs.load_results([write_run("a", RECORDS, k=10), write_run("b", RECORDS[1:], k=10)])
     assert both.hit_meta["run_id"].value_counts().to_dict() == {"a": len(results.hit_meta), "b": 3}
@@ -147,7 +147,7 @@ def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_keeps_metadata(results, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(results, text="full")
@@ -165,7 +165,7 @@ def test_our_run_file_is_judged_by_predicates(results, write_golden):
     ].tolist() == [1, 1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metadata_follow_their_hits_to_new_ranks(write_run, write_golden):
     hits = [
         hit("c1", "d1", 1),

@@ -23,7 +23,7 @@ from ragscore.scoring.summary import slices, summarize
 from tests.messages import ANY, refused
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path):
     rows = [
         {
@@ -124,7 +124,7 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, field, named, pa
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "nothing",
@@ -336,7 +336,7 @@ def test_a_store_says_what_it_was_given_instead_of_results(pair, tmp_path):
         rs.RunStore(tmp_path).refresh(results)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_one_label_or_run_may_be_given_as_text(pair):
     results, golden = pair
     pd.testing.assert_frame_equal(

@@ -52,7 +52,7 @@ def scored(tmp_path):
     return score
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
@@ -141,7 +141,7 @@ def without(*docs):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [
@@ -154,7 +154,7 @@ def test_means_over_three_graded_queries(scored, rankings, means):
     assert scored(rankings, GOLD, AT_5)[AT_5].mean().tolist() == pytest.approx(means, abs=5e-7)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id)
@@ -373,7 +373,7 @@ def profile_means(tmp_path):
     return means
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
@@ -413,7 +413,7 @@ def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, rankin
     ] and found["mrr"] == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [
@@ -444,7 +444,7 @@ def regressed(diff, path, thresholds):
     return [event["metric"] for event in events if event["regressed"]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("baseline", "candidate", "thresholds", "expected"),
     [
@@ -484,7 +484,7 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
         ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})

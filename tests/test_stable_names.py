@@ -64,7 +64,7 @@ def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results)
     assert len(name.rpartition("#")[2]) == 8
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
     parts = provenance(results, golden, ["hit@5", "recall@5", "refusal_correct"])
@@ -78,7 +78,7 @@ def test_hashes_of_the_demo_are_what_they_were(golden, results):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_kept_matches_are_stored_by_level_rule_and_content(golden, results, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, match="doc")

@@ -59,7 +59,7 @@ def ev():
     return rs.evaluate(str(ROOT / "data/demo/runs/*"), str(ROOT / "data/demo/golden.yaml"))
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_two_lines_at_most(task, ev, monkeypatch, tmp_path):

@@ -113,7 +113,7 @@ GRADED_RUN = {"q": {"b": 9.0, "x": 8.0, "a": 7.0}}
 GRADED = {"q": {"a": 3, "b": 1, "x": 0}}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_trec_evals():
     theirs = pytrec_eval.RelevanceEvaluator(GRADED, {"ndcg"}).evaluate(GRADED_RUN)["q"]["ndcg"]
     with warned("ndcg", "trec_eval", "ndcg_linear"):

@@ -23,7 +23,7 @@ def ev():
     return rs.evaluate(RUNS, GOLDEN)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
     after = ev.calls().after.set_index(["run_id", "call"])
     # q1 .5 and then 1, q2 1, q3 0 | q1 .5 and then 1, q2 0 and then 1, q3 0
@@ -84,7 +84,7 @@ def test_its_picture_has_a_line_for_each_run_and_says_n(ev):
     plt.close("all")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     runs = {
         "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
@@ -99,13 +99,13 @@ def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     assert first.compare("A", "B").per_query["outcome"].tolist() == ["regression", "loss", "win"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_each_query_may_have_its_own_level(ev):
     mixed = rs.evaluate(RUNS, GOLDEN, match="per_query")
     pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
     last = rs.evaluate(RUNS, GOLDEN, calls="last")
     hits = last.results.hits

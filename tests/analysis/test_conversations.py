@@ -71,7 +71,7 @@ def test_a_query_of_no_conversation_beside_named_turns_is_left_out():
     assert found.turns[["turn", "n", "mean"]].to_numpy().tolist() == [[2, 1, 1]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_intervals_take_conversations_as_independent_and_say_so(golden):
     runs = {one: ["d"] if right else ["x"] for one, right in VALUES.items()}
     talks = rs.evaluate(runs, golden).summary("hit@1").iloc[0]
@@ -83,7 +83,7 @@ def test_intervals_take_conversations_as_independent_and_say_so(golden):
     assert talks[["cluster", "n_clusters", "n_clustered"]].tolist() == ["conversation", 2, 5]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
     row = ev.summary("hit@1", over="conversation").iloc[0]
     # (2/3 + 0 + 1) / 3, of three conversations
@@ -101,7 +101,7 @@ def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
     assert first["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_conversation_without_a_value_is_expected_and_in_no_mean(ev):
     # c2 has no value of its own, c1 one of two; c3 is missing as a whole
     values = pd.DataFrame({"query_id": ["c1_1", "c1_2"], "own": [1.0, 3.0]})
@@ -129,7 +129,7 @@ def test_means_over_conversations_leave_out_queries_of_none_and_say_so(tmp_path)
         rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).summary("hit@1", over="conversation")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_turns_are_sorted_as_numbers_wherever_they_slice():
     runs = {f"c{c}_{turn}": ["d"] for c in (1, 2) for turn in range(1, 13)}
     golden = rs.load_golden({one: {"d": 1} for one in runs}, turns=PATTERN)
@@ -224,7 +224,7 @@ RUNS = {"org_convdr.run": (0.3502, 0.3478, 0.5617, 0.3213),
 BY_TURN = [0.5617, 0.4004, 0.3971, 0.3384, 0.1735, 0.3514, 0.3457, 0.2770, 0.2029, 0.3118, 0.4161]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.skipif(not CAST.exists(), reason="needs a track's files beside the checkout")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_turns_of_a_track_have_the_values_of_trec_eval():
@@ -300,7 +300,7 @@ RATED_MEANS = {"reference": (3.6080, 3.6500, 3.6019), "gpt-4o": (3.2390, 3.5500,
                "llama-3.1-405b-instruct": (3.2432, 3.5333, 3.2014)}  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     found = rated.conversations("rated")
     table = found.table.set_index("run_id")
@@ -315,7 +315,7 @@ def test_ratings_of_first_and_later_turns_are_the_known_ones(rated):
     assert turns["n"].tolist() == [20, 20, 20, 20, 20, 18, 15, 14, 8, 2, 1, 1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("run_id", "column", "known"),
     [
@@ -347,7 +347,7 @@ def test_a_difference_of_two_models_is_no_finding_once_conversations_are_indepen
 UNANSWERED = RATED.parent / "mtragun-scored-answers/submit_qwen2_5_32b_taskB.jsonl.gz"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:records")
 @pytest.mark.skipif(not UNANSWERED.exists(), reason="needs scored answers beside the checkout")
 def test_stored_scores_of_a_file_have_the_known_means_by_turn():

@@ -133,7 +133,7 @@ def test_answers_to_queries_without_labels_stay_out():
     assert query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_each_candidate_has_the_difference_of_compare_runs_and_the_p_of_all_tests(pair):
     results, golden = pair
     board = leaderboard(rs.score(results, golden), ["hit@1", "mrr@10"], baseline="a")
@@ -251,7 +251,7 @@ def test_what_cannot_be_ranked_is_refused():
         leaderboard(pd.concat([clear(), clear()]))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_letters_go_on_after_z():
     runs = {f"r{n:02}": np.full(12, 1 - n / 60) for n in range(53)}
     board = leaderboard(scores_of("mrr", **runs), iterations=500)
@@ -361,7 +361,7 @@ def test_twenty_wins_to_none_are_seen_beside_eight_unrelated_runs():
     assert not set(letters["before"]) & set(letters["after"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("n", [60, 1_200])
 def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit_of_a_p(n):
     rng = np.random.default_rng(6)
@@ -375,7 +375,7 @@ def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit_of_a_p(n):
     assert p[0] == p[1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs_robust
 def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     board = leaderboard(robust, ["map@1000"], baseline="THUIRr0301")
@@ -402,7 +402,7 @@ def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     assert (rows["verdict"].ne("can't tell") == (expected < 0.05)).all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(
@@ -493,7 +493,7 @@ def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_perce
     assert n_alone > most  # what the correction is for
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_verdict_words_are_corrected_over_metrics_and_candidates_and_the_notes_say_so():
     board = leaderboard(of_no_difference(np.random.default_rng(9)), list(METRICS), baseline="r0")
     tested = board.table.dropna(subset="p_adjusted")

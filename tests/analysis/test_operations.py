@@ -394,7 +394,7 @@ def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path
     assert [content[name] for name in counts] == [3, 2, 1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
     results, golden, _ = chatbot
     written = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())
@@ -405,7 +405,7 @@ def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path
     assert set(BESIDE) - set(written) == {"judge_reliability"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
     own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
@@ -419,7 +419,7 @@ def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     assert "recall_at_k_avg" not in written["by_category"]["general"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     results, golden, _ = chatbot
     values = json.loads(write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())
@@ -433,7 +433,7 @@ def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
     results, golden, _ = chatbot
     folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")

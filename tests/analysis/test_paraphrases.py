@@ -92,7 +92,7 @@ def test_a_run_of_smaller_k_is_refused(group_of):
     assert len(group_of([1], config={"other": 1}).per_query)  # a run that doesn't say is allowed
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("more", [{"answer": answer("beta")} | {"error": "late"}, {"answer": None}])
 def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, more):
     found = group_of([1, 2], answers=more)
@@ -100,7 +100,7 @@ def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, m
     assert np.isnan(found.groups["answer_consistency"].iloc[0])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
     assert group_of([1, 2], answers={"answer": answer("alpha")}).groups[
         "answer_consistency"
@@ -169,7 +169,7 @@ def test_each_paraphrase_shows_its_text(kinds):
     assert paraphrases(*kinds).per_query["query"].tolist()[:2] == ["plain?", "typo?"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
     with warned("r", 50):
         summary = group_of([1, None], deep=False).summary
@@ -258,7 +258,7 @@ def test_published_summary_of_24_groups(summary_of):
     ) == (24, 22, 0.083)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("n_groups", "n_consistent", "spread"),
     [(24, 19, 0.208), (18, 14, 0.222), (18, 13, 0.278), (18, 16, 0.111)],
@@ -273,7 +273,7 @@ def test_published_spreads_are_the_share_of_groups_that_differ(
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("ranks", "hit_1", "mrr"), [([1] * 7 + [2, 2, 3], 0.7, 0.8333), ([1] * 4 + [2] * 6, 0.4, 0.7)]
 )

@@ -88,7 +88,7 @@ def test_one_run_alone_is_shown_without_moves(three):
     assert view.hits["rank_before"].isna().all() and "* c1\n" in repr(view)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_no_text_becomes_markup(three):
     html = show_query(*three, "q")._repr_html_().removeprefix(HEAD)
     assert "<script" not in html
@@ -142,7 +142,7 @@ def four():
     return replace(results, calls=asked), golden
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
     view = rs.evaluate(*four).query("q")
     assert view.calls[
@@ -176,7 +176,7 @@ def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
     assert len(view.hits) == 7 and repr(view).count("not scored") == 3
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_call_finds_relevant_targets_only(four):
     results, _ = four
     golden = rs.load_golden({"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})

@@ -49,7 +49,7 @@ def runs_of(lists):
 ranking = st.lists(st.sampled_from("stuvwxyz"), unique=True, min_size=1, max_size=8)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @settings(max_examples=fuzzed(60))
 @given(
     st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4), st.sampled_from([0.5, 0.9, 0.98])
@@ -61,7 +61,7 @@ def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
         np.testing.assert_allclose(rank_overlap(results, a, b, p=p)["rbo"], expected, atol=1e-12)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_neither_the_order_of_rows_nor_that_of_runs_changes_a_bit():
     rng = np.random.default_rng(3)
     lists = [[rng.permutation(60)[:40].astype(str).tolist() for _ in "ab"] for _ in range(30)]

@@ -86,7 +86,7 @@ def decision_counts(table, run_id="A"):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
     scores, golden, _ = load(RUN)
     table = refusals(scores, golden).table
@@ -102,7 +102,7 @@ def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
     assert set(table["right_by"]) == {"answer_checks ≥ 1"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_two_by_two_counts_what_the_detection_counts(load):
     scores, golden, _ = load(RUN)
     found = refusals(scores, golden)
@@ -184,7 +184,7 @@ def test_a_refused_question_counts_as_zero_overall(load):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_quality_of_a_ranking_metric_knows_that_a_refusal_shows_no_hit(load):
     scores, golden, _ = load(RUN)
     row = refusals(scores, golden, ["hit@1"]).quality.iloc[0]
@@ -192,7 +192,7 @@ def test_quality_of_a_ranking_metric_knows_that_a_refusal_shows_no_hit(load):
     assert row[["answered", "overall"]].tolist() == pytest.approx([3 / 5, 3 / 6])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_answer_without_a_judgment_is_apart_from_the_mean(load):
     scores, golden, _ = load(RUN)
     judged = scores.assign(judge_correctness=[5.0, 3.0] + [np.nan] * 10)
@@ -202,14 +202,14 @@ def test_an_answer_without_a_judgment_is_apart_from_the_mean(load):
     assert row[["n_answered", "n_refused", "n_unmeasured"]].tolist() == [2, 1, 3]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
     scores, golden, _ = load([asked("a1", None, "d", 0.9)])
     row = refusals(scores, golden, "answer_checks").quality.iloc[0]
     assert np.isnan(row["answered"]) and row["overall"] == 0 and row["coverage"] == 0
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_threshold_refuses_answer_by_answer(load):
     scores, golden, results = load(RUN)
     curve = risk_coverage(scores, golden, results).curve
@@ -240,7 +240,7 @@ def test_a_threshold_refuses_answer_by_answer(load):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
     row = risk_coverage(scores, golden, results).at_risk(0.5).iloc[0]
@@ -281,7 +281,7 @@ def test_equal_scores_are_refused_together(load):
     assert found.areas["aurc"].iloc[0] == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_question_without_hits_is_refused_at_any_threshold(load):
     scores, golden, results = load([asked("a1", "yes", "d", 0.5), asked("a2", "no", None, 0)])
     curve = risk_coverage(scores, golden, results).curve
@@ -320,7 +320,7 @@ def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_distance_is_better_the_smaller_it_is(load):
     near = [
         hit("c", "d", rank, retrieval={"fusion_score": 0.1 * rank}, score_kind="l2")

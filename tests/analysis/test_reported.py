@@ -217,7 +217,7 @@ def test_a_report_without_hits_is_not_checked_against_rankings_of_nothing(report
     says(ev, "nightly", "hit", 0)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("profile", [None, "rig"])
 def test_summary_values_are_checked_too(told, profile):
     results, golden = told

@@ -78,7 +78,7 @@ def golden(write_golden):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("source", ["{}", "{}/*", "{}/run_0?"])
 def test_folders_without_rows_load_as_runs(folders, source):
     results = rs.load_results(source.format(folders))
@@ -308,7 +308,7 @@ def test_reported_points_are_hollow_in_the_picture(folders):
 # -- the six published folders --
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs_published
 def test_all_57_published_numbers_are_there():
     results = rs.load_results(PUBLISHED)

@@ -88,7 +88,7 @@ def test_equal_scores_are_half_a_win(write_golden, write_run):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_without_a_score_are_counted(two):
     results, golden = two
     hits = results.hits.assign(score=results.hits["score"].where(results.hits["doc_id"] != "bad"))

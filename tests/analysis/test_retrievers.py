@@ -69,7 +69,7 @@ def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_agree_with_the_report(published):
     scores = rs.score(*published, ["passed", "mrr", "hit@1"])
     means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
@@ -83,7 +83,7 @@ def test_scores_agree_with_the_report(published):
     assert scores["mrr"].notna().groupby(scores["run_id"], observed=True).sum().tolist() == [19] * 4
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_smaller_k_finds_less(published):
     table = retrievers(*published, k=2).table.set_index("run_id")
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
@@ -92,7 +92,7 @@ def test_a_smaller_k_finds_less(published):
     assert round(dense["mrr_all"], 4) == 0.4286
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_hit_must_satisfy_if_asked(published):
     # only those without a rank
     assert retrievers(*published, hits="all").table["passed"].tolist() == [2, 2, 2, 2]
@@ -110,7 +110,7 @@ def test_the_matrix_shows_ranks(published):
     assert matrix.loc["made up"].tolist() == ["✅"] * 4
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
     _, golden = published
     lines = [
@@ -129,7 +129,7 @@ def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
     ].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     lines = [
         said("question 0", [found(1, "key-0")], error="late"),
@@ -142,7 +142,7 @@ def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
     golden = rs.load_golden(
         write_golden(
@@ -163,7 +163,7 @@ def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
     assert retrievers(results, golden).matrix["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_markdown_report(published):
     text = retrievers(*published).to_markdown()
     says(text.splitlines()[0], "#", "k = 5")
@@ -233,7 +233,7 @@ def test_times_have_one_decimal_in_summaries_and_aggregates(tmp_path):
     assert ev.to_profile("seed-mcp")["dense"]["avg_latency_ms"] == 3.1
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_cut_texts_leave_questions_undecided(tmp_path):
     questions = [
         {"query": "open", "expected_substrings": ["late"]},
@@ -276,7 +276,7 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("note", "shown"),

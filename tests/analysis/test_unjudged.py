@@ -49,7 +49,7 @@ def test_the_bounds_of_means_worked_by_hand(ev):
     says(found, 3, "runs")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_judged_and_the_mean_are_those_of_the_summary(demo):
     found = demo.unjudged(["ndcg@10", "recall@5", "mrr"]).table
     for metric, judged in (("ndcg@10", "judged@10"), ("recall@5", "judged@5")):

@@ -47,14 +47,14 @@ def test_a_metric_of_one_query_is_printed(write_golden, write_run, capsys):
     assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["one", "hit@1", "1.000"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_score_prints_json_with_null(files, capsys):
     main(["score", *files, "--json"])
     rows = json.loads(capsys.readouterr().out)
     assert next(row for row in rows if row["metric"] == "answer_checks")["mean"] is None
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_compare_prints_the_report_of_a_profile(files, capsys):
     golden, a, b = files
     assert main(["compare", a, b, "--golden", golden, "--profile", "kebab", "--json"]) == 0
@@ -65,7 +65,7 @@ def test_compare_prints_the_report_of_a_profile(files, capsys):
     ] == ["loss", "win", "win"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_compare_prints_every_query_in_a_profiles_own_layout(write_golden, write_run, capsys):
     ids = [f"q{n:02d}" for n in range(25)]
     rows = [{"id": one, "query": "?", "expected_doc_ids": ["d"]} for one in ids]
@@ -78,7 +78,7 @@ def test_compare_prints_every_query_in_a_profiles_own_layout(write_golden, write
     assert out.count("| loss | 1 | 2 | rank 1→2 |\n") == 25
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
     golden, a, b = files
     main(["compare", a, b, "--golden", golden])
@@ -250,7 +250,7 @@ def test_by_names_the_kind_of_tag_once(capsys, write_golden, write_run):
     assert capsys.readouterr().err.split("one of ")[1].strip() == "answerable, tag, doc_type"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_without_any_query_are_named(files, capsys, write_run):
     golden, *_ = files
     main(
@@ -369,7 +369,7 @@ def passages(write_golden, write_run):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("options", "means"),
     [
@@ -387,7 +387,7 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
     assert [row["mean"], row["n"]] == pytest.approx(means)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
     rows = [
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},

@@ -74,7 +74,7 @@ def test_a_function_is_asked_and_scored(here, capsys):
     assert run["system"] == "ask" and run["repeat"] == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_only_what_was_asked_is_expected(here, capsys):
     assert main(["run", "my_rag:ask", *GOLDEN, "--limit", "2", "--json", "--metric", "hit@3"]) == 0
     (row,) = json.loads(capsys.readouterr().out)

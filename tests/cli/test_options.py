@@ -273,7 +273,7 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
     says(rs.Report.from_json(Path("page.json").read_text()).title, 2)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]
@@ -342,7 +342,7 @@ def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, m
     assert capsys.readouterr().out or made or name in ("report", "validate")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("variable", ["RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN"])
 def test_the_environment_names_the_golden_file(variable, desk, capsys, monkeypatch):
     monkeypatch.setenv(variable, "golden.yaml")

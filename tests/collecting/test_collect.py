@@ -129,7 +129,7 @@ CARRIED_BY = {
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_callable_gets_what_the_snapshot_says(golden, out):
     seen = []
 
@@ -227,7 +227,7 @@ def test_a_command_gets_what_the_snapshot_says(golden, out, tmp_path):
     check_sent([json.loads(line) for line in log.read_text().splitlines()], results)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2)
@@ -264,7 +264,7 @@ def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     assert response["x_indexing_coverage.chunks_embedded"] == 40
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_retrieval_only_asks_for_no_answer(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2, retrieval_only=True)
@@ -300,7 +300,7 @@ def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
     assert not out.exists()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     results = collect(found, golden, out, leave_out=CARRIED, k=1)
     assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
@@ -313,7 +313,7 @@ def test_a_parameter_without_a_default_must_be_set(golden, out):
         collect(lambda query, depth: [], golden, out, leave_out=CARRIED)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_query_goes_to_its_parameter_wherever_it_stands(plain_golden, out):
     results = collect(lambda k=2, *, question: found(question, k), plain_golden(2), out)
     assert results.hits["text"].tolist()[:2] == ["question 0 1", "question 0 2"]
@@ -342,7 +342,7 @@ def test_tokens_beside_an_answer_join_its_own_usage(plain_golden, out):
     assert (row["prompt_tokens"], row["completion_tokens"]) == (5, 7)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
     def answer(query, hits):
         if query.endswith("1"):
@@ -411,7 +411,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
@@ -422,7 +422,7 @@ def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
     with Server(in_turn([lambda seen: server.hang()], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.2, k=1)
@@ -457,7 +457,7 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     body = {
         "error": "model is down",
@@ -470,7 +470,7 @@ def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     ].notna().tolist() == [True, False]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
@@ -505,7 +505,7 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
     assert pd.isna(second)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
 def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
@@ -545,7 +545,7 @@ def test_turns_come_no_faster_than_the_rate():
     assert [limiter.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("workers", [1, 3, 8])
 def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, workers):
     with Server(chatbot, gather=workers) as server:
@@ -554,7 +554,7 @@ def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, w
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_async_callables_share_one_loop(plain_golden, out):
     loops, together = set(), threading.Barrier(3)
 
@@ -597,7 +597,7 @@ def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
     assert len(results.hits) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_it_works_while_an_event_loop_runs(plain_golden, out):
     async def system(query):
         await asyncio.sleep(0)
@@ -609,7 +609,7 @@ def test_it_works_while_an_event_loop_runs(plain_golden, out):
     assert len(asyncio.run(cell()).hits) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_command_that_fails_says_why(plain_golden, out):
     code = (
         "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no"
@@ -646,7 +646,7 @@ def test_a_run_in_which_all_fail_warns(plain_golden, out):
         collect(system, plain_golden(2), out)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_limit_takes_the_first_and_sample_draws_by_the_seed(plain_golden, tmp_path):
     golden = plain_golden(20)
     asked = {

@@ -72,7 +72,7 @@ def raw(act):
     listening.close()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("begun", "drop"),
@@ -109,7 +109,7 @@ def test_a_reply_that_says_it_is_too_large_is_not_read(golden, tmp_path):
     assert found[1:] == [None, None]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("max_bytes", "error"), [(100, True), (4000, False), (None, False)])
 def test_a_mapping_says_how_large_a_reply_may_be(golden, tmp_path, max_bytes, error):
     with replying(GOOD | {"padding": " " * 2000}) as server:
@@ -140,7 +140,7 @@ def test_what_is_packed_is_unpacked(encoding, limit):
     assert unpacked(PACKED[encoding], encoding, limit) == b"ab" * 500
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
 def test_a_bomb_passes_the_limit_by_one_byte(pack):
     assert unpacked(pack(bytes(50_000_000)), "gzip", 1_000_000) == bytes(1_000_001)

@@ -77,7 +77,7 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
         ), run
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     asked = []
 
@@ -196,7 +196,7 @@ def begun(golden, folder, **options):
     return system
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -220,7 +220,7 @@ def test_going_on_with_another_golden_set_is_an_error(golden, tmp_path, write_go
         rs.collect(system, other, tmp_path, progress=False, name="s")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
     begun(golden, tmp_path)
     asked = []
@@ -255,7 +255,7 @@ def test_two_collectors_in_one_folder_are_refused(golden, tmp_path):
     assert len(rs.collect(system, golden, tmp_path, progress=False).hits) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_fresh_begins_anew(golden, tmp_path):
     begun(golden, tmp_path, k=3)
     asked = []
@@ -269,7 +269,7 @@ def test_fresh_begins_anew(golden, tmp_path):
     assert len(asked) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_bar_tells_what_is_done_and_what_failed(golden, tmp_path, capsys):
     def system(query):
         if query.endswith("1"):

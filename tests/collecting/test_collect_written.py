@@ -178,7 +178,7 @@ def test_values_of_numpy_and_pandas_become_json():
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
     frame = pd.DataFrame({"chunk_id": ["c1", "c2"], "score": [0.5, 0.25], "path": ["a.md", None]})
     results = rs.collect(
@@ -278,7 +278,7 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     def system(query, k):
         return []
@@ -376,7 +376,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     says(line, "ragscore", 3, "runs/ask/.per_query.journal")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_description_stands_in_the_file_the_frame_and_the_report(golden, tmp_path):
     def system(query):
         return [{"doc_id": "d1"}]
@@ -405,7 +405,7 @@ def test_a_run_without_a_description_has_none(golden, tmp_path):
         rs.collect(lambda query: [], golden, tmp_path / "x", limit=1, note=3, progress=False)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("again", "kept"), [(None, "first"), ("second", "second")])
 def test_a_resumed_run_keeps_its_description_unless_another_is_given(golden, tmp_path, again, kept):
     asked = []

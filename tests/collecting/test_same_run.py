@@ -108,7 +108,7 @@ def test_another_config_differs_and_another_machine_does_not(runs):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_numbers_may_differ_by_the_tolerance(runs):
     other = records()
     other[0]["hits_top_k"][0]["retrieval"]["fusion_score"] = 1.0000001

@@ -43,7 +43,7 @@ def golden():
     return rs.load_golden(GOLDEN)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_passages_are_short_named_after_their_document_and_cover_their_lines(corpus):
     documents, chunks = corpus
     assert (
@@ -159,7 +159,7 @@ def scores(runs, golden):
     return rs.score(runs, golden)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_committed_runs_answer_every_question_and_hold_no_text_of_the_manuals(runs, golden):
     assert sorted(runs.runs["run_id"]) == sorted(SYSTEMS)
     coverage = coverage_of(runs, golden).runs
@@ -194,7 +194,7 @@ def test_committed_runs_answer_every_question_and_hold_no_text_of_the_manuals(ru
     assert set(words) <= {"See", "or", ".", *REFUSAL.split()}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_golden_set_tells_the_systems_apart(scores, golden, runs):
     by_run = summarize(scores, metrics=["hit@5"]).set_index("run_id")["mean"]
     assert by_run.between(0.3, 0.95).all()
@@ -208,7 +208,7 @@ def test_the_golden_set_tells_the_systems_apart(scores, golden, runs):
     assert compare_runs(runs, golden, str(worst), str(best)).counts.get("regression", 0) > 0
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_numbers_of_the_data_readme_are_those_of_the_runs(scores, golden, runs):
     text = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
     table = summarize(

@@ -191,7 +191,7 @@ def test_a_run_over_http_is_that_of_the_system_asked_here(served, index, golden,
     assert len(over_http.citations) and over_http.responses["answer"].str.startswith("See ").any()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("mode", SYSTEMS)
 def test_filters_and_folders_leave_only_what_they_name(served, mode):
     def found(**more):
@@ -253,7 +253,7 @@ def test_without_an_answer_none_is_made(served, golden, tmp_path):
     assert reply["answer"] is None and "generation_ms" not in reply["debug"]["latency"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_question_that_is_refused_is_an_abstention(served, write_golden, tmp_path):
     golden = rs.load_golden(
         write_golden([{"id": "q1", "query": "sourdough bakery", "answerable": False}])
@@ -373,7 +373,7 @@ def test_its_threads_end_with_it():
     assert threading.active_count() == before
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_client_that_says_nothing_is_not_waited_for_long(monkeypatch):
     monkeypatch.setattr("ragscore.demo.local._Handler.timeout", 0.2)
     before = threading.active_count()
@@ -448,7 +448,7 @@ def test_numbers_that_json_has_not_are_null():
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_several_are_answered_at_a_time(golden, tmp_path):
     together = threading.Barrier(3)
 

@@ -99,7 +99,7 @@ def test_the_history_varies_what_it_promises(runs):
     assert configs["bm25.stemmer"].isna().any() and (configs["bm25.stemmer"] == "english").any()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_one_run_is_cut_anew_its_passages_have_other_ids(runs, results):
     assert runs.index[runs["chunker_version"] != runs["chunker_version"].iloc[0]].tolist() == [
         RECHUNKED
@@ -115,7 +115,7 @@ def test_one_run_is_cut_anew_its_passages_have_other_ids(runs, results):
     assert after.mean() < before.mean()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results, golden, store):
     before, after = RELABELLED
     assert runs.index.get_loc(after) == runs.index.get_loc(before) + 1
@@ -155,7 +155,7 @@ def test_repeats_are_one_system_whose_results_differ_by_the_seed_alone(runs, res
     assert [settings_of(run_id)[1].seed for run_id in REPEATS] == [1, 2, 3]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("relabelled", [False, True])
 def test_stored_scores_are_those_of_the_stored_hits(relabelled, store, results, golden, runs):
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
@@ -174,7 +174,7 @@ def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store)
     assert set(store.golden_changes(*RELABELLED)["change"]) == {"relabelled"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("relabelled", [False, True])
 def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     relabelled, store, golden
@@ -226,7 +226,7 @@ def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_earlier_labels_are_narrower_and_say_why(golden):
     older = rs.load_golden(DEMO / "golden_before.yaml")
     assert older.queries["x_why"].str.len().gt(10).all() and len(older.queries) == 47
@@ -406,7 +406,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("metric", "a", "b"),

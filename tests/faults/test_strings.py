@@ -428,7 +428,7 @@ def test_names_stand_in_figures_as_they_are_written(run, pair):
         plt.close(ax.figure)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_texts_of_the_callers_own_axes_stay_formulas(pair):
     ev = rs.evaluate(*pair)
     ax = plt.subplots()[1]

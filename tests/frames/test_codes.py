@@ -122,7 +122,7 @@ def test_equal_pairs_are_those_of_a_merge_and_none_is_no_code(left, right):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("match", ["auto", "per_query"])
 def test_scoring_checks_no_frame_again(pair, monkeypatch, match):
     """Frames are checked where they are made; a scoring cuts them to a level many times over."""
@@ -310,7 +310,7 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("order", ["as loaded", "shuffled", "category", "object"])
 @pytest.mark.usefixtures("small_blocks")
 def test_scores_are_the_same_to_the_bit_however_the_hits_come(pair, order, monkeypatch):

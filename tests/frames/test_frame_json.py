@@ -181,7 +181,7 @@ MADE = {
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 @pytest.mark.parametrize("kind", MADE)
@@ -227,7 +227,7 @@ def test_what_is_no_such_report_is_refused(report):
             report.from_json(text)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_says_nothing_of_a_field_is_named(three):
     content = json.loads(config_effects(rs.score(*three), three[0].runs).to_json())
     del content["pairs"]

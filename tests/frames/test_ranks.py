@@ -131,7 +131,7 @@ SCORES = st.dictionaries(
 )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(
     SCORES,
@@ -219,7 +219,7 @@ def test_hits_without_a_document_are_all_kept(passages):
     assert rs.match.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
@@ -241,7 +241,7 @@ def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_r
     assert plain.loc["q"].tolist() == [1, 1, 0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, tmp_path):
     results, golden = passages
 
@@ -269,7 +269,7 @@ EMPTY = [
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("empty_gold", "expected"),
     [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],
@@ -308,7 +308,7 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))

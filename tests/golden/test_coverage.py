@@ -91,7 +91,7 @@ def test_a_golden_set_that_expects_no_ids_has_none_to_count(loaded):
     assert found.ids.empty and "n_golden" in repr(found)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, unique=True),
     st.lists(st.sampled_from(["q1", "q2", "ä", "x"]), unique=True),

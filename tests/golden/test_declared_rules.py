@@ -59,7 +59,7 @@ def test_a_header_is_read_and_is_no_query(write_golden):
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_no_hash_depends_on_rules(write_golden):
     with_rules = rs.load_golden(write_golden(FILE))
     without = rs.load_golden(write_golden(FILE.partition("---\n")[2], "plain.yaml"))
@@ -97,7 +97,7 @@ def test_support_groups_and_metadata_may_be_required(write_golden):
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_rules_stay_with_the_set_and_are_saved(write_golden, tmp_path):
     golden = rs.load_golden(write_golden(FILE))
     columns = ["query_id", "field", "found", "allowed"]
@@ -216,7 +216,7 @@ def test_labelling_leaves_the_header_as_it_is(write_golden, tmp_path, name):
     assert again.queries["difficulty"].tolist()[:2] == ["hrad", "easy"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_command_names_the_nearest_allowed_value(write_golden, capsys):
     assert main(["validate", str(write_golden(FILE))]) == 1
     first = capsys.readouterr().out.splitlines()[0]

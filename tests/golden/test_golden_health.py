@@ -185,7 +185,7 @@ def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loa
     assert set(health.ties["n_tied"]) == {0} and health.metric == "passed"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_without_results_what_needs_them_is_empty(loaded):
     golden, results = loaded

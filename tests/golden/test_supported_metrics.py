@@ -118,7 +118,7 @@ def test_two_reasons_why_a_file_is_neither_are_both_given(tmp_path):
         rs.supported_metrics(tmp_path / "x.yaml", strict=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_query_that_several_levels_and_checks_know_counts_once(write_golden, write_run):
     # q1: chunks and documents; q2: texts of the answer, too; q3: to refuse
     golden = write_golden(

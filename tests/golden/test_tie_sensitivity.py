@@ -62,7 +62,7 @@ def test_ties_between_hits_of_equal_worth_move_nothing(sensitivity):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ndcg has the gain")
 def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     table = sensitivity(
@@ -76,7 +76,7 @@ def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_without_scores_has_unknown_ties(sensitivity):
     unscored = [hit("c1", "x", 1, retrieval={}), hit("c2", "d", 2, retrieval={})]
     golden = rs.Golden(
@@ -145,7 +145,7 @@ def test_kept_matches_follow_their_hits_to_other_ranks(write_golden, write_run, 
     assert row[["worst", "mean", "best"]].tolist() == [0.5, 0.5, 1.0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("n_scores", [3, 10_000])  # many ties, none
 def test_ties_are_the_same_whether_hits_lie_in_order_or_not(n_scores):
     rng = np.random.default_rng(3)

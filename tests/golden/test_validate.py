@@ -58,7 +58,7 @@ SOUND = [
 ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_sound_set_has_no_problem(found):
     assert found(*SOUND) == []
 
@@ -133,7 +133,7 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("rule", BROKEN)
 def test_each_rule_finds_the_set_that_breaks_it(found, rule):
@@ -169,7 +169,7 @@ def test_every_rule_is_broken_by_some_test():
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "ids",
     [
@@ -183,7 +183,7 @@ def test_ids_without_a_pattern_break_none(found, ids):
     assert found(*(case(query_id) for query_id in ids)) == []
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("heading", ["A > B", "a->b", "x => y", "n >= 3 > C", "", None])
 def test_headings_may_hold_arrows(found, heading):
     assert found(case(gold_supports=[SUPPORT | {"heading": heading}])) == []

@@ -33,7 +33,7 @@ def test_a_value_of_one_query_beside_a_similar_one_is_a_warning_with_its_line(wr
     }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("field", ["lang", "difficulty", "category", "variant", "tags", "vaults"])
 def test_every_vocabulary_is_searched(write_golden, field):
     values = ["medium"] * 3 + ["meduim"]

@@ -93,7 +93,7 @@ GOOD = [
 LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, tmp_path):
     file = put(tmp_path, GOOD)
     assert both(file) and both(file, block=10**7)

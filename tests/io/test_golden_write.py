@@ -85,7 +85,7 @@ def test_rows_are_written_back_as_they_were(lines, tmp_path):
     assert [json.loads(line) for line in file.read_text().splitlines()] == ROWS
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.jsonl.gz"])
 def test_every_suffix_gives_equal_frames_and_the_same_bytes_again(lines, tmp_path, name):
@@ -118,7 +118,7 @@ def test_an_empty_list_of_documents_is_written_as_a_stated_refusal(write_golden,
     assert json.loads(file.read_text()) == {"id": "a", "query": "?", "answerable": False}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_sets_of_other_formats_become_golden_files(tmp_path):
     (tmp_path / "qrels.jsonl").write_text(
         '{"query_id": "q", "query": "?", "relevant_docs": {"a": 2, "b": 0}, "reference_answer":'

@@ -39,7 +39,7 @@ def test_aliases_that_stand_for_too_much_are_refused_at_their_line(tmp_path, tex
     assert caught.value.file == str((tmp_path / "g.yaml").resolve())
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_aliases_that_many_queries_share_are_read(tmp_path):
     shared = f"- &all {{id: q0, query: q, tags: &tags [{', '.join('abcdefgh')}]}}\n"
     rows = "".join(f"- {{id: q{n}, query: q, tags: *tags}}\n" for n in range(1, 3000))
@@ -204,7 +204,7 @@ def test_an_infinite_number_in_a_description_is_refused_with_line_and_field(tmp_
         rs.load_results(tmp_path / "per_query.jsonl")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("depth", [101, 900, 100_000])
 def test_deep_json_is_refused_and_what_is_in_quotes_is_not_deep(depth):
     for text in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth, "[" * depth):

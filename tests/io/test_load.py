@@ -463,7 +463,7 @@ CITATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("citation", "span"), CITATIONS, ids=[one["kind"] for one, _ in CITATIONS])
 def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, citation, span):
     given = {
@@ -724,7 +724,7 @@ def test_targets_that_share_their_first_id_stay_apart(write_golden):
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
     results = rs.load_results([write_run("b", RUN_A), write_run("a", RUN_A)])
     scores = rs.score(results, rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])

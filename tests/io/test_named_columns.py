@@ -73,7 +73,7 @@ def shapes(records, folder, name):
         pass
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("values", TEXTS.values(), ids=TEXTS)

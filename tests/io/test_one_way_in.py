@@ -650,7 +650,7 @@ def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
         load_golden("ir_datasets:tiny/test")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
     n = 300_000
     frame = pl.DataFrame(
@@ -720,7 +720,7 @@ def test_hits_as_records_in_json_lines_are_read_whatever_they_are_called(tmp_pat
     assert load_results(tmp_path / "rows.jsonl").hits["chunk_id"].tolist() == ["c"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("ranked", [True, False])
 def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
     n = 200_000
@@ -766,7 +766,7 @@ def test_records_of_an_array_longer_than_a_block_are_all_read(tmp_path, indent):
     assert found["doc_id"].tolist() == [one for row in rows for one in row["doc_ids"]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "end", ["", "]]", ",]", ', {"query_id": "q", "query_id": "q"}]', ", [}]", "] x", ', "\\ud800"]']
 )

@@ -280,7 +280,7 @@ def test_a_store_of_crafted_tables_is_refused(tmp_path):
 GOLDEN = rs.load_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "about",
     [

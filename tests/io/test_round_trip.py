@@ -148,7 +148,7 @@ def test_loading_what_was_written_gives_equal_frames(results):
         assert_round_trip(results, folder)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("unit", "citation"),
     [

@@ -49,7 +49,7 @@ def test_results_come_back_from_the_ending_s_format(name, tmp_path):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.qrels", "g.qrels.gz"])
 def test_a_golden_set_comes_back_from_the_ending_s_format(name, tmp_path):
     found = rs.load_golden(GOLDEN.save(tmp_path / name))
@@ -59,7 +59,7 @@ def test_a_golden_set_comes_back_from_the_ending_s_format(name, tmp_path):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["trec", "json_run", "per_query"])
 def test_results_come_back_from_a_format_that_is_named(name, tmp_path):
     path = RESULTS.save(
@@ -68,7 +68,7 @@ def test_results_come_back_from_a_format_that_is_named(name, tmp_path):
     assert rs.load_results(path, format=name).hits["doc_id"].tolist() == ["a", "c", "b"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["golden", "trec_qrels", "json_qrels", "qrels_jsonl", "beir"])
 def test_a_golden_set_comes_back_from_a_format_that_is_named(name, tmp_path):
     path = GOLDEN.save(tmp_path / ("folder" if name == "beir" else "x.jsonl"), format=name)
@@ -107,7 +107,7 @@ FULL = replace(
 )  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_file_alone_loses_what_describes_the_run_and_says_so(tmp_path):
     described = ("run_id", "system", "k", "golden_hash", "chunker_version", "config", "runs", 1)
     with warned("a.jsonl", *described):

@@ -26,7 +26,7 @@ def opened(load, file):
         return load(DATA / file)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(DATA)))
@@ -77,7 +77,7 @@ RESULTS = {  # file: runs, responses, hits, reported values
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("file", "known"), RESULTS.items(), ids=list(RESULTS))
 def test_results_are_as_many_as_the_file_holds(file, known):
     results = opened(rs.load_results, file)
@@ -108,7 +108,7 @@ TRACES = {  # file: responses, documents of each call, the first document's id (
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("file", "known"), TRACES.items(), ids=list(TRACES))
 def test_spans_end_in_as_many_calls_as_there_were_searches(file, known):
     results = opened(rs.load_results, file)
@@ -130,7 +130,7 @@ TOOLS = {  # file and the pattern of its search tools: documents of each call, t
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("named", "known"), TOOLS.items(), ids=[one for one, _ in TOOLS])
 def test_searches_that_are_tools_are_calls_by_a_pattern_alone(named, known):
     name, pattern = named
@@ -171,7 +171,7 @@ def test_no_span_is_lost_and_orphans_are_counted(file, known):
     assert read["n_traces"] == len(n_spans)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_calls_of_a_trace_are_as_both_exports_have_them():
     files = (PHOENIX.format("retriever"), "otel-sdk-agent-spans/URS-026_all_spans.jsonl.gz")
     # each file has scores of its own run: those of the second search differ a little
@@ -279,7 +279,7 @@ def test_a_tool_in_genai_attributes_is_a_call_by_a_rule_alone():
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:golden queries without a row")  # of the 24 repeats
 def test_an_agents_run_files_give_the_published_recall_and_counts():
     folder = DATA / "browsecomp-plus-bm25-agent"
@@ -340,7 +340,7 @@ def test_mean_searches_of_an_agents_runs_are_the_published_ones():
     assert len(latest) == 830 and latest.mean() == pytest.approx(4.9349, abs=5e-5)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_view_of_a_real_query_shows_which_call_found_what():
     file = "phoenix-export-agent-trace/phoenix_retriever_spans_20250821_125133.jsonl"
     results = opened(rs.load_results, file)
@@ -357,7 +357,7 @@ def test_the_view_of_a_real_query_shows_which_call_found_what():
     assert repr(view).count("the query itself") == 4 and repr(view).count("no documents") == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_view_of_a_real_turn_shows_the_turns_before_it():
     folder = DATA / "trec-cast-2021"
     golden = rs.load_golden(

@@ -147,7 +147,7 @@ def test_each_slice_is_corrected_by_its_own_labels(world):
     assert few["delta"].isna().all() and few["judge_delta"].notna().all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_labels_that_correct_nothing_say_so(world):
     judged, labels, judge, _ = world
     cmp, asked = compared(judged), drawn(judged, labels)
@@ -162,7 +162,7 @@ def test_labels_that_correct_nothing_say_so(world):
     assert unlike not in (chosen, few["refused"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_labels_of_one_side_are_counted_and_left_out(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)

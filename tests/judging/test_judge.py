@@ -103,7 +103,7 @@ def near(expected):
     return {key: pytest.approx(value, nan_ok=True) for key, value in expected.items()}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, server):
     results, golden = asked()
     judged = rs.judge(results, golden, list(JUDGES), endpoint(server), cache=None)
@@ -221,7 +221,7 @@ def test_temperature_and_seed_are_those_that_were_set(asked, server):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_judgments_say_who_judged_by_what(asked, server):
     results, golden = asked()
     judged = rs.judge(
@@ -272,7 +272,7 @@ def test_another_wording_is_another_provenance(asked, server):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run, server):
     results, golden = asked()
     other = rs.load_results(
@@ -293,7 +293,7 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         same_judges(both, "r", "s")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(
     asked, write_run, server
 ):
@@ -395,7 +395,7 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, t
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("fault", ["prose", "fenced", "thoughts"])
 def test_what_stands_around_a_reply_is_taken_off(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -441,7 +441,7 @@ def test_an_endpoint_that_refuses_us_is_an_error_that_keeps_the_key_to_itself(as
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypatch):
     results, golden = asked({"q1": ANSWERS["q1"]})
     monkeypatch.setenv("OPENAI_API_KEY", "sk-openai")
@@ -491,7 +491,7 @@ def test_an_address_that_is_none_is_refused_without_its_key(asked):
     assert KEY not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_cache_from_elsewhere_that_holds_the_key_gives_none_of_it(asked, tmp_path, monkeypatch):
     echoed = {"reason": f"sent as Bearer {KEY}", "abstained": False}
     with FaultyServer(lambda number, body: "echo") as server:
@@ -535,7 +535,7 @@ def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, aske
     says(judged.ledger["reason"].dropna().iloc[0], "60 s")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
 def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
@@ -545,7 +545,7 @@ def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wai
     assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["scored", "fails", "refused", "Ctrl-C"])
 def test_nothing_stays_behind_a_call(asked, tmp_path, monkeypatch, how):
@@ -766,7 +766,7 @@ OTHERWISE = {
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
@@ -784,7 +784,7 @@ def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, wri
     assert len(server.bodies) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
     asked, server, tmp_path, write_run
 ):
@@ -901,7 +901,7 @@ def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(asked, serve
     says(repr(unpriced), "cost", "unknown")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     results, golden = asked()
     full = rs.judge(
@@ -935,7 +935,7 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
     results, golden = asked()
     from tqdm import tqdm
@@ -987,7 +987,7 @@ def test_a_limit_without_a_price_is_refused(asked, server):
 # Many at a time
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, write_run, workers):
     golden = rs.load_golden(
@@ -1082,7 +1082,7 @@ def test_judging_works_inside_a_running_event_loop(asked, server):
     assert judged.ledger["state"].tolist() == ["scored"] * 3
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_bar_on_request_and_none_where_nobody_looks(asked, server, capsys):
     rs.judge(*asked(), "abstention", endpoint(server), cache=None)
     assert capsys.readouterr().err == ""
@@ -1116,7 +1116,7 @@ def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, serv
     assert_frame_equal(judged.judgments, whole.judgments)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_stored_run_whose_texts_were_cut_is_refused(asked, server, tmp_path, write_run):
     golden = asked()[1]
     store = rs.RunStore(tmp_path / "store")
@@ -1290,7 +1290,7 @@ def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, se
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are started by forking")
 def test_two_processes_share_one_cache(asked, server, tmp_path):
     results, golden = asked()

@@ -48,7 +48,7 @@ def command(files, server, tmp_path):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, capsys):
     assert command("--judge", "groundedness", "--judge", "faithfulness") == 0
     means = {row.split()[1]: row.split()[2] for row in capsys.readouterr().out.splitlines()[-2:]}
@@ -146,7 +146,7 @@ def test_json_holds_counts_means_and_agreement(command, files, server, capsys):
     ] == [2] and len(rs.judging.load_inputs(files[0].parent / "in.jsonl")[0].responses) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_stored_run_keeps_its_judgments_in_the_store(command, files, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.load_results(files[1]), text="full")

@@ -125,7 +125,7 @@ def test_answers_that_only_one_judged_are_counted_apart(judging):
         rs.judging.agreement(judging(A), judging(A, "other"))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_reliability_is_stored_with_the_run(judging, tmp_path):
     with warned("20%", "judge_correctness", "40%"):
         found = rs.judging.agreement(judging(A), judging(B))
@@ -135,7 +135,7 @@ def test_reliability_is_stored_with_the_run(judging, tmp_path):
     assert file.name == "agreement.json" and json.loads(file.read_text())["table"][0]["n"] == 5
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_people_are_a_judge_like_another(judging):
     with warned("20%", "judge_correctness", "40%"):
         ours, theirs = (
@@ -238,7 +238,7 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
         rs.judging.Judged(first.results).spot_check(same)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
     first, _golden, server = judged
     server.reply = lambda seen: turned_round(seen.body)
@@ -463,7 +463,7 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
     assert "no random draw" in worst["refused"] and np.isnan(worst["mean"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
     results = rs.Results.concat([judging([*A, np.nan]), judging(A, "s")])
     drawn = as_judged(results).sample_for_annotation(3, seed=1)
@@ -572,7 +572,7 @@ def test_what_is_good_follows_the_scale_and_can_be_given():
         rs.judging.agreement(first, second, thresholds={"judge_correctness": 3})
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging, write_golden):
     golden = rs.load_golden(
         write_golden(

@@ -43,7 +43,7 @@ def judge(server, results, golden, **options):
     return rs.judge(results, golden, "relevance", endpoint, cache=None, **options)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_that_nobody_labelled_are_graded_and_no_others(server, asked):
     judged = judge(server, *asked)
     grades = judged.grades().set_index(["query_id", "doc_id"])["grade"].to_dict()
@@ -131,7 +131,7 @@ def test_several_judges_and_repeats_give_the_median(server, asked):
     assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:.*carry no expectation")
 def test_the_judges_value_is_corrected_by_people_who_labelled_a_sample(asked):
     rng, n = np.random.default_rng(0), 120
@@ -183,7 +183,7 @@ def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
         rs.judging.label_agreement({"a": three["a"], "b": three["b"].drop(columns="grade")})
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
 @pytest.mark.parametrize(
     ("folder", "files", "n", "exact", "min_grade", "relevant"),

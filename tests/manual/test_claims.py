@@ -16,7 +16,7 @@ def prose(page):
     return " ".join((NOTEBOOKS / page).read_text(encoding="utf-8").split())
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_share_of_ids_below_which_a_warning_is_given_is_the_pages():
     assert f"fewer than {FEW:.0%}".replace("%", " %") in prose("howto/load-ids.md")
     labels = {f"q{n}": [f"d{n}"] for n in range(100)}
@@ -62,7 +62,7 @@ def test_the_detectable_difference_grows_with_what_else_is_compared(ev):
     assert row["delta"] < row["mde"] and row["verdict"] == "better"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_where_the_interval_holds_0_and_the_test_does_not_a_line_says_so(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@5", "mrr@10", "hit@10"])
     rows = cmp.deltas.set_index("metric")
@@ -72,6 +72,6 @@ def test_where_the_interval_holds_0_and_the_test_does_not_a_line_says_so(ev):
     assert "own p is .045" in prose("concepts/uncertainty.md")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_nothing_is_said_where_interval_and_test_agree(ev):
     assert "the test alone has p" not in ev.compare("bm25", "dense", ["hit@5"]).notes()

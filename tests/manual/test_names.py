@@ -117,7 +117,7 @@ def test_a_refusal_is_read_in_the_order_the_run_file_page_gives(tmp_path, answer
         assert not responses["refused"].iloc[1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("a", "b", "outcome", "counts"),

@@ -217,7 +217,7 @@ def answered(write_golden, write_run):
     return rs.score(results, golden), golden
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     ax = rs.plot.refusal_matrix(refusals(*answered).table)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
@@ -265,7 +265,7 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("times", "front"), [([10.0, 20.0], ["a", "b"]), ([20.0, 10.0], ["b"])])
 def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
     # b is better at hit@1 (2 of 3 against 1 of 3); a is on the front only where it is faster.
@@ -293,7 +293,7 @@ def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
     ).endswith("… (12)")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     names = [r"$\nothing$", "b $"]

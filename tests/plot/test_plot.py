@@ -42,7 +42,7 @@ def bars(ax):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_summary_has_a_dot_per_run_and_metric_and_says_n_once(pair):
     ax = rs.plot.summary(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["hit@1", "mrr@10"]
@@ -224,7 +224,7 @@ def drawn(texts):
     return [text.get_window_extent() for text in texts if text.get_text()]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_long_names_do_not_overlap(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results([write_run(f"{LONG}_a", RUN_A), write_run(f"{LONG}_b", RUN_B)])
@@ -258,7 +258,7 @@ def test_trend_of_many_long_names_stays_legible(write_golden, write_run):
     assert len(ax.get_xticklabels()) == 12 and not overlaps(drawn(ax.get_xticklabels()))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
     # t00 has 3 questions, t01 to t49 one or two, so that the 30 largest are t00 and those with two.
     rows = [

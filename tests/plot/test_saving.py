@@ -89,7 +89,7 @@ def test_a_selection_looks_alike_in_its_plots_in_what_they_are_made_of_and_in_it
     assert PALETTE[0].lower().replace("#", "%23") not in page
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_figures_given_and_our_own_are_forgotten_with_their_owner():
     kept = [weakref.ref(rs.plot.summary(TABLE, **to)) for to in ({}, {"ax": plt.subplots()[1]})]
     plt.close("all")
@@ -130,7 +130,7 @@ def test_a_table_is_told_cell_by_cell_and_pictures_side_by_side_one_after_the_ot
     assert second.startswith("hit@5 of 2 runs")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_says_its_title_and_more(name):
     ax = PICTURES[name](world(2))

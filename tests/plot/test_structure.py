@@ -27,7 +27,7 @@ def closed():
     plt.close("all")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "n_runs", "place"), CASES)
 def test_everything_drawn_is_whole_and_apart(name, n_runs, place):
@@ -89,7 +89,7 @@ def test_one_query_is_drawn_whole(name, place):
         assert not faults(PICTURES[name](drawn, ax=ax).figure)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_without_a_value_leaves_its_place_hatched_and_said():
     table = structure.world(2).ev.summary("mrr@10", by="category")
     table.loc[table["run_id"].eq("dense").to_numpy(), "mean"] = np.nan

@@ -243,7 +243,7 @@ def test_pictures_side_by_side_stay_within_their_places():
     assert left.get_legend().get_window_extent().y1 <= below
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("place", "side"), [("right", "x1"), ("below", "y0"), (None, "y0")])
 def test_a_legend_stands_where_it_is_asked_to(place, side):
     import matplotlib.pyplot as plt
@@ -267,7 +267,7 @@ def test_a_legend_may_be_left_out_and_is_nowhere_else():
         legend(ax, "above")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_names_at_line_ends_never_overlap():
     import matplotlib.pyplot as plt
 

@@ -54,7 +54,7 @@ def told(ev):
     return ev.report().decision
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_planted_differences_are_in_the_sentence_and_in_the_letters():
     ev = runs_of({"low": 0.3, "best": 0.9, "near": 0.88, "mid": 0.6})
     found = told(ev)
@@ -72,7 +72,7 @@ def test_equal_runs_are_not_told_apart_and_none_is_recommended():
     assert set(found.pairs["verdict"]) == {"can't tell"} and set(found.letters["sets"]) == {"a"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_above_all_others_is_said_to_be():
     says(
         told(runs_of({"a": 0.2, "b": 0.25, "c": 0.9})).sentence,
@@ -126,7 +126,7 @@ def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
         assert found.of_pair(*pair)[0] == ev.compare(*pair, margins=margins).overall, pair
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_conversations_are_the_clusters_of_the_matrix_as_of_compare():
     rng, n = np.random.default_rng(5), 48
     asked = pd.DataFrame({"query_id": [f"q{at}" for at in range(n)], "turn": np.arange(n) % 6 + 1})

@@ -129,7 +129,7 @@ def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
             assert [content["items"]["id"][one["item"]] for one in rows] == cited.get(query_id, [])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo, cmp, content):
     differences = [
         (demo.pivot(name)["hybrid"] - demo.pivot(name)["dense"]).abs() for name in cmp.primary
@@ -151,7 +151,7 @@ def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(d
         assert own == outcomes.reindex(content["queries"]["id"]).tolist()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_one_run_has_no_outcome(demo):
     content = unpacked(demo.explore(runs="bm25"))
     assert content["runs"][0]["role"] is None and content["runs"][0]["id"] == "bm25"
@@ -175,7 +175,7 @@ def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
 # Runs that lack something
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
     failed = [record("q1", [], error="timed out"), *RUN_B[1:]]
     ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": failed}, write_golden, write_run)
@@ -184,7 +184,7 @@ def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
     assert "text" not in content["answers"], "no run has answers"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_without_targets_hits_have_no_grade(write_run):
     golden = rs.Golden(queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}))
     files = [write_run("a", RUN_A), write_run("b", RUN_B)]
@@ -229,7 +229,7 @@ def test_the_demo_has_the_text_of_every_hit_once(demo, cmp):
     assert None not in items["text"] and len(set(items["id"])) == len(items["id"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     runs = {
         name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]
@@ -279,7 +279,7 @@ def test_lines_of_a_span_are_marked_in_a_text_of_whole_lines():
     assert "first\nsecond\nthird"[begin:end] == "second\nthird"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_run):
     golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
     runs = {
@@ -290,7 +290,7 @@ def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_r
     assert unpacked(ev.explore())["checks"]["met"] == [[True, True], [False, False], [True, False]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_cited_passage_that_is_no_hit_is_there_too(write_golden, write_run):
     said = [RUN_A[0] | {"answer": answer("see", paths=["docs/d1.md", "docs/other.md"])}]
     ev = evaluated(THREE_QUERIES[:1], {"a": said}, write_golden, write_run)
@@ -369,7 +369,7 @@ def wordy(write_golden, write_run):
     return evaluated(golden, runs, write_golden, write_run).compare("a", "b")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_is_too_large_loses_texts_of_unchanged_queries_first(wordy):
     whole = wordy.explore()
     assert whole.left_out == () and None not in unpacked(whole)["items"]["text"]
@@ -533,7 +533,7 @@ def test_the_selected_hit_comes_back_as_a_frame(demo, cmp):
     assert row["chunk_id"] == hits["chunk_id"].item() and row["doc_id"] == hits["doc_id"].item()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs_widget
 @pytest.mark.parametrize(
     "state",
@@ -545,7 +545,7 @@ def test_a_frame_can_select_only_what_is_there(cmp, state):
     assert not len(explorer.selected)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @needs_widget
 @pytest.mark.parametrize(
@@ -609,7 +609,7 @@ def of_calls(**options):
     return rs.evaluate(replace(results, calls=calls.astype({"error": "str"})), golden, **options)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     content = unpacked(of_calls().explore(runs="A"))
     query = content["queries"]["id"].index("q")
@@ -632,7 +632,7 @@ def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     assert content["queries"]["first"][0][query] == 1, "t is first in its call"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     content = unpacked(of_calls(calls="first").explore(runs="A"))
     query = content["queries"]["id"].index("q")

@@ -65,7 +65,7 @@ def test_lost_first_hits_come_first_by_their_rank_then_losses_then_answers(runs)
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_list_of_queries_begins_with_the_same_ones(runs):
     cmp = runs.compare("old", "new")
     first = ["lost first", "lost", "lost dear", "down"]
@@ -76,7 +76,7 @@ def test_every_list_of_queries_begins_with_the_same_ones(runs):
     assert sorted(first, key=lambda name: page.rindex(f">{name}<")) == first
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_from_json_names_them_too_and_one_of_equals_names_none(runs):
     again = rs.Comparison.from_json(runs.compare("old", "new").to_json())
     found = worst_changes(again, 4)
@@ -110,7 +110,7 @@ def test_every_verdict_is_a_sentence(runs, monkeypatch, overall):
     assert card.title.index("new") < card.title.index("old") and card.verdict == overall
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs):
     summary = summary_of(runs.report(gate={"mrr@10": 0.5}))
     gate, counts = summary.card.sentences
@@ -190,7 +190,7 @@ def test_a_smaller_svg_keeps_its_texts_and_drops_what_nothing_shows():
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_figure_looks_as_if_saved_tight():
     import matplotlib.pyplot as plt
 

@@ -90,7 +90,7 @@ def test_a_comparison_reloads_from_its_json(pair):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_frames_without_rows_keep_their_columns(write_golden, write_run):
     results = rs.load_results([write_run(name, [record("q1", [])]) for name in "ab"])
     cmp = compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
@@ -447,7 +447,7 @@ def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
     assert "<" not in text
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     one = report(rs.load_results(write_run("a", RUN_A)), golden)

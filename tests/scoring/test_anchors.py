@@ -154,7 +154,7 @@ def four_hits(write_golden):
     return build
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("k", "hit", "mrr", "precision"),
     [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)],
@@ -165,7 +165,7 @@ def test_four_hits_against_three_supports(four_hits, k, hit, mrr, precision):
     assert scores.iloc[0, 3:].astype(float).tolist() == pytest.approx([hit, mrr, precision])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("k", "groups", "expected"),
     [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
@@ -224,7 +224,7 @@ def test_grading_takes_an_undecided_hit_as_a_miss(cut):
     assert graded["rank"].tolist() == [2] and found["rank"].tolist() == [2]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_kept_matches_decide_what_a_cut_text_no_longer_shows(write_golden, tmp_path):
     row = {
         "id": "q",

@@ -43,7 +43,7 @@ def line(path, start, end):
     return {"citation": {"kind": "line", "path": path, "start": start, "end": end}}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("citations", "strict", "weak"),
@@ -83,7 +83,7 @@ def test_a_citation_of_another_querys_hit_does_not_resolve(scored):
     assert found["citation_coverage"].to_dict() == {"q": 0, "p": 1}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_citation_may_resolve_in_the_runs_chunk_catalogue(scored):
     chunks = [{"chunk_id": "c9", "path": "docs/z.md", "start": 10, "end": 20, "span_unit": "line"}]
     given = [record("q", HITS, answer=citing(line("docs/z.md", 10, 19), {"chunk_id": "c9"}))]
@@ -112,7 +112,7 @@ REFUSE = [
 ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_the_four_ways_of_refusal(scored):
     refused = scored(
@@ -136,7 +136,7 @@ def test_the_four_ways_of_refusal(scored):
     assert refused.loc["free"].iloc[3:].isna().all()  # unlabelled
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:.*to be refused with expected ids")
 def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
     rows = [{"id": "q", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]
@@ -211,7 +211,7 @@ def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
     ].tolist() == [1, 0, 7]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_passed_by_the_kind_of_question(scored):
     rows = [
         {"id": "none", "query": "?", "expected_empty": True, "answerable": True},
@@ -237,7 +237,7 @@ def test_passed_by_the_kind_of_question(scored):
     assert bad["passed"].tolist() == [0, 0, 0] and good["passed"].tolist() == [1, 1, 1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_run):
     rows = [
         *GOLD,
@@ -289,7 +289,7 @@ def test_a_missing_query_never_passes(scored):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_catalogue_rows_without_a_run_are_shared_by_all_runs(write_golden, write_run):
     given = [record("q", HITS, answer=citing({"chunk_id": "far"}, line("docs/z.md", 5, 6)))]
     results = rs.load_results([write_run(name, given) for name in ("r", "s")])

@@ -45,7 +45,7 @@ BY_HAND = {  # of q1, in the order of METRICS
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("how", list(BY_HAND))
 def test_calls_make_one_value_as_the_policy_says(both, how):
     scores = rs.score(*both, METRICS, calls=how)
@@ -56,7 +56,7 @@ def test_calls_make_one_value_as_the_policy_says(both, how):
     assert scores.loc["q3", hits].tolist() == [0, 0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_has_no_order_says_so_and_does_not_decide(both):
     ev = rs.evaluate(*both)
     told = ev.explain("mrr").set_index("query_id")
@@ -93,7 +93,7 @@ TWICE = pd.DataFrame(
 ).assign(chunk_id=list("abcde"), rank=[1, 2, 3, 1, 2])  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ties_order_and_collapsing_closes_up_each_call_by_itself():
     results = rs.load_results(TWICE)
     golden = rs.load_golden({"q": {"d2": 1, "d3": 1}})
@@ -143,7 +143,7 @@ def test_scores_of_several_calls_are_lists_of_lists_as_well():
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)
@@ -174,7 +174,7 @@ OWN_BY_HAND = {  # q1's calls have 3 and 4 hits, b at 2, t at 1; q3's 1 and 2, a
 }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("how", list(OWN_BY_HAND))
 def test_a_metric_of_ones_own_sees_each_call_as_a_list(both, how):
     ev = rs.evaluate(*both, [n_seen.label(3), first_right], calls=how)
@@ -191,7 +191,7 @@ def test_best_of_our_own_metrics_goes_by_their_direction():
     assert len(at_k) == 10 and set(at_k["better"]) == {"higher"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("how", ["first", "each", "best"])
 def test_a_profile_carries_calls_as_any_policy(both, how):
     rig = PROFILES["rig"]
@@ -205,7 +205,7 @@ def test_a_profile_carries_calls_as_any_policy(both, how):
     assert rs.score(*both, profile="rig")["mrr:doc"].isna().tolist() == [True, False, True]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_profile_scores_one_call_as_one_list(both):
     golden = both[1]
     single = rs.load_results({"q1": [["a", "b"]], "q2": [["u", "v"]], "q3": [["x"]]})
@@ -276,7 +276,7 @@ def test_a_store_of_before_gives_its_hops_as_calls(both, tmp_path):
 lists = st.lists(st.sampled_from("abcde"), max_size=4, unique=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @settings(max_examples=fuzzed(50))
 @given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
 def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):

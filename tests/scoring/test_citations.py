@@ -75,7 +75,7 @@ def test_two_passages_of_one_right_document_are_both_right_and_meet_one_target(s
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_citation_of_path_and_lines_gets_the_ids_of_the_hit_around_it(scored):
     gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c2"]}]
     found = scored([line("docs/e.md", 2, 3)], gold, match="chunk")
@@ -91,7 +91,7 @@ def test_lines_outside_every_hit_are_fabricated_though_the_document_is_right(sco
     assert (found["citation_precision"], found["citation_fabricated"]) == (1, 1)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_citations_that_carry_no_chunk_are_matched_by_document(scored):
     gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c1"], "expected_doc_ids": ["d"]}]
     assert (
@@ -110,7 +110,7 @@ def test_an_answer_without_citations_recalls_nothing_and_has_no_precision(scored
     assert scored([]) == {"citation_recall": 0, "retrieved_cited": 0}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(scored):
     assert scored([{"chunk_id": "c1"}], refused=True) == {}
     with warned(1, "absent_docs"):
@@ -142,7 +142,7 @@ def test_what_is_not_in_the_catalogue_is_out_of_scope(scored):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("folders", "share"),
     [(["docs"], 0), (["docs/"], 0), (["doc"], 1), (["docs/d.md", "x"], 1 / 2), ([], None)],

@@ -62,7 +62,7 @@ def test_columns_may_be_named(scores):
         add_columns(add_columns(scores, table), table)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     state = scores["state"].astype("str").to_numpy()
     state[5] = "missing"
@@ -70,7 +70,7 @@ def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     assert np.isnan(add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("falls", [True, False])
 def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_golden, falls):
     golden = rs.load_golden(

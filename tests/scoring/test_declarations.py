@@ -231,7 +231,7 @@ def test_any_two_finite_numbers_are_a_range_of_numbers(one, other):
     assert least - 1e-9 * (most - least) <= bad <= good <= most
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(
     st.floats(-1e12, 1e12),
     st.floats(-140, 140).map(lambda power: 10.0**power),
@@ -256,7 +256,7 @@ def test_a_range_of_any_width_has_the_words_of_the_range_from_0_to_1(least, widt
     assert found[1][1] == pytest.approx(found[0][1], rel=1e-6)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("limits", [(0, 1e6), (0, 1e-5), (-2.5e-7, 1e-5), (0, 5), (1e9, 1e9 + 2)])
 def test_intervals_verdicts_and_gates_are_those_of_the_range_from_0_to_1(ev, limits):

@@ -112,7 +112,7 @@ def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_answer_without_references_attributes_by_what_it_cites_in_its_text(value):
     assert (
         value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: O > P]")) == 1
@@ -171,7 +171,7 @@ def test_a_recency_rule_says_which_supports_must_be_cited(value, rule, supports,
     ) == pytest.approx(ok, nan_ok=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("chunks", "mode", "supports", "expected"),
     [
@@ -189,7 +189,7 @@ def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_proxy_does_not_apply_without_folders_or_supports_though_upstream_counts_false(value):
     assert np.isnan(value("scope_miss_proxy", case(), row(mode="off")))
     assert np.isnan(value("scope_miss_proxy", case(supports=[], answerable=False), row()))
@@ -230,7 +230,7 @@ def test_a_scope_miss_is_a_choice_of_folders_apart_from_the_gold_ones(value, sco
     assert value("scope_miss", golden, row(scope=scope)) == pytest.approx(miss, nan_ok=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value):
     facts = ["Hold the button!", "ten  seconds", "art"]
     golden = case(expected_key_facts=facts)
@@ -252,7 +252,7 @@ def judged(load, rows):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_key_facts_are_a_judges_value_or_the_mean_of_its_verdicts(load):
     single = [
         {"item": "1", "value": np.nan, "verdict": "supported"},
@@ -266,7 +266,7 @@ def test_without_a_judge_key_facts_are_nan(value):
     assert np.isnan(value("key_facts", case(expected_key_facts=["f"]), row()))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_error_may_say_that_time_ran_out_in_other_words_than_timeout(
     value,
 ):
@@ -281,7 +281,7 @@ def test_an_error_may_say_that_time_ran_out_in_other_words_than_timeout(
         assert value("timeout", case(), row(error=error)) == expected, error
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_blank_answer_is_empty_unless_the_system_says_it_refused(value):
     assert value("empty_response", case(), row(answer=" ")) == 1
     assert value("empty_response", case(), row(answer="", abstention={"abstained": True})) == 0

@@ -73,7 +73,7 @@ def test_what_another_tool_wrote_of_its_judges_counts(pair):
         same_judges(told, "a", "b")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
     results, golden = pair
     cell = {

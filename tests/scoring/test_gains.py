@@ -52,7 +52,7 @@ def test_by_hand():
     assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_levels_are_grades_so_that_a_lowest_grade_can_be_set(judged):
     table, run = judged
     golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
@@ -95,7 +95,7 @@ def test_many_different_fractions_are_no_grades(tmp_path):
         rs.load_golden(rows)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_gains_come_back_from_our_file(judged, tmp_path):
     golden = rs.load_golden(judged[0], columns={"grade": "esci"}, gains=ESCI)
     back = rs.load_golden(golden.save(tmp_path / "golden.yaml"))

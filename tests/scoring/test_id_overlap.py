@@ -120,7 +120,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize("case", CASES)
@@ -177,7 +177,7 @@ def test_ids_of_another_corpus_are_said_to_be_others():
     assert "ids=" not in said  # no reading joins them
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ids_that_join_are_not_read():
     results = rs.load_results(DEMO / "runs" / "dense" / "per_query.jsonl")
     golden = rs.load_golden(DEMO / "golden.yaml")
@@ -185,7 +185,7 @@ def test_ids_that_join_are_not_read():
     assert not [key for key in golden._derived if key[0] == "expected_ids"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_honest_runs_are_not_spoken_of():
     golden = rs.load_golden(DEMO / "golden.yaml")
     assert not told(rs.load_results(sorted((DEMO / "runs").glob("*/per_query.jsonl"))), golden)[1]
@@ -200,7 +200,7 @@ def many(form, n=60, shift=0):
     return results_of(*[[{"doc_id": form(n, at + shift)}] for at in range(n)])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_few_ids_that_join_by_chance_hide_no_reading():
     golden = golden_by("doc_id", [f"{at:03}" for at in range(60)])
     results = many(lambda n, at: f"{at:03}" if at < 2 else f"{at:03}.md")
@@ -217,7 +217,7 @@ def test_ids_that_only_other_queries_expect_are_said_to_be_of_other_queries():
     says(said, "r", "doc", "60 of 60", "doc_id", "query_id")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_with_the_same_trouble_are_named_together():
     golden = golden_by("doc_id", ["a", "b"])
     runs = [results_of([{"doc_id": "x/a"}], [{"doc_id": "x/b"}], run_id=name) for name in "rst"]
@@ -251,7 +251,7 @@ def test_every_level_tells_of_its_own_ids(level, target, hit, needed):
     says(said, needed, "1 of 1")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_suffix_of_a_label_is_a_level_of_its_own():
     targets = pd.concat(
         [
@@ -307,7 +307,7 @@ def test_a_golden_set_without_a_label_is_said_to_have_none():
     rs.score(results, golden, "failed")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [1, 7, 10**6])
 @pytest.mark.parametrize("form", ["D{}", "d{}.md", "x/d{}", "y{}", "d{}"])
@@ -329,7 +329,7 @@ def test_a_store_says_the_same_however_it_is_read(form, part_hits, tmp_path):
         rs.RunStore(tmp_path / "t").save(results, golden=golden)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("column", ["chunk_id", "doc_id"])
 def test_evidence_of_many_runs_is_that_of_each_alone(column):
     forms = {"a": "{}", "b": "other-{}", "c": "{}#x"}

@@ -23,7 +23,7 @@ def said_of(run, golden, **more):
     return ev.scores["hit@5"].mean(), [str(one.message) for one in caught]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_urls_that_join_in_part_are_said_with_the_line_that_joins_the_others():
     mean, (said,) = said_of(FOUND, URLS)
     assert mean == 0.05
@@ -69,7 +69,7 @@ def test_a_reading_that_takes_different_ids_for_one_is_said_to_need_care():
     says(said, "fragment", "With care", "'c#2' = 'c#3'", "'a#1' = 'a#2'")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_ids_that_were_not_found_are_no_matter_of_how_they_are_written():
     golden = {"q0": ["a"], "q1": ["b.md"], "q2": ["x?id=1"], "q3": ["docs/a.md"], "q4": ["c#1"]}
     run = {
@@ -126,7 +126,7 @@ def test_a_store_keeps_what_was_read_and_reads_no_ids_itself(tmp_path):
         store.score(golden, "hit@5", ids="url")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_says_which_readings_would_join_its_runs(tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(rs.load_results(FOUND))

@@ -132,7 +132,7 @@ def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("n", "has_upper"), [(71, False), (72, True)])
 def test_a_p95_has_an_interval_from_72_values_on(write_golden, n, has_upper):
     golden = rs.load_golden(
@@ -171,7 +171,7 @@ def test_what_has_no_bound_reads_n_too_small():
     assert shown_quantile(np.nan, 20, 1) == "up to 20.0; n too small below"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("is_clustered", [False, True])
 def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
     sizes = [3 * NORMAL_FROM, NORMAL_FROM + 100, 300, 80, 25, 2, 1]

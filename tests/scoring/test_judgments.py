@@ -52,7 +52,7 @@ def of(results, golden, name):
     return rs.score(results, golden, [name])[name].dropna().to_dict()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
 )
@@ -72,7 +72,7 @@ def test_the_value_of_parts_is_their_mean(judged, golden, name):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
     assert of(
         judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", 0.25)),
@@ -90,7 +90,7 @@ def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_context_precision_weighs_by_rank(judged, golden):
     # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; the items come in any order, as chunk ids or as
     # ranks
@@ -122,7 +122,7 @@ def test_context_precision_without_a_relevant_chunk_is_0_and_without_chunks_nan(
     ) == {"q1": 0}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_repeats_are_averaged_pass_by_pass(judged, golden):
     once, again = {"repeat": 1}, {"repeat": 2}
     # passes of 1 and 0, though two of three verdicts are 1
@@ -176,7 +176,7 @@ def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden):
     assert of(judged(("q1", "judge_groundedness", "a", 4)), golden, "judge_groundedness") == {}
     assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {
@@ -203,7 +203,7 @@ def test_results_without_judgments_have_no_judged_values(pair):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [
         (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))

@@ -88,7 +88,7 @@ def as_run(rankings):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(150), deadline=None)
@@ -115,7 +115,7 @@ def test_six_metrics_agree_with_pytrec_eval(data):
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -133,7 +133,7 @@ def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
             )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -185,7 +185,7 @@ def test_no_target_is_nan_and_no_hit_is_zero():
     assert found.loc["b"].drop(["run_id", "state", "level"]).isna().all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels(), st.permutations(DOCS))
 @settings(max_examples=fuzzed(40), deadline=None)
@@ -347,7 +347,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(100), deadline=None)
@@ -377,7 +377,7 @@ def knows_irrelevant(qrels):
 RECALLS = [name for name in OTHERS.values() if name.startswith("iprec")]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of r do not join:UserWarning")
 @given(runs_and_qrels())
 @settings(max_examples=fuzzed(60), deadline=None)
@@ -448,7 +448,7 @@ def test_bpref_of_a_query_without_a_judged_irrelevant_document_is_trec_evals():
     assert found.loc["q", "bpref"] == 0.5 and np.isnan(found.loc["r", "bpref"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
     rankings, qrels = {"q": ["x", "d1"]}, {"q": {"d1": 1, "d2": 1}}
     labels = ["bpref", "bpref:doc"]
@@ -477,7 +477,7 @@ def test_judged_only_without_a_judged_irrelevant_document_is_said_to_keep_right_
     assert found["mrr"].tolist() == [1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("label", ["map", "rprec", "bpref", "set_f1", "11pt_avg", "err@5", "rbp"])
 def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     targets = {"q": {"d1": 1, "d2": 0}}

@@ -39,7 +39,7 @@ def ev(golden, write_run):
     return rs.evaluate(rs.load_results(runs), golden)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_means_by_mode_are_over_each_run_s_own_responses(ev):
     means = ev.summary("hit@1", by="mode").set_index(["run_id", "mode"])
     assert means["n"].to_dict() == {

@@ -118,7 +118,7 @@ def test_facts_that_all_systems_miss_come_vital_ones_first(evaluate):
     assert "no answer supports 2 (1 vital)" in str(found)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_verdicts_of_several_judges_are_averaged(evaluate):
     ev = evaluate(assigned([("a", "vital", "support")]))
     again = ev.results.judgments.assign(judge="another", value=0.5, verdict="partial_support")
@@ -165,7 +165,7 @@ def test_without_verdicts_there_is_no_view(evaluate):
         ev.nuggets()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.skipif(not DATA.exists(), reason="needs nuggets beside the checkout")
 def test_nuggets_of_22_topics_and_their_scores_on_random_assignments(evaluate):
     file = DATA / "rag25-dev-nuggets.jsonl"

@@ -96,7 +96,7 @@ def values(ev, label, run="a"):
     return [None if np.isnan(value) else round(float(value), 6) for value in own]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_of_hits_it_is_computed_list_by_list_at_any_cutoff_and_level(ev):
     assert values(ev, "in_budget@1") == [1, 0, 0, None]
     assert values(ev, "in_budget@2") == [1, 1, 0, None]  # 150 + 40 tokens
@@ -156,7 +156,7 @@ def test_without_a_direction_words_stay_neutral(results, golden):
         ev.compare("a", "b").gate({"size": 0.1})
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_column_that_a_run_lacks_is_a_reason_and_no_zero(golden):
     lacks = hits("b").drop(columns="tokens")
     ev = rs.evaluate(rs.load_results(pd.concat([hits(), lacks])), golden, [in_budget])
@@ -306,7 +306,7 @@ def test_a_store_scores_it_part_by_part_as_frames_do(tmp_path_factory, seed):
             pd.testing.assert_frame_equal(parts, whole, check_exact=True, check_categorical=False)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_threads_score_it_at_once(results, golden, ev):
     with ThreadPoolExecutor(4) as pool:
         scored = pool.map(lambda _: rs.score(results, golden, [in_budget]), range(8))

@@ -47,7 +47,7 @@ def passes(load, expectation, found_hits, **options):
     return row["passed"] == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
 @pytest.mark.sampled(3)
@@ -152,7 +152,7 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "expectation", "hits", "passed"),
@@ -363,7 +363,7 @@ def test_runs_are_compared_by_predicate(load):
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_keeps_what_predicates_need(load, tmp_path):
     questions = [
         {"query": "a", "expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
@@ -383,7 +383,7 @@ def test_a_store_keeps_what_predicates_need(load, tmp_path):
     assert store.refresh(golden) == ["dense"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     questions = [
         {"query": "a", "filters": {"product": "P1142", "year": 2}, "expected_source_keys": ["k"]},
@@ -412,7 +412,7 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     assert rs.match.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_product_filter_can_leave_nothing(load):
     results, golden = load(
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
@@ -464,7 +464,7 @@ def cut(load):
 LATE = "....late"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("expectation", "hits", "options", "undecidable"),
     [
@@ -504,7 +504,7 @@ def test_a_substring_that_a_cut_text_may_hold_is_undecided(
     ) == undecidable.count(False)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_undecided_question_has_no_score_and_is_counted(cut):
     results, golden = cut(
         {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none")
@@ -551,7 +551,7 @@ def test_passed_looks_as_deep_as_each_run_went(load):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_texts_cut_by_a_store_without_a_golden_set_leave_questions_undecided(load, tmp_path):
     results, golden = load(
         [{"query": "a", "expected_substrings": ["late"]}],

@@ -78,7 +78,7 @@ def test_a_provenance_says_in_words_what_measures(one):
     says(content["fields"], "responses.grounded recorded", "chunks not recorded")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     results, golden = one
     before = components(results, golden)
@@ -103,7 +103,7 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_query_without_a_text_has_a_provenance():
     queries = pd.DataFrame({"query_id": ["a", "b"], "query": ["x", None]})
     targets = pd.DataFrame({"query_id": ["a", "b"], "level": "doc", "target_id": ["d", "e"]})
@@ -111,13 +111,13 @@ def test_a_query_without_a_text_has_a_provenance():
     assert (ev.provenance("hit@1")["component"] == "golden").any()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, match="doc")) == {"rule"}
     assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str
 )
@@ -125,7 +125,7 @@ def test_the_policies_component_is_every_policy(one, policy):
     assert changed(components(*one), components(*one, **policy)) == {"policies"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_asked_for(one, other):
     results, golden = one
@@ -139,7 +139,7 @@ def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_aske
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch):
     before, of_others = components(*one), components(*one, ["mrr"])
     monkeypatch.setattr(labels, "_read", labels._read.__wrapped__)
@@ -150,7 +150,7 @@ def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_fields_component_is_what_metrics_are_measured_by(one):
     results, golden = one
     catalogue = replace(results, chunks=pd.DataFrame({"chunk_id": ["c1"], "run_id": ["a"]}))
@@ -234,7 +234,7 @@ def test_other_tags_are_no_other_provenance(runs, write_golden):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_stored_scores_by_different_rules_are_refused(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -272,7 +272,7 @@ def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_ma
     assert len(store.scores(["hit@1"])) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(runs, write_run):
     store, a, _, golden = runs
     scored(store, a, golden)
@@ -282,7 +282,7 @@ def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(
     assert len(store.scores(["hit@1"])) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", ["provenance", "policies", "match", "profile"])
 def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, part):
@@ -297,7 +297,7 @@ def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, par
         store.scores()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
     runs, write_run, tmp_path
 ):
@@ -331,7 +331,7 @@ def both(pair, **of_b):
     return replace(results, judgments=judgments), golden
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
@@ -357,7 +357,7 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
     compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("other", [{"judge": "m2"}, {"prompt": "p2"}, {"temperature": 0.7}])
 def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
     results, golden = pair
@@ -403,7 +403,7 @@ def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
         compare_runs(*both(pair, temperature=0.0005), "a", "b", metrics=["faithfulness"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     results, golden = pair
     cmp = compare_runs(
@@ -412,7 +412,7 @@ def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     assert cmp.invariants.set_index("name").loc["judge_fingerprint", "state"] == "unknown"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants(
     write_golden, write_run
 ):

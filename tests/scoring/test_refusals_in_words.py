@@ -154,7 +154,7 @@ def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_ag
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_stored_runs_are_scored_by_phrases_and_keep_what_the_run_states(tmp_path):
     results, labels = rs.load_results(records(HALF)), golden()
     store = rs.RunStore(tmp_path)
@@ -172,7 +172,7 @@ def test_stored_runs_are_scored_by_phrases_and_keep_what_the_run_states(tmp_path
     assert "refused" not in responses or responses["refused"].isna().all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_reads_words_as_the_evaluation_does():
     a, b = (
         rs.load_results(records(answers), run_id=name)

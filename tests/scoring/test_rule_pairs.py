@@ -132,7 +132,7 @@ def share_of(hit, target):
     return max(shared, 0) / min(hit["length"], target["length"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
 @settings(max_examples=fuzzed(100))
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
@@ -174,7 +174,7 @@ def anchored(hit, target):
     return True if snippet in (hit["text"] or "").lower() else None if hit["text_cut"] else False
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
 @settings(max_examples=fuzzed(100))
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):

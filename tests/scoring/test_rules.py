@@ -28,7 +28,7 @@ def scores_of(hits, targets, labels, rule=rs.match.by_doc):
     ).iloc[0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_document_returned_as_three_chunks_earns_once():
     hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
     graded, found = rs.match.grade_hits(
@@ -152,7 +152,7 @@ def chunk(name, start, end, version):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
     old, new = (
         hits_of(chunk("old", 1, 101, "v1")),
@@ -397,7 +397,7 @@ def test_a_response_or_question_given_twice_is_refused():
         rs.Golden(queries=pd.concat([golden.queries] * 2))
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(
     write_golden, write_run

@@ -78,7 +78,7 @@ def first_match(kinds, of_metadata, of_substrings):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("of_metadata", "of_substrings"), list(product(product(CHOICES, CHOICES), repeat=2))
@@ -110,7 +110,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:ids of")
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank)
     assert row["passed"] == float(rank is not None)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_golden_row_goes_before_the_callers_choice(load):
     questions = [
         {
@@ -182,7 +182,7 @@ def test_no_hit_is_not_every_hit(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("texts", "shown"),
     [(("sss", "...."), "?"), (("sss", "....", "none"), "❌"), (("sss", "s..."), "✅ #1")],
@@ -205,7 +205,7 @@ def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
         assert retrievers(results, golden).matrix["dense"].tolist() == [shown]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_whose_hits_must_all_satisfy_is_compared_and_stored_alike(load, tmp_path):
     question = {
         "query": "q",

@@ -52,7 +52,7 @@ def pair(write):
     return write("a.json", deepeval(first)), write("b.json", deepeval(second))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_two_files_are_compared_item_by_item_in_one_line(pair):
     cmp = rs.compare(*pair)
     tone = cmp.deltas.set_index("metric").loc["Tone"]
@@ -61,7 +61,7 @@ def test_two_files_are_compared_item_by_item_in_one_line(pair):
     assert "40 queries in both" in cmp.notes()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_stored_metrics_are_the_primary_ones_with_what_their_file_says(pair):
     ev = rs.evaluate(list(pair))
     assert ev.primary == ("Tone", "success")
@@ -119,7 +119,7 @@ def test_fields_of_items_slice_and_make_clusters(tmp_path):
     assert (row["n_clusters"], row["n_clustered"]) == (4, 32)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     results = rs.load_results(pair[0])
     golden = rs.load_golden([{"id": one, "reference_answer": "x"} for one in
@@ -130,7 +130,7 @@ def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     assert "success" not in rs.evaluate(results, golden).scores
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     file = write("a.json", deepeval([("a", 0.9, False), ("b", 0.1, True)]))
     assert rs.evaluate(file).declared.describe("Tone").better == "lower"
@@ -138,13 +138,13 @@ def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     assert rs.evaluate(at_it).declared.describe("Tone").better == "not declared"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_metric_of_ones_own_may_leave_the_tools_range(write):
     ev = rs.evaluate(write("a.json", deepeval([("a", 7.0, True), ("b", 0.1, False)])))
     assert not np.isfinite(ev.declared.describe("Tone").width)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_metric_that_decides_is_in_the_picture(pair):
     cmp = rs.compare(*pair)
     shown = [text.get_text() for text in cmp.plot().get_yticklabels()]
@@ -195,7 +195,7 @@ def test_files_that_disagree_about_a_metric_are_refused(write):
         rs.evaluate([up, down])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_different_judges_of_a_stored_metric_are_refused_unless_ignored(write):
     other = deepeval([("a", 0.9, True)])
     other["testCases"][0]["metricsData"][0]["evaluationModel"] = "another"
@@ -230,7 +230,7 @@ def test_one_id_for_different_inputs_pairs_by_the_input(tmp_path):
     assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in cmp.notes()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_input_that_a_run_has_twice_keeps_its_ids(tmp_path):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text(lm_eval([(0, "same?", 1), (1, "same?", 0)]))
@@ -301,7 +301,7 @@ def test_a_query_that_nobody_scored_is_missing_and_a_failed_judge_counts(write):
     assert (row["n"], row["n_expected"]) == (1, 3)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_metric_of_some_queries_alone_does_not_apply_to_the_others(write):
     content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
     content["testCases"][1]["metricsData"][0]["name"] = "Other"
@@ -316,7 +316,7 @@ def test_results_without_any_score_are_evaluated_by_what_they_have(write):
     assert "Nothing is matched" in str(ev)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_labels_beside_the_scores_slice_them(write):
     content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
     for case, kind in zip(content["testCases"], ("easy", "hard"), strict=True):

@@ -44,7 +44,7 @@ def load(write_golden, write_run):
     return load
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "given", "points", "expected"),
@@ -94,7 +94,7 @@ def test_the_formula_names_the_limit_below_which_a_judgment_counts_as_bad():
     assert BY_NAME["passed"].version == 2 and BY_NAME["found"].version == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_undecided_hits_leave_a_query_open_unless_its_answer_settles_it(load):
     golden = [{"id": "q", "query": "?", "expected_metadata": {"kind": "a"},
                "expected_substrings": ["needle"], "must_contain": ["merge"]}]  # fmt: skip
@@ -115,7 +115,7 @@ def test_undecided_hits_leave_a_query_open_unless_its_answer_settles_it(load):
     assert np.isnan(settled["found"]) and settled["passed"] == 0
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_of_the_demo_no_false_refusal_and_no_failed_check_passes():
     root = Path(__file__).parents[2] / "data" / "demo"
     scores = rs.score(
@@ -149,7 +149,7 @@ def test_the_reason_of_a_query_without_a_value_is_told(load):
     says(reason, "expectation")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
     rows = [SOUGHT, TEXT_ONLY | {"id": "text"}]
     results, golden = load(rows, [record("q", HITS, answer=answer("merge"))])
@@ -157,7 +157,7 @@ def test_a_missing_query_counts_as_not_passed_where_missing_rows_count(load):
     assert np.isnan(zero["found"]) and zero["passed"] == 0
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_with_and_without_answers_are_compared_with_a_warning(write_golden, write_run):
     golden = write_golden([SOUGHT, SOUGHT | {"id": "p"}])
     names = ("q", "p")
@@ -184,7 +184,7 @@ def test_passed_is_measured_by_the_judge_of_correctness(load):
     says(content["fields"], f"judgments.{VERDICT} recorded")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
     load, write_run, tmp_path
 ):
@@ -197,7 +197,7 @@ def test_a_judged_and_an_unjudged_run_are_stored_side_by_side_with_a_warning(
         assert len(store.scores()) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_values_of_an_earlier_version_are_not_taken_for_the_same(
     write_golden, write_run, tmp_path, monkeypatch
 ):

@@ -67,7 +67,7 @@ def test_a_metric_that_applies_to_no_query_has_n_0_and_nan(tagged):
     assert row["n"] == 0 and row[["mean", "low", "high", "sum"]].isna().all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     rows = [*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}]
     golden = rs.load_golden(write_golden(rows))
@@ -82,7 +82,7 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     assert table.loc["latency_ms", ["n", "n_expected"]].tolist() == [1, 3]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
     table = summarize(rs.score(*tagged)).set_index("metric")
     z2 = 1.959963984540054**2  # Wilson for 1 of 3
@@ -242,7 +242,7 @@ def test_a_query_with_targets_at_another_level_is_said_and_expected(write_golden
     assert left_out in " ".join(cmp.notes().split())
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golden):
     golden, results = rs.load_golden(write_golden(MIXED)), rs.load_results(FOUND)
     for match, n in (("chunk", 3), ("doc", 1), ("per_query", 4)):
@@ -250,7 +250,7 @@ def test_a_level_of_ones_own_choice_warns_of_nothing_and_expects_all(write_golde
         assert table[["n", "n_expected"]].to_numpy().tolist() == [[n, 4]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("kind", ["trec", "records", "dict"])
 def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path):
     (tmp_path / "a.trec").write_text("q1 Q0 d1 1 1.0 a\nq2 Q0 d2 1 1.0 a\n")
@@ -267,7 +267,7 @@ def test_a_query_that_no_hit_names_is_said_and_can_count_as_empty(kind, tmp_path
     assert (zero["mean"], zero["n"], zero["n_expected"]) == (2 / 3, 3, 3)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_empty_golden_column_is_one_slice(tmp_path):
     rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in (1, 2)]
     empty = [row | {"difficulty": None, "own": None} for row in rows]
@@ -335,7 +335,7 @@ def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, wr
     ].tolist() == ["chunk"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(
     write_golden, write_run
 ):
@@ -417,7 +417,7 @@ def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_passed_is_expected_where_there_is_something_to_pass(write_golden, write_run):
     rows = [
@@ -486,7 +486,7 @@ def test_a_slice_must_have_a_name_of_its_own(tagged):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_joined_with_their_questions_are_sliced_as_they_are(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])

@@ -44,7 +44,7 @@ def test_one_outlier_among_182_times_carries_their_mean():
     assert plain["caution"].tolist() == [False]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_such_a_means_interval_rarely_holds_the_mean_and_the_medians_does():
     # the mean that one outlier in 182 gives: samples of 182 hold it by chance only
     everything = times(512.0)

@@ -83,7 +83,7 @@ def test_the_common_length_is_that_of_the_plain_table():
         assert common_length(left, right) == table[-1][-1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_rouge_l_is_that_of_rouge_score_on_ascii_texts():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -27,7 +27,7 @@ def put(tmp_path, records, name="results.jsonl"):
     return tmp_path / name
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("make", [lambda one, _: one, lambda one, _: pd.DataFrame(one), put])
 def test_one_text_in_two_conversations_is_two_queries_on_both_sides(make, tmp_path):
     source = rows("retrieved")
@@ -62,7 +62,7 @@ def test_many_turns_of_a_file_are_one_run_of_as_many_queries(tmp_path):
     assert results.responses["query_id"].is_unique
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("drop", [(), ("query",)])
 def test_places_join_golden_queries_with_ids_of_their_own(drop):
     golden = rs.load_golden(
@@ -142,7 +142,7 @@ def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
     assert scores["state"].eq("extra").sum() == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_conversations_are_no_content_of_a_golden_set_and_stored_runs_tell_theirs(tmp_path):
     golden = rs.load_golden({one: {"d": 1} for one in "abc"})
     answered = [

@@ -83,7 +83,7 @@ def of_cause(write_golden, write_run):
     return made
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_identical_scores_have_six_different_ledgers(of_cause):
     ledgers = {}
     for cause, (_, _, state, named) in CAUSES.items():
@@ -101,7 +101,7 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
     assert len(set(ledgers.values())) == 6
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, cause):
@@ -114,7 +114,7 @@ def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, 
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
     scores, golden, results = of_cause("failed")
     own = scores.assign(**{"judge_correctness": [4.0, np.nan]})
@@ -162,7 +162,7 @@ def states(results, golden, metric, with_results=True, **policies):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_state_is_the_cause_also_where_a_value_counts(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(
@@ -214,7 +214,7 @@ def test_hits_with_cut_text_leave_a_ranking_metric_undecided(write_golden, write
         says(found["no"][2], "refused")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
     write_golden, write_run
 ):
@@ -231,7 +231,7 @@ def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
     assert {one[0] for one in found.values()} == {"system_error"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([*GOLDEN, {"id": "no", "query": "?", "answerable": False}])
@@ -257,7 +257,7 @@ def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_gold
     says(found["q1"][2], "cited")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_without_results_the_cause_of_an_answer_metrics_nan_is_not_made_up(of_cause):
     scores, golden, _ = of_cause("judge failed")
     ledger = explain(scores, golden, "faithfulness")

@@ -114,7 +114,7 @@ def test_from_a_thousand_moved_queries_the_normal_limit_agrees_with_random_signs
     assert limit.level == pytest.approx(drawn.level, rel=0.3), "the last 1 % of 10,000 draws"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_where_nothing_changed_any_claim_is_made_in_at_most_5_percent():
     rng = np.random.default_rng(7)
     claims = 0

@@ -74,7 +74,7 @@ def assert_as_pandas(codes, columns):
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(grouped_columns())
 def test_every_statistic_is_the_one_that_pandas_finds(case):
     assert_as_pandas(*case)
@@ -112,7 +112,7 @@ def test_a_row_may_be_in_several_groups():
     assert grouping.firsts().tolist() == [0, 0]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_without_rows_or_without_metrics_have_no_summary(pair):
     scores = rs.score(*pair)
     full = summarize(scores)

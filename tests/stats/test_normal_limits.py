@@ -89,7 +89,7 @@ def test_sign_flips_agree_with_their_normal_limit(monkeypatch):
         assert np.abs(p - drawn).max() < 4 * np.sqrt(0.25 / 4_000)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_false_alarms_of_sign_flips_keep_to_5_percent():
     rng = np.random.default_rng(7)
     differences = recall_like(rng, 4 * N, 400) - recall_like(rng, 4 * N, 400)
@@ -110,7 +110,7 @@ def test_skewed_means_have_students_interval_from_there_on():
     assert np.array(ours) == pytest.approx(np.array(students), rel=1e-12)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_limit_of_a_difference_of_percentiles_agrees_with_the_bootstrap(monkeypatch):
     rng = np.random.default_rng(9)
     first = rng.lognormal(3, 0.5, 2 * N)

@@ -111,7 +111,7 @@ def test_one_metric_and_twenty_have_the_same_intervals():
         )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("at_once", [1, 70, 10**7])
 def test_no_interval_and_no_p_depends_on_how_much_is_drawn_at_a_time(monkeypatch, at_once):
     rng = np.random.default_rng(2)

@@ -284,7 +284,7 @@ def test_the_studentised_bootstrap_leans_to_the_long_tail_as_scipys_bootstraps_d
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.15 * (high - low))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_studentised_bootstrap_agrees_with_one_that_resamples_one_by_one():
     values = np.array([0.1, 0.2, 0.2, 0.5, 0.9, 2.0, 7.0])
     rng, n = np.random.default_rng(11), 7

@@ -63,7 +63,7 @@ def test_benjamini_hochberg_agrees_with_scipy(p):
     assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p), abs=1e-9)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 2, 5, 30, 400])
 def test_holm_and_benjamini_hochberg_agree_with_statsmodels(size):
@@ -237,7 +237,7 @@ def variants_and_one_unlike(rng, runs, n=60):
     return np.column_stack([variants, rng.random(n) < 0.5]).astype(float)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_variants_of_one_system_beside_an_unlike_run_rarely_differ():
     rng, draws = np.random.default_rng(1), 200
     false = sum(

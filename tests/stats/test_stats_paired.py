@@ -232,7 +232,7 @@ def test_a_metric_doesnt_depend_on_the_others():
     assert [sign_flip_p(differences[:, [column]])[0] for column in range(4)] == together.tolist()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(LONG_DIFFERENCES, st.integers(0, 300), st.randoms(use_true_random=False))
 @settings(max_examples=fuzzed(30))
 def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change_p(

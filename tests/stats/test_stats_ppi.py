@@ -291,7 +291,7 @@ def test_differences_that_dont_fit_are_refused():
         ppi_difference([1, 0, 1], [1, 0, np.nan], groups=[1, 2])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("scale", ["binary", "points"])
@@ -302,7 +302,7 @@ def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shap
     assert found.width < 0.95 * found.width_labels
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("n", [30, 50])
 def test_few_labels_that_meet_no_error_of_the_judge_claim_no_more_than_they_know(n):
     # a judge that misses 2.5 % of the items, one way; without one disagreement more 86 % are held

@@ -52,7 +52,7 @@ def test_p_is_never_below_welchs():
     assert (p >= welch * (1 - 1e-10)).all() and p == pytest.approx(welch, abs=0.05)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("n_in", "n_rest"), [(12, 138), (40, 110)])
 def test_a_slice_that_only_varies_more_than_the_rest_is_rarely_called_different(n_in, n_rest):
     # sd .45 against .15 around equal means; exchanging values alone called 19 to 41 % different
@@ -66,7 +66,7 @@ def test_a_slice_that_only_varies_more_than_the_rest_is_rarely_called_different(
     assert (p <= 0.05).sum() <= stats.binom.ppf(0.999, rounds, 0.06)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_nearly_perfect_values_are_neither_called_different_for_nothing_nor_hidden():
     rng, rounds, n = np.random.default_rng(5), 200, 150
     values = 1 - (rng.random((n, rounds)) < 0.1) * rng.random((n, rounds))
@@ -76,7 +76,7 @@ def test_nearly_perfect_values_are_neither_called_different_for_nothing_nor_hidd
     assert (two_sample_test(values, inside, iterations=999)[0] <= 0.05).mean() >= 0.9
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_members_of_uneven_groups_are_measured_by_their_own_spread():
     # of five paraphrases one, in the slice, varies three times as much; means are equal
     rng, rounds, groups = np.random.default_rng(6), 200, np.repeat(np.arange(30), 5)

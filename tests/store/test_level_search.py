@@ -138,7 +138,7 @@ def test_stored_runs_have_the_level_of_the_runs_in_memory(
     assert found == expected
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("rows", [GOLDENS["doc"], GOLDENS["anchor"]], ids=["doc", "anchor"])
 def test_where_statistics_tell_the_level_no_hit_is_looked_at(
     runs, write_golden, tmp_path, rows, monkeypatch

@@ -183,7 +183,7 @@ def test_the_error_of_one_of_several_runs_says_which_were_saved_before(pair, tmp
     assert store.runs()["run_id"].tolist() == ["a"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("config", "kept"),
     [
@@ -200,7 +200,7 @@ def test_of_a_config_nan_is_kept_as_null_and_infinity_as_text(pair, tmp_path, co
     assert json.loads(store.load().runs["config"][0]) == kept
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_sound_run_names_what_it_holds(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0].select("a"), golden=pair[1])

@@ -110,7 +110,7 @@ def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     assert_same(several.load(["d", "b"]), rs.Results.concat([several.load("d"), several.load("b")]))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_tables_that_another_program_wrote_are_read_one_by_one(several):
     expected = one_by_one(several)
     for name in "ad":
@@ -173,7 +173,7 @@ def test_a_table_that_cant_be_read_is_named(several, break_it, table, field, nam
         several.load()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_columns_that_the_kind_doesnt_know_are_left_out(several):
     expected = one_by_one(several)
     edit_table(

@@ -56,7 +56,7 @@ def test_one_of_many_runs_is_as_selected(results):
                 pd.testing.assert_frame_equal(found, wanted)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_are_summarised_together_as_alone(results, golden):
     scores = rs.score(results, golden)
     together = summarize(scores, golden)
@@ -77,7 +77,7 @@ def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
         assert there == alone
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(tmp_path):
     results = rs.load_results({"run": {"q": ["d"]}})
     results.runs["created_at"] = "2026-01-05"

@@ -34,7 +34,7 @@ def assert_same(left: rs.Results, right: rs.Results) -> None:
         pd.testing.assert_frame_equal(getattr(left, kind), getattr(right, kind))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path / "store")
@@ -158,7 +158,7 @@ def test_cutting_texts_never_changes_a_score(long_texts, tmp_path):
     assert store.load().hits["text"].str.len().max() == 200
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(
     long_texts, tmp_path, write_golden
 ):
@@ -190,7 +190,7 @@ def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
     assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -202,7 +202,7 @@ def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
     assert not list(tmp_path.rglob(".staging*"))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_step(
     pair, tmp_path, monkeypatch
 ):
@@ -241,7 +241,7 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     store.save(results, golden=golden, overwrite=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -260,7 +260,7 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -279,7 +279,7 @@ def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golde
     assert described(store, "a")["golden_hash"] == relabelled.golden_hash
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
     results, golden = long_texts
     store = rs.RunStore(tmp_path)
@@ -355,7 +355,7 @@ def test_texts_stay_out_of_version_control_and_metrics_may_go_in(pair, tmp_path)
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_table_carries_its_run_as_a_dictionary(pair, tmp_path):
     results, golden = pair
     rs.RunStore(tmp_path).save(results, golden=golden)
@@ -380,7 +380,7 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
     assert np.isfinite(store.scores(["mrr@10"])["mrr@10"]).all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_unscored_run_of_the_store_is_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -442,7 +442,7 @@ def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
         rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write_run, tmp_path):
     golden = rs.load_golden(
         write_golden(
@@ -508,7 +508,7 @@ def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     assert store.refresh(golden) == ["a", "b"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -520,7 +520,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     assert (sorted(tmp_path.rglob("*")), stored_run(store, "a")) == before
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
 def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
@@ -533,7 +533,7 @@ def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
     assert store.runs()["run_id"].tolist() == ["a", "b"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_description_changed_by_hand_is_refused(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0], golden=pair[1])
@@ -561,7 +561,7 @@ def test_a_description_that_no_store_writes_is_named(pair, tmp_path, changed, fi
         store.load()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("name", "read"),
     [("../../other", "load"), ("/etc/hosts", "load"), ("a/hits-0123456789ab.parquet", "load"),
@@ -606,7 +606,7 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
         store.load()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "content", "read", "line", "field", "named"),
@@ -707,7 +707,7 @@ def passages(write_golden, write_run):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_policies_are_stored_with_the_scores(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path / "store")
@@ -751,7 +751,7 @@ def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
@@ -784,7 +784,7 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
         store.scores(profile="kebab")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_path):
     results = rs.load_results({"q1": [["a", "b"], ["t", "b"]], "q2": [["u"]]})
     golden = rs.load_golden({"q1": {"t": 1, "b": 1}, "q2": {"u": 1}})

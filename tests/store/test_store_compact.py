@@ -173,7 +173,7 @@ def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
     assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
     results = runs(3)
@@ -264,7 +264,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     assert hits == (len(store.load(["run 1", "run 2"]).hits),)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_path, monkeypatch):
     store = rs.RunStore(tmp_path)
     store.save(runs(3))
@@ -284,7 +284,7 @@ def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_p
     assert set(store.runs()["system"]) == {"bm25"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
     results = runs(2)
     store.save(results.select("run 1"), golden=golden)
@@ -385,7 +385,7 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
     assert opened(tmp_path) == ["run 1"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
@@ -398,7 +398,7 @@ def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tm
     assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "garbage",

@@ -132,7 +132,7 @@ def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):
     assert {str, list} == set(ends)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     long = "word " * 100
     hops = [{"iter": n, "kind": "decompose", "sub_queries": ["a"]} for n in range(3)]
@@ -422,7 +422,7 @@ def test_a_run_that_is_there_is_replaced_only_when_told_so(small, tmp_path):
     assert len(store.load().responses) == 3
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, [*GOOD, "[]", "{"]), strict=False)
@@ -438,7 +438,7 @@ def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
     assert [one.filename for one in caught] == [__file__] * 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "_by_line", None)
     assert rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD)) == [tmp_path.name]
@@ -473,7 +473,7 @@ def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     pd.testing.assert_frame_equal(store.scores(), local.scores())
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_bar_shows_what_is_read_and_written(small, tmp_path, capsys):
     pytest.importorskip("tqdm")
     rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), progress=True)

@@ -264,7 +264,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
         read_part(parts[0])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_every_response_and_hit_is_in_one_part(varied):
     store, _ = varied
     there = open_catalogue(store.root)
@@ -331,7 +331,7 @@ def rewrite(store, run_id, change):
     put_file(store, run_id, "hits", bytes(sink.getvalue()))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
     store, _ = varied
     for name in "abc":
@@ -366,7 +366,7 @@ def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(vari
     pd.testing.assert_frame_equal(scored_both_ways(store, golden, 3)[1], expected, check_exact=True)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query(
     varied, tmp_path, monkeypatch
 ):
@@ -410,7 +410,7 @@ def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
     assert sorted(parts_said) == sorted(whole_said)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_parts_warn_of_is_said_once_with_its_count(
     write_golden, write_run, tmp_path, small_groups
 ):

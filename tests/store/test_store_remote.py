@@ -229,13 +229,13 @@ def test_a_place_that_is_none_is_refused(root, options, field, named):
         rs.RunStore(root, storage_options=options)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_file_url_is_a_folder(pair, tmp_path):
     rs.RunStore(f"file://{tmp_path}/s").save(pair[0])
     assert rs.RunStore(tmp_path / "s").runs()["run_id"].tolist() == ["a", "b"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])

@@ -101,7 +101,7 @@ def test_a_candidate_that_refuses_less_is_not_better_for_it(ev):
     says(cmp.notes(), *PAIR)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_only_primary_metrics_make_the_overall_word(ev):
     ev = ev.select(["dense", "hybrid_rerank"])
     cmp = ev.compare("dense", "hybrid_rerank")
@@ -116,7 +116,7 @@ def test_only_primary_metrics_make_the_overall_word(ev):
     assert slower.compare("dense", "hybrid_rerank").overall == "worse"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_where_p_alone_is_small_and_the_word_is_not_a_line_says_why(ev):
     cmp = ev.select(["dense", "hybrid_rerank"]).compare("dense", "hybrid_rerank")
     row = cmp.deltas.set_index("metric").loc["ndcg@10"]
@@ -140,7 +140,7 @@ def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev
     assert pair.compare("dense", "hybrid_rerank", "ndcg@10").overall == "better"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_few_moved_queries_have_an_exact_p_beside(ev):
     deltas = ev.compare("bm25", "hybrid_rerank").deltas.set_index("metric")
     row = deltas.loc["answered_unanswerable"]
@@ -153,7 +153,7 @@ def test_few_moved_queries_have_an_exact_p_beside(ev):
     assert deltas.loc["ndcg@10", "p_exact"] != deltas.loc["ndcg@10", "p_exact"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_flips_are_counted_tested_and_kept_in_json(ev):
     cmp = ev.compare("dense", "hybrid")
     counts = cmp.flip_counts.set_index("metric")
@@ -171,7 +171,7 @@ def test_flips_are_counted_tested_and_kept_in_json(ev):
     pd.testing.assert_frame_equal(again.aspects, cmp.aspects)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_no_correction_makes_p_smaller(ev):
     for pair in (("bm25", "dense"), ("dense", "hybrid"), ("hybrid", "hybrid_rerank")):
         rows = ev.compare(*pair).deltas.dropna(subset=["p"])

@@ -17,7 +17,7 @@ from ragscore.analysis.rankings import rank_overlap
 from tests.messages import names, refused, says, warned
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_outcomes_deltas_and_notes(pair):
     cmp = compare_runs(*pair, "a", "b")
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
@@ -49,7 +49,7 @@ def test_outcomes_deltas_and_notes(pair):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_lower_is_better_where_the_table_says_so(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(
@@ -63,7 +63,7 @@ def test_lower_is_better_where_the_table_says_so(write_golden, write_run):
     assert deltas.loc[["latency_ms", "empty"], "n_worse"].tolist() == [3, 3]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}])
@@ -97,7 +97,7 @@ def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_
     assert "d2" in cmp.to_markdown()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
     runs = [
@@ -109,7 +109,7 @@ def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
     assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     cmp = compare_runs(
@@ -123,7 +123,7 @@ def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
     assert (cmp.deltas["n"] <= 1).all()  # means are over the one query both have
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_kinds_of_no_hit(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}])
@@ -135,7 +135,7 @@ def test_kinds_of_no_hit(write_golden, write_run):
     assert cmp.per_query["outcome"].tolist() == ["both_miss", "no_target"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run):
     configs = [
         {"k": 5, "embedding": {"model": "small", "dims": 3}, "same": [1]},
@@ -170,7 +170,7 @@ def test_a_number_and_its_text_are_different_config(write_run):
     assert config_diff(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
     results = rs.load_results(
         [write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)]
@@ -190,7 +190,7 @@ def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_markdown_and_json_say_the_same(pair):
     cmp = compare_runs(*pair, "a", "b")
     text, content = cmp.to_markdown(), json.loads(cmp.to_json())
@@ -209,7 +209,7 @@ def test_markdown_and_json_say_the_same(pair):
     assert "NaN" not in cmp.to_json()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": "q", "query": "a | b\nc <script>", "expected_doc_ids": ["d"]}])
@@ -221,7 +221,7 @@ def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
     assert "a \\| b c &lt;script>" in text
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_prints_in_a_notebook(pair):
     cmp = compare_runs(*pair, "a", "b")
     says(cmp.notes(), "2 win", "1 loss")
@@ -233,7 +233,7 @@ def test_one_run_is_not_compared_with_itself(pair):
         compare_runs(*pair, "a", "a")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_answers_are_compared_where_both_have_one(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([one | {"must_contain": ["yes"]} for one in THREE_QUERIES])
@@ -257,7 +257,7 @@ def test_answers_are_compared_where_both_have_one(write_golden, write_run):
     assert (row["baseline"], row["candidate"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
     results = rs.load_results([write_run(name, RUN_A) for name in "ab"])
     text = compare_runs(
@@ -266,7 +266,7 @@ def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
     assert names(text.splitlines()[-3], "(0)") and "| q" not in text
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
     write_golden, write_run
 ):
@@ -297,7 +297,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
         says(text, "latency_ms (p50):", "medians")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     for text in (repr(cmp), cmp._repr_html_()):
@@ -317,7 +317,7 @@ def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair
     assert table == [["MRR", "0.4167", "0.8333", "+0.4166"]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_report_of_the_harness_reloads_with_all_that_it_holds(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     again = Comparison.from_json(cmp.to_json())
@@ -358,7 +358,7 @@ def test_a_report_that_the_harness_wrote_is_read():
     assert written["deltas"]["hit_at_k"] == pytest.approx(report["deltas"]["hit_at_k"], abs=5e-5)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_profile_without_a_layout_of_its_own_has_ours(pair):
     text = compare_runs(*pair, "a", "b", profile="rig").to_markdown()
     says(text.splitlines()[0], "#", "b", "a")
@@ -374,7 +374,7 @@ def test_markdown_lists_as_many_changed_queries_as_asked_worst_first(pair):
     assert rest not in cmp.to_markdown() and cmp.to_markdown(limit=3) == cmp.to_markdown()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])
@@ -387,7 +387,7 @@ def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
     says(cmp.notes(), "chunk", "1 of 2")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_match_level_beside_a_profile_is_refused(pair):
     profile = rs.Profile(name="own", aggregate={"hits": "hit@{k}:doc"})
     with refused("doc", "profile", field="match"):
@@ -408,7 +408,7 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     assert compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
     golden = rs.load_golden(
@@ -422,7 +422,7 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
     assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
     cmp = compare_runs(
@@ -434,7 +434,7 @@ def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
@@ -466,7 +466,7 @@ def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
@@ -529,7 +529,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
         assert "n / expected" in form and "1 / 4 (baseline), 3 (candidate)" in form
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}])
@@ -550,7 +550,7 @@ def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("n", [80, 71])
 def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, write_run, n):
     golden = rs.load_golden(
@@ -583,7 +583,7 @@ def test_with_judged_hits_only_an_unjudged_one_before_the_first_costs_no_rank(wr
     assert ranks(judged_only=True) == [[1, 2, "loss"]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
     golden = rs.load_golden(
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 1, "high": 2}}])

@@ -38,7 +38,7 @@ def lengths(results, old, new):
     return rows.assign(length_of_answer=base + place % 3)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_rows_given_are_those_that_are_compared(pair):
     results, golden = pair
     scores = rs.score(results, golden)
@@ -59,7 +59,7 @@ def test_scores_without_a_run_are_refused(pair):
         compare_runs(results, golden, "a", "b", scores=scores[scores["run_id"] == "a"])
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(("better", "word"), [("lower", "better"), ("higher", "worse")])
 def test_a_column_of_ones_own_is_compared_gated_and_sliced_in_its_direction(runs, better, word):
     results, golden = runs
@@ -91,7 +91,7 @@ def test_a_gate_wants_to_know_which_direction_is_better(runs):
         cmp.gate({"undirected": 1})
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_slices_of_a_comparison_are_those_of_its_scores(pair):
     results, golden = pair
     golden = rs.Golden(
@@ -130,7 +130,7 @@ def test_a_report_of_an_evaluation_shows_its_own_columns(runs):
     assert made.gates[0].passed and "length_reported" in made.to_markdown()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_trend_of_an_evaluation_follows_its_own_columns(runs):
     results, golden = runs
     frame = lengths(results, 100, 90).rename(columns={"length_of_answer": "length_followed"})

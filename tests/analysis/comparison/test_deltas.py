@@ -137,7 +137,7 @@ def test_groups_are_those_that_two_queries_share(write_golden):
         query_clusters(golden, pd.Index(["c"]), "x_source")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(4)])
@@ -258,7 +258,7 @@ def test_the_detectable_difference_stands_beside_what_was_not_found_only():
     assert detectable == {"false_refusal": "", "latency_ms (p50)": ""}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_pair_has_one_p_wherever_it_is_compared_and_needs_more_to_be_found_among_many(
     write_golden, write_run
 ):

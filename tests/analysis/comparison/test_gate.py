@@ -42,7 +42,7 @@ def runs(*hits, **more):
     return [record("", list(found), **more) for found in hits]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden, write_run):
     cmp = compared(
         write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, [])
@@ -91,7 +91,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     says(open_one.to_markdown().splitlines()[0], "## ○", "not evaluated", "b", "a", "can't tell")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_errors_never_make_a_gate_pass(write_golden, write_run):
     a = runs(FOUND, FOUND, [], [])
     b = runs(FOUND, FOUND) + runs([], [], error="timed out")
@@ -110,7 +110,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     says(slow["reason"], "latency_ms", 2)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
 def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
@@ -193,7 +193,7 @@ def test_a_margin_of_one_metric_of_a_pair_must_hold():
     assert found.exit_status == 2 and "95 % interval" in found.shown()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_queries_dropped_from_stored_scores_count_at_their_worst():
     """Another tool's scores have no row for a query that was not asked."""
     asked = [(run, f"q{n}") for run, n_asked in (("a", 10), ("b", 5)) for n in range(n_asked)]
@@ -208,7 +208,7 @@ def test_queries_dropped_from_stored_scores_count_at_their_worst():
     assert row[["verdict", "n", "n_lost", "delta"]].tolist() == ["fail", 10, 5, -0.5]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
     cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND))
     assert gate(cmp, {"mrr": 0.5}).table["delta"][0] == -0.75
@@ -250,7 +250,7 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         gate(cmp, {"mrr": 0}, rule="p")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_one_word_for_the_whole_comparison(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
@@ -285,7 +285,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     says(found.table["reason"][0], 0.5)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_interval_rule_never_passes_what_the_threshold_fails(loss, more, allowed):
     by_threshold, by_interval = (
@@ -341,7 +341,7 @@ def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, r
         ) and first.exit_status == 1, "what fails comes before what is not evaluated"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     write_golden, write_run
 ):
@@ -360,7 +360,7 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     assert all("3 / 3" in text for text in (found.to_markdown(), repr(found), found._repr_html_()))
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
     text = "<!-- | <script> \n\n# " + "x" * 10_000
@@ -423,7 +423,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
             says(capsys.readouterr().err, *named)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
@@ -438,7 +438,7 @@ def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_
     assert same.shown()["allowed"].tolist() == ["not worse", "not worse"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_with_margins_the_gate_asks_for_proof(write_golden, write_run):
     results = [runs(*[FOUND] * n, *[MISSED] * (60 - n)) for n in (30, 30)]
@@ -461,7 +461,7 @@ def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
     assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_golden, write_run):
     # 5 of 60 queries swap: each margin holds by its own interval, not by the wider ones of five
     results = [runs(*[FOUND] * 30, *[MISSED] * 30), runs(*[FOUND] * 30, *[MISSED] * 30)]
@@ -474,7 +474,7 @@ def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_gol
         assert gate(cmp).answer == "passed"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_amount_allowed_says_how_often_runs_alike_lose_more(write_golden, write_run):
     first = [FOUND if n % 2 else MISSED for n in range(40)]
     second = [FOUND if n % 2 != n % 8 // 4 else MISSED for n in range(40)]

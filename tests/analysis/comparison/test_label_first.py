@@ -69,7 +69,7 @@ def test_the_list_worked_by_hand(file):
     assert len(compared(file).label_first(2).hits) == 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_cut_decides_which_hits_are_listed(file):
     # at rank 1: x, w alone, and s, which the old run has at rank 2 only; two targets halve recall
     found = compared(file).label_first(metric="recall@1").hits

@@ -44,7 +44,7 @@ def compared(write_golden, write_run):
     return rs.load_results([a, b]), golden
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
     flips = compare_runs(
         *compared,
@@ -59,7 +59,7 @@ def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_judges_points_flip_across_bad_and_good(compared):
     results, golden = compared
     points = [
@@ -83,7 +83,7 @@ def test_judges_points_flip_across_bad_and_good(compared):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_three_largest_losses_and_gains_are_kept(compared):
     largest_changes = compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).largest_changes
     # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6
@@ -98,7 +98,7 @@ def test_the_three_largest_losses_and_gains_are_kept(compared):
     assert set(largest_changes["metric"]) == {"mrr"}
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_slower_answer_is_a_regression(compared):
     results, golden = compared
     slow = results.responses.assign(elapsed_ms=[10.0] * 9 + [10.0, 90.0, 5.0] + [10.0] * 6)
@@ -131,7 +131,7 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     assert "## Largest changes" not in same and "## Answers that flipped" not in same
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_flips_and_moves_come_back_from_json(compared):
     cmp = compare_runs(*compared, "a", "b", metrics=["mrr", "answer_checks"])
     again = rs.Comparison.from_json(cmp.to_json())
@@ -139,7 +139,7 @@ def test_flips_and_moves_come_back_from_json(compared):
     pd.testing.assert_frame_equal(again.largest_changes, cmp.largest_changes)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(compared):
     def counts(**ties):
         row = compare_runs(

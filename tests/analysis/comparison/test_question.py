@@ -21,7 +21,7 @@ def ev():
     return rs.evaluate(f"{root}/{DEMO}/runs/*/per_query.jsonl", f"{root}/{DEMO}/golden.yaml")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("baseline", [None, "bm25"])
 def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, baseline):
     asked = rs.evaluate(ev.results, ev.golden, baseline=baseline)
@@ -41,7 +41,7 @@ def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, ba
         assert cmp.question == asked.question.text
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_two_runs_alone_have_one_comparison_and_its_leaderboard(ev):
     for pair in combinations(ev.run_ids, 2):
         two = ev.select(list(pair))
@@ -63,7 +63,7 @@ def test_a_report_says_of_every_pair_what_the_leaderboard_says(ev):
     says(made.to_markdown(), "Asked", "Which of 4 runs is best", "6 pairs")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_closer_look_stands_beside_where_two_runs_alone_would_show_more(ev):
     cmp = ev.compare("hybrid", "hybrid_rerank")
     assert (cmp.overall, ev.select(cmp.closer and ["hybrid", "hybrid_rerank"]).run_ids) == (
@@ -103,7 +103,7 @@ def of_runs(n_runs, n=60, better=0.0):
     )  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("n_runs", [2, 3, 12])
 def test_a_run_that_is_surely_better_is_told_from_all_others(n_runs):
     board = leaderboard(of_runs(n_runs, better=0.3), ["mrr", "latency_ms"], primary=("mrr",))

@@ -84,7 +84,7 @@ def test_the_queries_that_did_not_change_show_no_difference(weeks):
     assert (deltas.loc[deltas["n"] > 0, "delta"] == 0).all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_refuses_the_relabelled_scores_and_says_why(weeks, tmp_path):
     results, old, new = weeks
     store = rs.RunStore(tmp_path / "store")
@@ -127,7 +127,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     assert len(set(said)) == len(said)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
@@ -164,7 +164,7 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
     assert not len(old.diff(old)) and len(old.unchanged_since(old).queries) == 5
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before, after, what",
@@ -189,7 +189,7 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "more",
@@ -211,7 +211,7 @@ def test_whatever_a_metric_reads_is_a_label(write_golden, more):
     assert new.diff(old)["change"].tolist() == ["relabelled"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
     weeks, write_golden, write_run
 ):
@@ -226,7 +226,7 @@ def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
     assert row[["baseline", "candidate"]].tolist() == pytest.approx([0.7, 0.7])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     results, old, new = weeks
     short = rs.load_results(write_run("short", RECORDS[:2]))

@@ -161,7 +161,7 @@ def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits)
         assert row == pytest.approx(by_hand(ev, metric), nan_ok=True), metric
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_loss_just_beyond_what_is_allowed_is_shown_so(write_golden, write_run):
     # 51 of 2,500 lost: .0204 beside .02
     n = 2500

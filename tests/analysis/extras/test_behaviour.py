@@ -52,7 +52,7 @@ def test_an_answer_that_passes_every_check_scores_1(run):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("change", "failed"),
     [

@@ -102,7 +102,7 @@ def test_a_changed_word_makes_a_near_duplicate():
     assert found["value"].iloc[0] == pytest.approx(95 / 97, abs=0.1)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_exact_duplicates_and_mere_punctuation_are_no_near_duplicates():
     assert not len(
         near("the same words in the same order", "the same words in the same order", limit=0.01)
@@ -112,7 +112,7 @@ def test_exact_duplicates_and_mere_punctuation_are_no_near_duplicates():
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_estimate_is_near_the_jaccard_similarity():
     rng = np.random.default_rng(3)
     for shared in (20, 50, 80):
@@ -138,7 +138,7 @@ def test_near_duplicates_are_the_same_however_chunks_are_looked_up():
     assert set(found["row"]) == expected and len(expected) > 10
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_text_that_stands_there_often_is_looked_up_once():
     rng = np.random.default_rng(1)
     footer, page = " ".join(WORDS), " ".join([*WORDS[:-1], "page"])

@@ -39,7 +39,7 @@ def test_each_metric_is_one_line(summary, tmp_path):
     assert refusal["n"] == 0 and not {"mean", "ci_lower", "ci_level"} & set(refusal)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_logs_are_appended_to(summary, tmp_path):
     file = tmp_path / "log.jsonl"
     write_event_log(summary, file, conversation_id="nightly")
@@ -49,7 +49,7 @@ def test_logs_are_appended_to(summary, tmp_path):
     assert [event["tick"] for event in events] == sorted({event["tick"] for event in events})
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_line_cut_short_by_a_crash_spoils_no_other(summary, tmp_path):
     file = tmp_path / "log.jsonl"
     file.write_text('{"version": 1, "occ')
@@ -106,7 +106,7 @@ def test_a_metric_without_tolerance_has_not_regressed(tmp_path):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_deltas_of_a_comparison_are_taken_as_they_are(pair, tmp_path):
     results, golden = pair
     cmp = compare_runs(results, golden, "a", "b", metrics=["hit@1"])

@@ -157,7 +157,7 @@ def test_a_provenance_that_returns_is_known_again():
     ] == [(1, 1), (2, 2), (3, 1)]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_history_is_broken_where_labels_and_passages_change(table):
     assert table["segment"].tolist() == [1] * 5 + [2] + [3] * 7 + [4] * 5
     broken = table.dropna(subset=["break_reason"]).set_index("run_id")["break_reason"]
@@ -184,7 +184,7 @@ def test_the_history_is_joined_by_what_can_still_be_compared(table):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
     table = trend_table(
@@ -201,7 +201,7 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
         np.testing.assert_allclose(table[name], stored[name])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_path):
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
@@ -252,7 +252,7 @@ def changing(write_golden, write_run, tmp_path):
     return store, new
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
     row = trend_table(store, "hit@1", golden=new).iloc[2]
@@ -403,7 +403,7 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
     found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
@@ -554,7 +554,7 @@ def bands(ax):
     return [one.get_datalim(ax.transData).intervalx.tolist() for one in areas]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
     at = days(table["created_at"])
@@ -578,7 +578,7 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     assert not [line for line in ax.lines if line.get_marker() == "D" and line.get_mfc() == "white"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     store, new = changing
     ax = store.trend("hit@1", golden=new).plot()
@@ -594,7 +594,7 @@ def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_line_is_joined_by_its_own_last_run_alone(changing):
     store, new = changing
     table = store.trend("hit@1", golden=new).table
@@ -602,7 +602,7 @@ def test_a_line_is_joined_by_its_own_last_run_alone(changing):
     assert np.isnan(rs.plot.trend(other).lines[0].get_ydata()).any()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_band_is_drawn_where_it_decides(store, golden):
     found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30").table
     assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3, 4]
@@ -639,7 +639,7 @@ def test_notes_stand_at_their_dates_or_before_their_runs(table):
             rs.plot.trend(found, notes=notes)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_words_that_do_not_fit_are_counted_together(table):
     said = {}
     for width in (7.6, 20.0):
@@ -708,7 +708,7 @@ def test_a_store_follows_and_draws_a_metric(changing):
         rs.plot.trend(store.runs())
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_tells_the_noise_of_its_repeats(store):
     pd.testing.assert_frame_equal(store.noise("mrr@10"), noise_floor(store, "mrr@10"))
     pd.testing.assert_frame_equal(
@@ -789,7 +789,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
     says(capsys.readouterr().err, "nowhere", kept=False)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_dates_put_in_after_loading_are_read_as_times():
     hits = pd.DataFrame({"query_id": "q", "doc_id": "d", "rank": 1}, index=[0])
     runs = [rs.load_results(hits, run_id=name) for name in ("late", "early")]

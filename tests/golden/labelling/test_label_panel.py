@@ -134,7 +134,7 @@ def test_every_button_does_what_it_says(panel, golden_file):
     says(panel._status.value, "snippet")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs_widgets
 def test_a_change_of_the_same_row_is_shown_in_the_panel(panel, golden_file):
     golden_file.write_text(golden_file.read_text().replace(" who?'", " who wrote it?'"))

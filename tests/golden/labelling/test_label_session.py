@@ -74,14 +74,14 @@ def row(file, query_id):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_passage_that_two_runs_have_stands_there_once_best_rank_first(session):
     assert session.hits[["number", "best_rank", "n_runs", "found", "text"]].values.tolist() == [
         [1, 1, 2, "a 1, b 2", MERGE], [2, 1, 2, "a 2, b 1", JOIN], [3, 3, 1, "a 3", "Nothing."],
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, golden_file):
     session.toggle(1)
     anchor = (
@@ -98,7 +98,7 @@ def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, g
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_label_survives_another_chunker(session, golden_file, write_run):
     session.toggle(1)
     again = rs.load_results(
@@ -120,7 +120,7 @@ def test_a_label_survives_another_chunker(session, golden_file, write_run):
     assert rs.score(again, labelled(golden_file), ["mrr"], match="anchor")["mrr"].iloc[0] == 1
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_second_click_takes_the_label_away_and_the_file_is_as_it_was(session, golden_file):
     session.toggle(1)
     session.toggle(1)
@@ -223,7 +223,7 @@ def test_a_removed_support_leaves_its_groups_and_the_others_move_up(write_golden
     ] == [[1], [0]]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_no_answer_is_said_as_false_and_labels_say_the_opposite(session, golden_file):
     session.refuse()
     assert row(golden_file, "q1")["answerable"] is False and session.state == "should refuse"
@@ -250,7 +250,7 @@ def test_a_snippet_must_stand_in_the_text(session, golden_file):
     ], "“two tables” stands in the second hit, too, and scoring sees it so"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
     states = [golden_file.read_text()]
     for click in (
@@ -270,7 +270,7 @@ def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
         session.undo()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_others_write_elsewhere_survives(session, golden_file):
     golden_file.write_text(
         golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")
@@ -291,7 +291,7 @@ def test_what_others_write_elsewhere_survives(session, golden_file):
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(session, golden_file):
     theirs = golden_file.read_text().replace("how do I merge?", "how do I merge two tables?")
     golden_file.write_text(theirs)
@@ -410,7 +410,7 @@ def test_a_question_of_the_runs_joins_the_file_with_its_first_label(session, gol
     assert golden_file.read_text() == GOLDEN and session.state == "not in the file"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_labels(
     session, golden_file
 ):

@@ -49,7 +49,7 @@ def test_numbers_are_toggled_and_graded(files):
     says(said[-1], "1 of 2", files[0])
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_question_is_shown_with_marks_places_and_texts_but_no_escape_codes(files):
     said = played(files, "2", "l")
     title, *lines = said[0].splitlines()

@@ -346,7 +346,7 @@ def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_i
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_denominator(
     golden_file, tmp_path
 ):
@@ -354,7 +354,7 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
     assert coverage(results, rs.load_golden(golden_file)).runs["n_missing"].tolist() == [1]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
     def cut(text):
         chunk = ROW["retrieved_chunks"][0] | {"text": text}
@@ -399,7 +399,7 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
         rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW, ROW]))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
     assert coverage(results, golden).runs["n_undecidable"].tolist() == [1]

@@ -92,7 +92,7 @@ def ev(two_runs, golden):
 A, B = "20251219_100000", "20251219_200000"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_scores_have_the_points_of_judges_that_runs_carry_without_being_asked(two_runs, golden):
     scores = rs.score(two_runs, golden)
     points = scores[scores["run_id"] == A][GROUNDEDNESS]
@@ -109,7 +109,7 @@ def test_runs_that_nobody_judged_have_no_column_of_points(tmp_path, golden):
     assert GROUNDEDNESS not in scores
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     cmp = ev.compare(A, B)
     deltas = cmp.deltas.set_index("metric")
@@ -125,7 +125,7 @@ def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     assert GROUNDEDNESS in cmp.to_markdown()
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs, golden):
     from ragscore.analysis.comparison.compare import compare_runs
 
@@ -152,7 +152,7 @@ def store(tmp_path, ev):
     return store
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
     means = store.metrics().set_index(["run_id", "metric"])["mean"]
@@ -171,7 +171,7 @@ def test_a_compacted_store_keeps_the_points_of_judges(store):
     assert after.equals(before)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, golden):
     folder = write_chatbot_run(tmp_path / "20251219_100000", BEFORE)
     store = rs.RunStore(tmp_path / "store")
@@ -187,7 +187,7 @@ def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
     assert "3.833" in capsys.readouterr().out
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_command_line_prints_the_points_of_judges_by_default(tmp_path, two_runs, capsys):
     file = str(write_chatbot_golden(tmp_path))
     folders = [str(tmp_path / name) for name in (A, B)]
@@ -234,7 +234,7 @@ def test_runs_of_other_judges_or_eval_sets_are_compared_only_if_told_to(
     assert states[key] == "differs"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_temperatures_within_a_thousandth_are_the_same(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"judge_temperature": 0.0005})
     assert cmp.invariants.set_index("name").loc["judge_temperature", "state"] == "equal"
@@ -256,7 +256,7 @@ def test_an_eval_set_that_one_run_does_not_state_is_a_warning(tmp_path, golden):
     assert cmp.invariants.set_index("name").loc["eval_set_commit_hash", "state"] == "unknown"
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
     tmp_path, golden, recwarn
 ):
@@ -275,7 +275,7 @@ def test_other_judges_are_refused_without_a_profile_too(tmp_path, golden):
         compared(tmp_path, golden, {"judge_model": "judge-2"}, None)
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"k": 8})
     ranks = cmp.per_query.set_index("query_id")[["rank_baseline", "rank_candidate", "outcome"]]
@@ -290,13 +290,13 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
     cmp = compared(tmp_path, golden, {"k": None})
     assert cmp.k == 5
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_folder_mode_is_the_mode_of_its_responses(ev):
     assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
 
@@ -341,7 +341,7 @@ def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, 
         store.scores("hit@7")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_leaderboard_of_points_by_different_judges_says_so(tmp_path, golden):
     runs = [
         write_chatbot_run(tmp_path / A, BEFORE),

@@ -34,7 +34,7 @@ def assert_same(first, second):
         pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name))
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("name", ["again.txt", "again.txt.gz"])
 def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
     file = rs.io.write_trec_run(small[0], tmp_path / "sub" / name)
@@ -61,7 +61,7 @@ def test_a_beir_folder_is_written_as_it_was(small, tmp_path):
     ).read_text() == "query-id\tcorpus-id\tscore\nq2\td3\t1\nq1\td1\t2\nq1\td2\t0\n"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(
     st.dictionaries(
         st.sampled_from(["q1", "q2", "007"]),

@@ -155,7 +155,7 @@ def test_its_aggregate_and_snapshot_may_be_objects_or_text(write, field, wrap):
     assert rows["value"].isna().sum() == 2  # null: citation_coverage, refusal_correctness
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize("stored", [None, {}, "{}", "", "null"])
 def test_a_run_without_an_aggregate_yet_reports_nothing(write, stored):
     assert rs.load_results(write(RUN | {"aggregate": stored})).reported is None
@@ -288,7 +288,7 @@ def test_a_comparison_that_cannot_be_read_is_refused_with_its_field(
         rs.load_results(write(COMPARISON | changed, "compare.json", indent=1))
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_we_write_as_that_harness_loads_again(pair, write):
     ev = rs.evaluate(*pair, profile="kebab")
     text = ev.compare("a", "b").to_json()
@@ -317,7 +317,7 @@ def wrong(checked):
     return [tuple(row) for row in rows[keys].itertuples(index=False)]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("uses_schema", [False, pytest.param(True, marks=needs_shared)])
 def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_schema):
@@ -347,7 +347,7 @@ def test_a_stored_aggregate_that_is_wrong_is_found(database, write_golden, uses_
     assert labels["citation_coverage"].tolist() == ["citation_coverage_weak"] * 2
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
     file, golden = (
         write(RUN | {"aggregate": AGGREGATE_A | {"mrr": 0.5}}),
@@ -357,7 +357,7 @@ def test_a_stored_run_of_one_file_is_checked_as_well(write, write_golden):
     assert wrong(ev.check_reported()) == [("a", "", "mrr", pytest.approx(-0.0833))]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_a_stored_comparison_is_checked_against_the_runs_that_it_compares(pair, write):
     ev = rs.evaluate(*pair, profile="kebab")
     assert wrong(ev.check_reported(rs.load_results(write(COMPARISON)).reported)) == []
@@ -410,7 +410,7 @@ def test_ranks_that_a_file_of_retrievers_states_are_recomputed(tmp_path):
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs_shared
 def test_every_value_of_the_systems_own_comparison_is_recomputed(write_golden, write_run):
     rows = [one | {"id": f"q-00{n}"} for n, one in enumerate(THREE_QUERIES, 1)]

@@ -218,7 +218,7 @@ def test_what_a_question_becomes(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
     golden = rs.load_golden(
         write(
@@ -238,7 +238,7 @@ def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
     assert golden.queries["query"].tolist() == ["  caf\u00e9  au\tlait "]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(tmp_path):
     questions = [
         {"query": "q", "tool": tool, "expected_source_keys": [key]}

@@ -110,7 +110,7 @@ def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, 
     )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs(ROBUST)
 def test_robust_runs_and_judgements_are_loaded_whole(robust):
     results, golden = robust
@@ -129,7 +129,7 @@ def test_runs_that_count_from_0_are_said_to():
     assert hits.groupby("query_id")["rank"].min().eq(1).all()
 
 
-@pytest.mark.again
+@pytest.mark.large
 @needs(RAGGY)
 @pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
 def test_passages_judged_by_document_give_the_published_ndcg():

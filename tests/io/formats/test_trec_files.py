@@ -42,7 +42,7 @@ RUN = "q1 Q0 d2 1 9.5 a\nq1 Q0 d1 2 9.0 a\nq2 Q0 d3 1 -3.25 a\n"
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.parametrize(
     "change",
     [
@@ -178,7 +178,7 @@ def texts(draw, width):
     return draw(st.sampled_from(["\n", "\r\n", " \n\t"])).join(draw(GAP).join(one) for one in lines)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @given(texts(6))
 @example('a Q0 "d 1 1 t\nb Q0 d" 1 1 t')
 @example("a Q0 NA 1 1 NULL")

@@ -65,7 +65,7 @@ def test_filters_of_a_document_are_metrics_of_one_query(tmp_path):
     assert (run["system"], run["suite"]) == ("org/model", "task")
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_what_it_reports_stands_beside_what_the_rows_give_with_the_reason(tmp_path):
     found = rs.evaluate(lm_eval_files(tmp_path)).check_reported()
     found = found[found["query_id"].eq("")].set_index(["metric", "statistic"])
@@ -117,7 +117,7 @@ def test_means_of_helm_are_those_of_one_split(tmp_path):
     assert ev.results.responses["elapsed_ms"].tolist() == [500.0] * 3
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_trials_of_helm_are_repeats_and_perturbed_instances_queries_of_their_own(tmp_path):
     run = helm_folder(tmp_path)
     state = json.loads((run / "scenario_state.json").read_text())
@@ -288,7 +288,7 @@ def test_named_scores_and_the_success_of_promptfoo_are_metrics(tmp_path):
 # real files
 
 
-@pytest.mark.again
+@pytest.mark.large
 @real
 @pytest.mark.parametrize(
     ("name", "metric", "n", "mean", "model"),
@@ -309,7 +309,7 @@ def test_scorers_of_inspect_have_the_accuracy_that_the_log_reports(name, metric,
     assert found.loc[f"{metric}/accuracy", "difference"] == 0
 
 
-@pytest.mark.again
+@pytest.mark.large
 @real
 def test_epochs_of_inspect_are_averaged_as_its_own_reductions_are():
     ev = rs.evaluate(DATA / "inspect-logs/log_streaming.eval")
@@ -362,7 +362,7 @@ def test_stored_means_of_helm_are_per_split(name, n_metrics, means, of_test, fir
     assert (row["reported"], row["difference"]) == (pytest.approx(of_test, abs=5e-7), 0)
 
 
-@pytest.mark.again
+@pytest.mark.large
 @real
 def test_records_of_every_eval_ever():
     folder = DATA / "every-eval-ever"
@@ -376,7 +376,7 @@ def test_records_of_every_eval_ever():
     assert ev.golden.queries["query_id"].tolist() == ["demo_0001"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 @real
 @pytest.mark.parametrize(
     ("file", "known", "n_scores", "n_keys"),
@@ -399,7 +399,7 @@ def test_means_of_mteb_by_task_split_and_subset(file, known, n_scores, n_keys):
     assert means.index.str.endswith("/main_score").sum() == n_scores
 
 
-@pytest.mark.again
+@pytest.mark.large
 @real
 def test_scores_of_deepeval_and_promptfoo_are_in_the_order_of_their_cases():
     folder = DATA / "deepeval-promptfoo"

@@ -118,7 +118,7 @@ def test_ragas_scores_are_reported_under_our_names_and_nan_is_a_failed_judge():
     }
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 def test_recall_that_ragas_stored_is_the_recall_that_we_compute():
     found = load("ragas_result.csv")
@@ -248,7 +248,7 @@ def test_a_users_columns_reach_into_records():
     ]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_inspect_epochs_become_repeats_without_a_warning():
     found = both(
         FIXTURES / "inspect_log.json",
@@ -600,7 +600,7 @@ def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
     assert found.problems["field"].tolist() == ["reference_answer"]
 
 
-@pytest.mark.again
+@pytest.mark.large
 def test_the_usual_loaders_take_their_part_of_the_same_file():
     with warned("ragas_result.csv", 1):
         results = rs.load_results(FIXTURES / "ragas_result.csv")
@@ -704,7 +704,7 @@ COUNTED_OTHERWISE = {
 }  # fmt: skip
 
 
-@pytest.mark.again
+@pytest.mark.large
 @pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 @pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))

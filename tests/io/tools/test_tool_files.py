@@ -101,7 +101,7 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
         rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @settings(max_examples=fuzzed(40))
 @given(
     st.lists(
@@ -161,7 +161,7 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
         rs.io.write_json_run(two, tmp_path / "r.json")
 
 
-@pytest.mark.again
+@pytest.mark.large
 @settings(max_examples=fuzzed(40))
 @given(
     st.dictionaries(
@@ -290,7 +290,7 @@ SENTENCE = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.again
+@pytest.mark.large
 @settings(max_examples=fuzzed(40))
 @given(
     st.lists(
