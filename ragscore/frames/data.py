@@ -74,6 +74,24 @@ def _frames_as_html(holder: object) -> str:
     return f"<p>{html_text(repr(holder))}</p>{Table(pd.DataFrame(table)).to_html()}"
 
 
+def _state_of(holder: Any) -> dict[str, Any]:
+    """Return what a pickle holds: frames of pandas, which name no module of ours."""
+    state = {
+        name: getattr(holder, name) for name in [*(one.name for one in fields(holder)), "_ids"]
+    }
+    return {
+        name: pd.DataFrame(value) if isinstance(value, ShownFrame) else value
+        for name, value in state.items()
+    }
+
+
+def _shown_frames(state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: ShownFrame(value) if isinstance(value, pd.DataFrame) else value
+        for name, value in state.items()
+    }
+
+
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
     """Give targets without an id of their level their `target_id`."""
     for level, column in ID_OF_LEVEL.items():
@@ -236,7 +254,10 @@ class Golden(GoldenVerbs):
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
-        return {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
+        return _state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(_shown_frames(state))
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -412,7 +433,10 @@ class Results(ResultsVerbs):
             self.__post_init__()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
+        return _state_of(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(_shown_frames(state))
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
