@@ -186,7 +186,7 @@ def test_the_efficiency_of_the_workers_measured_holds_for_as_many_workers_alone(
     assert len(rows) == 4 and all("at least" in row for row in rows)
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_trec_text_is_measured_to_the_same_means():
     pytest.importorskip("pytrec_eval")
     said = _command("trec", "--small")

@@ -81,7 +81,7 @@ def test_a_notebook_completes_the_methods():
         assert {name for one, name in METHODS if one is cls} <= {each.name for each in shown}
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_a_type_checker_knows_the_parameters_and_the_pictures(tmp_path):
     from mypy import api
 

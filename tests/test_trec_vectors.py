@@ -208,7 +208,7 @@ def run_rows(run, tag, rng):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_thousand_random_pairs_of_files_have_trec_evals_values(tmp_path):
     rng = np.random.default_rng(0)

@@ -475,7 +475,7 @@ def of_no_difference(rng, n=30):
     )  # fmt: skip
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_percent():
     # 5 metrics × 4 runs: 30 pairs of letters, 15 verdict words. A rate of 5 % gives more than
     # `most` with a probability below 1 %.

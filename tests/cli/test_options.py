@@ -264,7 +264,7 @@ def test_every_option_is_used_above():
     assert unused == []
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_written_files_are_where_they_were_asked_for(desk, capsys):
     assert main(f"report {PAIR} -o page.html --markdown --title Ours".split()) == 0
     assert "<h1>Ours</h1>" in Path("page.html").read_text()

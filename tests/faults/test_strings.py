@@ -340,7 +340,7 @@ def stored(ev, folder):
     return store
 
 
-@pytest.mark.long
+@pytest.mark.large
 @pytest.mark.skipif(not RENDERERS, reason="no renderer of Markdown is installed")
 def test_a_text_is_shown_and_never_followed_in_any_form_of_any_object(tmp_path):
     n_objects = 0
@@ -438,7 +438,7 @@ def test_texts_of_the_callers_own_axes_stay_formulas(pair):
     plt.close(ax.figure)
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_path, capsys):
     for seed in range(times(1)):
         folder = tmp_path / str(seed)

@@ -1010,7 +1010,7 @@ def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, w
     assert server.most_in_flight == workers and len(server.bodies) == 24
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_500_judgments_among_faults_are_all_made_or_accounted_for(
     write_golden, write_run, tmp_path
 ):

@@ -259,7 +259,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.long
+@pytest.mark.large
 def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_path):
     store = rs.RunStore(tmp_path)
     for n, name in enumerate(NAMES):
