@@ -21,7 +21,7 @@ from ragscore.frames.render import shown_number
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.stats import ALPHA, DIRECTIONS, MIXED, UNSURE, Together, overall_word
+from ragscore.stats import ALPHA, MIXED, UNSURE, Together, overall_word
 
 BESIDE = {"latency_ms": ("faster", "slower", " ms"), "cost_usd": ("cheaper", "dearer", " USD")}
 """What is said of a run beside the metrics that decide: words for less and for more, and unit."""
@@ -296,16 +296,11 @@ class _Pairs:
         told = own[["metric", "delta", "n"]].reset_index(drop=True)
         sign = 1.0 if own.index[0] == (baseline, candidate) else -1.0
         told = told.assign(delta=sign * told["delta"], verdict=UNSURE, sentence=UNSURE)
-        p = own["p"].to_numpy()
-        if not self.margins and (p >= ALPHA).all():  # no other test can make it less
+        if not self.margins and (own["p"] >= ALPHA).all():  # no other test can make it less
             return told
         if self._is_tested(baseline, candidate, told):
-            moved = (p < ALPHA) & told["delta"].ne(0).to_numpy()
-            ends = [DIRECTIONS[self.declared.describe(name).better] for name in told["metric"]]
-            lower = [self.declared.describe(name).better == "lower" for name in told["metric"]]
-            is_gain = told["delta"].gt(0).to_numpy() != np.array(lower)
-            words = np.where(is_gain, *np.array(ends).T)
-            return told.assign(verdict=np.where(moved, words, UNSURE))
+            words = [self.asked[0].words(name, baseline)[candidate] for name in told["metric"]]
+            return told.assign(verdict=words)
         table = self._paired(baseline, candidate, names)
         if (table["asked"].isna() & (table["n"] > 0)).any():
             # no query that all runs have: the pair's own tests, corrected for all pairs

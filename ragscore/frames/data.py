@@ -74,22 +74,23 @@ def _frames_as_html(holder: object) -> str:
     return f"<p>{html_text(repr(holder))}</p>{Table(pd.DataFrame(table)).to_html()}"
 
 
-def _state_of(holder: Any) -> dict[str, Any]:
-    """Return what a pickle holds: frames of pandas, which name no module of ours."""
-    state = {
-        name: getattr(holder, name) for name in [*(one.name for one in fields(holder)), "_ids"]
-    }
+def _state_of(self: Any) -> dict[str, Any]:
+    """Return what a pickle holds: frames of pandas, which name no module of ours.
+
+    What is derived from the frames is left out: it would double their size.
+    """
+    state = {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
     return {
         name: pd.DataFrame(value) if isinstance(value, ShownFrame) else value
         for name, value in state.items()
     }
 
 
-def _shown_frames(state: dict[str, Any]) -> dict[str, Any]:
-    return {
+def _restore(self: Any, state: dict[str, Any]) -> None:
+    self.__dict__.update({
         name: ShownFrame(value) if isinstance(value, pd.DataFrame) else value
         for name, value in state.items()
-    }
+    })  # fmt: skip
 
 
 def _with_ids(targets: pd.DataFrame) -> pd.DataFrame:
@@ -252,12 +253,7 @@ class Golden(GoldenVerbs):
         _remember(part, is_labelled=True)
         return part
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Pickles leave out what is derived from the frames: it would double their size.
-        return _state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(_shown_frames(state))
+    __getstate__, __setstate__ = _state_of, _restore
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -432,11 +428,7 @@ class Results(ResultsVerbs):
         if held is not None and _changed_frames(self, held):
             self.__post_init__()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return _state_of(self)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(_shown_frames(state))
+    __getstate__, __setstate__ = _state_of, _restore
 
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None

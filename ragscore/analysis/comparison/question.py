@@ -128,12 +128,12 @@ class Question(TableResult):
 
     def words(self, metric: str, baseline: str) -> dict[str, str]:
         """Return run -> the word for its difference from a baseline in a primary metric."""
-        rows = self.table[self.table["metric"].eq(metric).to_numpy()]
+        rows = self.table
+        is_asked = rows["run_baseline"].eq(baseline) | rows["run_candidate"].eq(baseline)
+        rows = rows[(is_asked & rows["metric"].eq(metric)).to_numpy()]
         described = self.declared.describe(metric)
         found = {}
         for row in rows.to_dict("records"):
-            if baseline not in (row["run_baseline"], row["run_candidate"]):
-                continue
             is_candidate = row["run_baseline"] == baseline
             delta = row["delta"] if is_candidate else -row["delta"]
             is_gain = (-delta if described.better == "lower" else delta) > 0
