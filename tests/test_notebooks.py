@@ -828,7 +828,7 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
     assert (
         set(first["n_runs"]) == {4}
         and "which all four systems found" in text
-        and all(f"<td>{doc}</td>" in found for doc in first["doc_id"])
+        and all(f">{doc}</td>" in found.replace("<wbr>", "") for doc in first["doc_id"])
     )
     right = {
         "mpl-007": ["numpy.histogram"],
