@@ -5,14 +5,17 @@ tests of the question; each is the word that `compare` has of the pair.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align
-from ragscore.analysis.comparison.deltas import judge_aspects, paired_deltas
+from ragscore.analysis.comparison.deltas import aspect_verdicts, paired_deltas
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.question import MOST_ALONE, Question
 from ragscore.analysis.leaderboard import asked_text, quality_of, set_letters
@@ -21,7 +24,7 @@ from ragscore.frames.render import shown_number
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.stats import ALPHA, MIXED, UNSURE, Together, overall_word
+from ragscore.stats import ALPHA, MIXED, OPPOSITE, UNSURE, Together, overall_word
 
 BESIDE = {"latency_ms": ("faster", "slower", " ms"), "cost_usd": ("cheaper", "dearer", " USD")}
 """What is said of a run beside the metrics that decide: words for less and for more, and unit."""
@@ -34,11 +37,11 @@ PHRASES = {
     "worse": "worse than",
     UNSURE: "not told from",
 }
-OPPOSITE = {"better": "worse", "worse": "better", "higher": "lower", "lower": "higher"}
 MOST_RUNS = 100  # of more, thousands of pairs would be tested for a sentence
 NAME = 28  # characters of a name where there is little room
 PAIRS = 12  # runs whose pairs are looked at
 NAMED = 3  # runs of one verdict in the sentence
+_Rows = list[dict[Hashable, Any]]
 _Words = dict[tuple[str, str], tuple[str, str, str]]  # verdict, details, the trade if mixed
 
 
@@ -92,12 +95,12 @@ class Decision:
 
     def of_pair(self, baseline: str, candidate: str) -> tuple[str, str]:
         """Return verdict and details of a pair; empty where it isn't tested."""
-        rows = self.pairs
-        is_pair = rows["run_baseline"].eq(baseline) & rows["run_candidate"].eq(candidate)
-        found = rows.loc[is_pair.to_numpy(dtype=bool), ["verdict", "told"]]
-        return (
-            (str(found["verdict"].iloc[0]), str(found["told"].iloc[0])) if len(found) else ("", "")
-        )
+        return self._told.get((baseline, candidate), ("", ""))
+
+    @cached_property
+    def _told(self) -> dict[tuple[str, str], tuple[str, str]]:
+        rows = self.pairs.itertuples(index=False)
+        return {(one, other): (word, told) for one, other, word, told in rows}
 
 
 def decide(
@@ -226,6 +229,14 @@ def _some(runs: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(runs[:-1]), runs[-1]]))
 
 
+def _turned(row: dict[Hashable, Any]) -> dict[Hashable, Any]:
+    """Return a row of a pair as it is read from the other side."""
+    return row | {
+        "delta": -row["delta"],
+        "verdict": OPPOSITE.get(row["verdict"], row["verdict"]),
+    }
+
+
 def _rounded(value: float) -> str:
     return f"{float(f'{value:.2g}'):g}"
 
@@ -249,7 +260,7 @@ class _Pairs:
         back = (
             self._deltas(candidate, baseline, self.asked[0].primary)
             if self.margins
-            else there.assign(delta=-there["delta"], verdict=there["verdict"].replace(OPPOSITE))
+            else [_turned(row) for row in there]
         )
         return {
             (baseline, candidate): self._judged(there),
@@ -274,33 +285,29 @@ class _Pairs:
                 texts.append(f"median {b}{unit} against {a}{unit}{of}")
         return "".join(f"; {text}" for text in texts)
 
-    def _judged(self, deltas: pd.DataFrame) -> tuple[str, str, str]:
-        aspects = judge_aspects(deltas, self.asked[0].primary, self.margins)
+    def _judged(self, deltas: _Rows) -> tuple[str, str, str]:
+        aspects = aspect_verdicts(deltas, self.asked[0].primary, self.margins)
         told = [
-            f"{name} {shown_number(delta, 3, True)} {word}"
-            for name, delta, word in zip(
-                deltas["metric"], deltas["delta"], deltas["verdict"], strict=True
-            )
+            f"{row['metric']} {shown_number(row['delta'], 3, True)} {row['verdict']}"
+            for row in deltas
         ]
-        word = overall_word(aspects["verdict"].tolist())
-        names = {own: part["aspect"].tolist() for own, part in aspects.groupby("verdict")}
-        sides = [f"{own} in {_some(names[own])}" for own in ("better", "worse") if own in names]
+        word = overall_word([verdict for _, _, verdict, _ in aspects])
+        names = {
+            own: [aspect for aspect, _, verdict, _ in aspects if verdict == own]
+            for own in ("better", "worse")
+        }
+        sides = [f"{own} in {_some(found)}" for own, found in names.items() if found]
         return word, "; ".join(told), f" ({', '.join(sides)})" if word == MIXED and sides else ""
 
-    def _deltas(self, baseline: str, candidate: str, names: tuple[str, ...]) -> pd.DataFrame:
+    def _deltas(self, baseline: str, candidate: str, names: tuple[str, ...]) -> _Rows:
         """One row per metric: delta (of times: of medians), verdict, sentence and n."""
-        rows = self.asked[0].table.set_index(["run_baseline", "run_candidate"]).sort_index()
-        own = rows.loc[
-            [key for key in ((baseline, candidate), (candidate, baseline)) if key in rows.index]
+        own = self._asked_of.get((baseline, candidate)) or [
+            _turned(row) for row in self._asked_of[candidate, baseline]
         ]
-        told = own[["metric", "delta", "n"]].reset_index(drop=True)
-        sign = 1.0 if own.index[0] == (baseline, candidate) else -1.0
-        told = told.assign(delta=sign * told["delta"], verdict=UNSURE, sentence=UNSURE)
-        if not self.margins and (own["p"] >= ALPHA).all():  # no other test can make it less
-            return told
-        if self._is_tested(baseline, candidate, told):
-            words = [self.asked[0].words(name, baseline)[candidate] for name in told["metric"]]
-            return told.assign(verdict=words)
+        if not self.margins and all(row["p"] >= ALPHA for row in own):
+            return own  # no other test can make it less
+        if self._is_tested(baseline, candidate, own):
+            return own
         table = self._paired(baseline, candidate, names)
         if (table["asked"].isna() & (table["n"] > 0)).any():
             # no query that all runs have: the pair's own tests, corrected for all pairs
@@ -309,18 +316,34 @@ class _Pairs:
                 table = self.compare(baseline, candidate).deltas.set_index("metric")
             table = table.loc[list(names)].reset_index()
         is_timed = np.array([table_kind(name) in BY_QUANTILES for name in table["metric"]])
-        return table.assign(delta=np.where(is_timed, table["p50_delta"], table["delta"]))
+        delta = np.where(is_timed, table["p50_delta"], table["delta"])
+        return table.assign(delta=delta).to_dict("records")
 
-    def _is_tested(self, baseline: str, candidate: str, told: pd.DataFrame) -> bool:
+    @cached_property
+    def _asked_of(self) -> dict[tuple[str, str], _Rows]:
+        """Pair, as it is asked -> a row per metric that decides, with its verdict."""
+        found: dict[tuple[str, str], _Rows] = {}
+        for row in self.asked[0].judged().assign(sentence=UNSURE).to_dict("records"):
+            found.setdefault((row["run_baseline"], row["run_candidate"]), []).append(row)
+        return found
+
+    @cached_property
+    def _shared(self) -> dict[str, npt.NDArray[np.int64]]:
+        """Metric -> how many queries two runs share, runs × runs."""
+        known = (~np.isnan(self.aligned.values)).astype("float64")
+        shared = np.einsum("qam,qbm->mab", known, known, optimize=True).astype("int64")
+        return dict(zip(self.aligned.metrics, shared, strict=True))
+
+    def _is_tested(self, baseline: str, candidate: str, own: _Rows) -> bool:
         """Return whether the question's tests are those of the pair: on the same queries."""
-        question, runs = self.asked[0], self.aligned.run_ids
-        is_timed = [table_kind(name) in BY_QUANTILES for name in told["metric"]]
-        if self.margins or question.n_pairs > MOST_ALONE or any(is_timed):
+        if self.margins or self.asked[0].n_pairs > MOST_ALONE:
             return False
-        sides = self.aligned.values[:, [runs.index(baseline), runs.index(candidate)]]
-        n = (~np.isnan(sides)).all(axis=1).sum(axis=0)
-        of = dict(zip(self.aligned.metrics, n.tolist(), strict=True))
-        return bool(told["metric"].map(of).eq(told["n"]).all() and told["n"].gt(0).all())
+        a, b = map(self.aligned.run_ids.index, (baseline, candidate))
+        return all(
+            row["n"] == self._shared[row["metric"]][a, b] > 0
+            and table_kind(row["metric"]) not in BY_QUANTILES
+            for row in own
+        )
 
     def _paired(self, baseline: str, candidate: str, names: tuple[str, ...]) -> pd.DataFrame:
         run = self.scores["run_id"].astype("str")

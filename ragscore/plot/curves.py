@@ -265,7 +265,7 @@ def risk_coverage(
     return finish(ax, titles.of_risk(rows, first), "y", legend)
 
 
-BINS = 1_000  # of the axis, more than a figure has pixels
+BINS = 400  # of the axis: about one for each pixel of a figure's width
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:

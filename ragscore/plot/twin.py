@@ -22,7 +22,7 @@ def text_of(ax: "Axes") -> str:
     series, rows = _series(ax), [written(text) for text in named(ax.yaxis)]
     heads = {"": ax.title, "Across: ": ax.xaxis.label, "Up: ": ax.yaxis.label}
     lines = [f"{head}{written(text)}" for head, text in heads.items() if written(text)]
-    lines += [f"{name}: {_listed(_points(ax, *drawn))}" for name, *drawn in series]
+    lines += [f"{name}: {_points(ax, *drawn)}" for name, *drawn in series]
     lines += [line for image in ax.images for line in _cells(ax, image)]
     if not ax.images and not series:
         more = {"Rows": rows, "Marks": ax.get_legend_handles_labels()[1]}
@@ -70,10 +70,15 @@ def _series(ax: "Axes") -> list[tuple[str, Any, Any]]:
     return found
 
 
-def _points(ax: "Axes", points: Any, intervals: Any) -> list[str]:
-    """Return points as text: beside a name its value with its interval, else both numbers."""
+def _points(ax: "Axes", points: Any, intervals: Any) -> str:
+    """Return points as text: beside a name its value with its interval, else both numbers.
+
+    Of a long series some from one end to the other, as a line is read.
+    """
     shown, is_dated = [], isinstance(ax.xaxis.get_major_locator(), DateLocator)
-    for at in np.flatnonzero(np.isfinite(points).all(axis=1)):
+    places = np.flatnonzero(np.isfinite(points).all(axis=1))
+    chosen = np.linspace(0, len(places) - 1, min(len(places), MOST)).astype(int)
+    for at in places[chosen]:
         x, y = points[at]
         name = _at(ax.yaxis, y)
         across = f"{num2date(x):%Y-%m-%d}" if is_dated else f"{x:.4g}"  # type: ignore[no-untyped-call]
@@ -82,7 +87,7 @@ def _points(ax: "Axes", points: Any, intervals: Any) -> list[str]:
         if len(ends) > 1 and ends[0] != ends[-1]:
             value += f" ({shown_number(ends[0])} to {shown_number(ends[-1])})"
         shown.append(f"{name} {value}".strip())
-    return shown
+    return _listed(shown) + (f" ({MOST} of {len(places)})" if len(places) > MOST else "")
 
 
 def _cells(ax: "Axes", image: Any) -> list[str]:

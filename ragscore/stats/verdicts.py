@@ -15,6 +15,7 @@ DIRECTIONS = {
     "lower": ("better", "worse"),
     "not declared": ("higher", "lower"),
 }
+OPPOSITE = dict(word for pair in set(DIRECTIONS.values()) for word in (pair, pair[::-1]))
 UNSURE, MIXED = "can't tell", "mixed"
 SAME, NO_WORSE = "same within margin", "no worse than margin"
 # Verdict words, the best first; those of metrics without a declared direction come last.

@@ -5,7 +5,7 @@ the minimum detectable difference and a verdict; one row per aspect that decides
 whose answers flipped. Every table of differences is computed here.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -564,7 +564,15 @@ def judge_aspects(
 
     Metrics of one aspect are judged jointly; any other verdict is the metric's own.
     """
-    rows = {row["metric"]: row for row in deltas.to_dict("records")}
+    found = aspect_verdicts(deltas.to_dict("records"), primary, margins)
+    return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
+
+
+def aspect_verdicts(
+    deltas: Sequence[Mapping[Hashable, Any]], primary: tuple[str, ...], margins: dict[str, float]
+) -> list[tuple[str, str, str, str]]:
+    """Return the rows of `judge_aspects`; `deltas` are rows of a comparison's."""
+    rows = {row["metric"]: row for row in deltas}
     found = []
     for aspect, names in aspects_of(primary).items():
         told = [Verdict(rows[name]["verdict"], rows[name]["sentence"]) for name in names]
@@ -581,7 +589,7 @@ def judge_aspects(
             }
             told = [joint_verdict(parts, margins)]
         found.append((aspect, ", ".join(names), told[0].word, told[0].sentence))
-    return pd.DataFrame(found, columns=list(ASPECT_COLUMNS)).astype("str")
+    return found
 
 
 def as_alone(deltas: pd.DataFrame, p: Values, declared: Declarations) -> pd.DataFrame:

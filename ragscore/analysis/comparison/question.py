@@ -33,6 +33,7 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import (
     ALPHA,
     DIRECTIONS,
+    OPPOSITE,
     UNSURE,
     Together,
     holm,
@@ -126,21 +127,28 @@ class Question(TableResult):
         p[a, b] = p[b, a] = rows["p"]
         return p
 
+    def judged(self) -> pd.DataFrame:
+        """Return the table with a `verdict` on each candidate."""
+        rows, better = self.table, {name: self.declared.describe(name).better for name in self.primary}
+        is_up = rows["delta"].gt(0).to_numpy() ^ rows["metric"].map(better).eq("lower").to_numpy()
+        is_sure = (rows["p"].lt(ALPHA) & rows["delta"].ne(0)).to_numpy()
+        words = [
+            DIRECTIONS[better[name]][0 if up else 1] if sure else UNSURE
+            for name, up, sure in zip(rows["metric"], is_up, is_sure, strict=True)
+        ]
+        return rows.assign(verdict=words)
+
     def words(self, metric: str, baseline: str) -> dict[str, str]:
         """Return run -> the word for its difference from a baseline in a primary metric."""
-        rows = self.table
-        is_asked = rows["run_baseline"].eq(baseline) | rows["run_candidate"].eq(baseline)
-        rows = rows[(is_asked & rows["metric"].eq(metric)).to_numpy()]
-        described = self.declared.describe(metric)
+        rows = self.judged()
+        rows = rows[rows["metric"].eq(metric).to_numpy()]
+        sides = zip(rows["run_baseline"], rows["run_candidate"], rows["verdict"], strict=True)
         found = {}
-        for row in rows.to_dict("records"):
-            is_candidate = row["run_baseline"] == baseline
-            delta = row["delta"] if is_candidate else -row["delta"]
-            is_gain = (-delta if described.better == "lower" else delta) > 0
-            gain, fall = DIRECTIONS[described.better]
-            run = row["run_candidate"] if is_candidate else row["run_baseline"]
-            is_sure = row["p"] < ALPHA and delta != 0
-            found[str(run)] = (gain if is_gain else fall) if is_sure else UNSURE
+        for one, other, word in sides:
+            if one == baseline:
+                found[other] = word
+            elif other == baseline:
+                found[one] = OPPOSITE.get(word, word)
         return found
 
     def leading(self, metric: str) -> tuple[Values, Values]:
