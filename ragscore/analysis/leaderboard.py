@@ -35,6 +35,7 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of, table_kind
 from ragscore.scoring.provenance import check_provenance, judges_by_criterion
 from ragscore.stats import ALPHA, UNSURE, WORDS, Together, tied_sets
+from ragscore.stats.multiple import OTHER_SHARE
 
 COLUMNS = [
     "metric", "run_id", "is_reported", "rank", "mean", "low", "high", "p50", "p50_low", "p50_high",
@@ -248,7 +249,7 @@ def leaderboard(
     Each metric is compared on the queries for which all runs have a value; the other queries are
     counted and listed. All pairs of runs are tested at once, or with a baseline its pairs alone:
     in the metrics that decide (`Question`) at four fifths of the 5 %, in the others, if there are
-    some, at the rest. If no runs differ, any letters differ, or any word is another than "can't
+    some, at a tenth. If no runs differ, any letters differ, or any word is another than "can't
     tell", in at most 5 % of cases. Times and costs are ranked by their median, and tested by the
     sign test.
 
@@ -360,7 +361,8 @@ def asked_text(asked: list[Question], baseline: str | None) -> str:
         return ""
     letters = " Runs that share a letter can't be told apart." if baseline is None else ""
     n_others = sum(len(one.primary) for one in asked[1:])
-    others = f" {plural(n_others, 'other metric')} have a fifth of the 5 %." if n_others else ""
+    told, level = plural(n_others, "other metric"), f"{100 * ALPHA * OTHER_SHARE:.3g}".lstrip("0")
+    others = f" {told} at {level} %." if n_others else ""
     return f"{asked[0].text}{letters}{others}"
 
 

@@ -38,7 +38,7 @@ from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, headline_of, table_kind
 from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import ALPHA, UNSURE, Together, multiple, overall_word
-from ragscore.stats.multiple import PRIMARY_SHARE
+from ragscore.stats.multiple import OTHER_SHARE, PRIMARY_SHARE
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 RUNS = ("bm25", "dense", "hybrid", "hybrid_rerank")
@@ -241,7 +241,7 @@ def may_claim(pair: Pair, is_exchanged: Flags) -> Flags:
     found = np.abs(np.where(is_exchanged, -1.0, 1.0) @ (sums / np.where(root > 0, root, 1.0)))
     is_primary = np.array([name in pair.primary for name in [*pair.first, *points]])
     is_flagged = np.zeros(len(found), dtype=bool)
-    for members, share in ((is_primary, PRIMARY_SHARE), (~is_primary, 1 - PRIMARY_SHARE)):
+    for members, share in ((is_primary, PRIMARY_SHARE), (~is_primary, OTHER_SHARE)):
         here = members & ~np.isnan(tested)
         largest = np.sort(draws[:, here].max(axis=1))
         reached = len(largest) - np.searchsorted(largest, found[:, here].max(axis=1) - 1e-9)

@@ -38,8 +38,8 @@ def test_few_queries_give_the_p_of_all_sign_patterns():
     first, rest = enumerated(d, [0, 1]), enumerated(d, [2, 3])
     primary = [min(first[c] / 0.8, 1) for c in (0, 1)]
     assert found.p[:2] == pytest.approx(primary)
-    # one fifth of the level; or all of it, as far as every primary metric is decided
-    others = [min(rest[c] / 0.2, max(rest[c], *primary)) for c in (2, 3)]
+    # a tenth of the level; or both shares, as far as every primary metric is decided
+    others = [min(rest[c] / 0.1, max(rest[c] / 0.9, *primary)) for c in (2, 3)]
     assert found.p[2:] == pytest.approx(others)
 
 

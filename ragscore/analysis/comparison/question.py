@@ -42,7 +42,7 @@ from ragscore.stats import (
     sign_flip_p,
 )
 from ragscore.stats.moments import group_sums
-from ragscore.stats.multiple import PRIMARY_SHARE, pairwise_p
+from ragscore.stats.multiple import OTHER_SHARE, PRIMARY_SHARE, pairwise_p
 from ragscore.stats.power import EXACT_BELOW
 
 ITERATIONS = 2_000
@@ -169,8 +169,8 @@ def widened(
     Metrics that a question has go by its p. All others share a twentieth of the 5 % by Bonferroni.
     """
     n_pairs = asked[0].n_pairs
-    p = np.minimum(together.p * n_pairs * 4, 1.0)
-    level = together.level / n_pairs / 4
+    p = np.minimum(together.p * n_pairs * 2, 1.0)
+    level = together.level / n_pairs / 2
     for question in asked:
         known = question.p_of(*pair)
         for place, name in enumerate(names):
@@ -210,9 +210,8 @@ def questions_of(
         how["of_two"] = _of_two(scores, deciding, declared, **how)
     found = [question_of(scores, deciding, declared=declared, **how)]
     if shown is None or set(shown) - set(deciding):
-        share = (1 - PRIMARY_SHARE) / 2
-        found += [
-            question_of(scores, names, declared=declared, share=share, **how)
+                found += [
+            question_of(scores, names, declared=declared, share=OTHER_SHARE, **how)
             for names in (headline, rest)
             if names
         ]
