@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import (
@@ -32,6 +33,9 @@ FAULTS = ("right", "generation fault", "memory", "retrieval fault")
 REFUSED = ("refused after hit", "refused after miss", "refused")
 TO_REFUSE = ("right refusal", "unsupported answer")
 CLASSES = (*FAULTS, *REFUSED, "unmeasured", *TO_REFUSE, *APART)
+# causes of right and of wrong answers; others say neither
+_RIGHT = ("right", "memory", "right refusal")
+_WRONG = ("generation fault", "retrieval fault", *REFUSED, "unsupported answer")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -179,6 +183,13 @@ def failures(
         hit=is_hit, right=verdict, cause=categorical(codes, CLASSES)
     )
     return Failures(per_query, hit, right_by(rows, right, threshold, declared))
+
+
+def turns(table: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return for each cell of transitions whether a query became right (1), wrong (-1), or not."""
+    ends = ([str(name) for name in axis] for axis in (table.index, table.columns))
+    was, now = ([np.isin(names, one) for one in (_WRONG, _RIGHT)] for names in ends)
+    return np.outer(was[0], now[1]) * 1 - np.outer(was[1], now[0])
 
 
 def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:

@@ -25,6 +25,7 @@ from ragscore.stats import MIXED, UNSURE, WORDS
 SURE = [word for word in WORDS if word not in (MIXED, UNSURE)]
 NONE = "no run can be told from another"
 TOLD = 0.000625  # q of a slice that a title names: four pictures by slices share .25 %
+FEW = 10  # queries below which a slice says little
 MIN_ANSWERS = 10  # below, one answer moves the risk by a tenth and more
 ERRORS = ("over-refusal", "unsupported answer")
 

@@ -10,8 +10,8 @@ import shutil
 import sys
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from textwrap import wrap
 from typing import Any, ClassVar, ParamSpec
@@ -115,6 +115,8 @@ class Table:
         Where the rest is, such as ".table".
     is_wide
         True: every column, on lines of any length.
+    shades
+        Column -> the ground of each of its cells in HTML, such as "#0072B2 40%"; "": none.
     """
 
     frame: pd.DataFrame
@@ -123,6 +125,7 @@ class Table:
     limit: int | None = None
     way: str = ""
     is_wide: bool = False
+    shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_html(self, *, alone: bool = True) -> str:
         """Return the table as HTML in a box that scrolls; a click on a heading sorts.
@@ -236,7 +239,8 @@ class Table:
             is_key = not place and not pd.api.types.is_numeric_dtype(shown.dtypes.iloc[0])
             # the key of the rows is text: an id may look like a number
             is_number = (is_float[place] or _is_numbers(cells)) and not is_key
-            one = _Column(name, cells, name in self.verdicts, is_number)
+            shades = self.shades.get(name, ())
+            one = _Column(name, cells, name in self.verdicts, is_number, shades=shades)
             before = columns[-1] if columns else one
             if not before.is_number:
                 columns.append(one)
@@ -271,6 +275,7 @@ class _Column:
     is_verdict: bool
     is_number: bool
     of: int = 1
+    shades: Sequence[str] = ()
 
     @property
     def width(self) -> int:
@@ -363,10 +368,9 @@ def _html_cells(column: _Column) -> list[str]:
     """Return the cells of a column as HTML; where all are intervals, with these drawn."""
     bars = [""] * len(column.cells) if column.is_verdict else _bars(column.cells)
     if column.is_number:
-        return [
-            f'<td class="n">{html_text(text)}{bar}</td>'
-            for text, bar in zip(_aligned(column.cells, "\u2007"), bars, strict=True)
-        ]
+        grounds = map(_ground, column.shades or [""] * len(bars))
+        shown = zip(_aligned(column.cells, "\u2007"), bars, grounds, strict=True)
+        return [f'<td class="n"{ground}>{html_text(text)}{bar}</td>' for text, bar, ground in shown]
     cells = []
     for text, bar in zip(column.cells, bars, strict=True):
         found = _WORD.fullmatch(text) if column.is_verdict else None
@@ -378,6 +382,11 @@ def _html_cells(column: _Column) -> list[str]:
             inner, kind = f'<details title="{title}"><summary>{inner}</summary></details>', ""
         cells.append(f"<td{_class(kind)}{LEFT}>{inner}{bar}</td>")
     return cells
+
+
+def _ground(shade: str) -> str:
+    mixed = f"color-mix(in srgb,{shade},transparent)"
+    return f' style="background-image:linear-gradient({mixed} 0 0)"' if shade else ""
 
 
 def _bars(cells: list[str]) -> list[str]:

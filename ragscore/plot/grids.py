@@ -10,8 +10,8 @@ from matplotlib.patches import Rectangle
 
 from ragscore.analysis import titles
 from ragscore.analysis.comparison.question import Question
-from ragscore.analysis.failure_causes import REFUSED, Failures
-from ragscore.analysis.titles import ERRORS, n_text
+from ragscore.analysis.failure_causes import Failures, turns
+from ragscore.analysis.titles import ERRORS, FEW, n_text
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.escaping import visible
 from ragscore.frames.render import shown_number
@@ -41,7 +41,6 @@ from ragscore.plot.theme import black_or_white, inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
-FEW = 10  # queries below which a slice says little
 MEANS_MAP = "cividis"  # light and dark alike to colour-blind readers and in grey
 # decision -> column of its cells, and of which queries it is a share
 _COLUMNS = {
@@ -51,9 +50,6 @@ _COLUMNS = {
     "unsupported answer": (3.15, "to refuse"),
 }
 _GOOD, _BAD, _PLAIN = "#8FCDB6", "#EDB08E", "#CCCCCC"
-# causes of right and of wrong answers; others say neither
-_RIGHT = ("right", "memory", "right refusal")
-_WRONG = ("generation fault", "retrieval fault", *REFUSED, "unsupported answer")
 
 
 @lettered
@@ -259,8 +255,7 @@ def failure_transitions(
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
     name_runs([baseline or "", candidate or ""])
     names, to = [str(name) for name in table.index], [str(name) for name in table.columns]
-    was, now = ([np.isin(ends, one) for one in (_WRONG, _RIGHT)] for ends in (names, to))
-    kinds = np.outer(was[0], now[1]) * 1 - np.outer(was[1], now[0])  # 1: it became right, -1: wrong
+    kinds = turns(table)
     # colours by the root: one large cell doesn't hide the others
     depth = np.where(counts > 0, 0.3 + 0.7 * np.sqrt(counts / counts.max()), 0)[..., None]
     ground, tints = np.array(to_rgb(inks().ground)), np.array([*map(to_rgb, (_PLAIN, _GOOD, _BAD))])

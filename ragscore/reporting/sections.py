@@ -18,10 +18,11 @@ from ragscore.analysis.comparison.text import (
     shown_largest_changes,
 )
 from ragscore.analysis.decision import Decision
-from ragscore.analysis.failure_causes import CLASSES
+from ragscore.analysis.failure_causes import CLASSES, turns
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.standings import Standings, standings
+from ragscore.analysis.titles import FEW
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
 from ragscore.frames.render import (
@@ -36,11 +37,11 @@ from ragscore.reporting.figures import Figure
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import HEADLINE, table_kind
+from ragscore.scoring.metrics import HEADLINE, Declarations, table_kind
 
-ELSEWHERE = (
-    "Pictures of outcomes and ranks are left out here: cmp.plot.outcomes(), cmp.plot.ranks()."
-)
+ELSEWHERE = "Pictures are left out here: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
+MEANS, RIGHT, WRONG, ELSE = "#0072B2", "#009E73", "#D55E00", "#808080"  # grounds of cells
+DEEPEST = 60  # percent of a ground that text is well read on, light or dark
 LISTED = 10  # changed queries in a table of the page: the explorer has all
 
 
@@ -100,14 +101,14 @@ def _compared(
         title,
         2,
         (*short, cmp._headline()),
-        _change_figures(cmp, is_newest),
+        _change_figures(cmp) if is_newest else (),
         shown,
         (*note.splitlines(), *lost_values(cmp.deltas), *([] if is_newest else [ELSEWHERE])),
     )
     return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, is_explored)]
 
 
-def _change_figures(cmp: Comparison, is_newest: bool) -> tuple[Figure, ...]:
+def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
     title = f"{cmp.candidate} against {cmp.baseline}"
     found: list[Figure] = []
     if cmp.profile is None and any(
@@ -127,8 +128,6 @@ def _change_figures(cmp: Comparison, is_newest: bool) -> tuple[Figure, ...]:
                 ),
             )
         )
-    if found and not is_newest:
-        return tuple(found)
     found.append(
         (
             f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}",
@@ -286,21 +285,48 @@ def _slices(report: ReportFrames) -> list[Section]:
         order = in_order(rows["slice"].astype("str"))
         shown = rows[rows["metric"].isin(names)]
         shown = shown.iloc[shown["slice"].astype("str").map(order.index).argsort(kind="stable")]
-        renamed = rows.drop(columns="by")[
-            ["run_id", "slice", *[name for name in rows if name not in ("run_id", "slice", "by")]]
-        ].rename(columns={"slice": str(by)})
-        figure = (
-            f"{names[0]} by {by} and run; the numbers are in the table below",
-            partial(plot.heatmap, renamed, names[0], declared=report.declared),
-        )
-        found.append(
+        of_first = shown[shown["metric"].eq(names[0]).to_numpy()]
+        found += [
+            _map_of_means(of_first, str(by), names[0], report.declared),
             Section(
-                f"By {by}",
-                figures=(figure,),
+                f"{name_list(names)} by {by}",
+                3,
                 table=_means(shown.sort_values("metric", kind="stable"), ("metric", "slice")),
-            )
-        )
+            ),
+        ]
     return found
+
+
+def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declarations) -> Section:
+    """Return the means of a metric by slice and run, with grounds as deep as they are high.
+
+    Of runs and slices, the more numerous stand below each other.
+    """
+    n = rows.groupby(rows["slice"].astype("str"), sort=False)["n"].max()
+    labels = {name: f"{name}{'*' * (of < FEW)} ({of})" for name, of in n.items()}
+    named = rows.assign(slice=rows["slice"].astype("str").map(labels))
+    wide = named.pivot(index="slice", columns="run_id", values="mean").reindex(
+        index=list(labels.values()), columns=named["run_id"].unique()
+    )
+    wide = wide.T if wide.shape[1] > len(wide) else wide
+    values = wide.to_numpy("float64")
+    is_unit = declared.describe(metric).is_unit
+    low, high = (0.0, 1.0) if is_unit else (np.nanmin(values), np.nanmax(values))
+    depths = (values - low) / ((high - low) or 1.0)
+    shades = np.where(np.isnan(depths), "", _shades(MEANS, np.nan_to_num(depths)))
+    few = f" *: fewer than {FEW} queries." * bool(n.lt(FEW).any())
+    return Section(
+        f"By {by}",
+        table=wide.round(2).rename_axis(index=f"mean {metric}", columns=None).reset_index(),
+        notes=(f"In brackets: queries; the deeper, the higher.{few}",),
+        shades=dict(zip(map(str, wide.columns), shades.T.tolist(), strict=True)),
+    )
+
+
+def _shades(colour: Any, depths: Any) -> Any:
+    """Return grounds of these depths, from 0 to 1."""
+    percents = np.char.mod(" %d%%", np.round(DEEPEST * depths))
+    return np.char.add(colour, percents)
 
 
 def _described(report: ReportFrames) -> list[Section]:
@@ -540,17 +566,8 @@ def decision_sections(report: ReportFrames) -> list[Section]:
         if rows["right_by"].iloc[0]
         else "Nothing says which answers are right."
     )
-    figure = (
-        "Answerable and refused queries of every run; the numbers are in the table below",
-        partial(plot.refusal_matrix, rows),
-    )
     found = [
-        Section(
-            "Refusing as a decision",
-            figures=(figure,),
-            table=_shares(rows, "decision"),
-            notes=(note,),
-        )
+        Section("Refusing as a decision", table=_shares(rows, "decision"), notes=(note,)),
     ]
     quality = (
         report.quality[report.quality["n_answered"] > 0] if len(report.quality) else report.quality
@@ -602,18 +619,18 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
         wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
         title = f"How failure causes changed: {baseline} to {candidate}"
-        figure: Figure = (
-            f"{title}; the numbers are in the table below",
-            partial(plot.failure_transitions, wide, str(baseline), str(candidate)),
-        )
+        # by the root: one large cell hides no other
+        depths = 0.3 + 0.7 * np.sqrt(wide / max(wide.to_numpy().max(), 1))
+        shades = np.where(wide, _shades(np.array([ELSE, RIGHT, WRONG])[turns(wide)], depths), "")
         found.append(
             Section(
                 title,
                 3,
-                figures=(figure,),
                 table=wide.rename_axis(columns=None)
                 .reset_index()
                 .rename(columns={"baseline": f"{baseline} (down), {candidate} (across)"}),
+                notes=("Green: became right; orange: became wrong.",),
+                shades=dict(zip(wide.columns, shades.T.tolist(), strict=True)),
             )
         )
     return found
@@ -648,11 +665,11 @@ def curve_sections(report: ReportFrames) -> list[Section]:
 
 
 def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return classes × runs as text: n of total, share, interval."""
+    """Return classes × runs as text: share, interval, n of total."""
     seen = rows.groupby(name)["n"].transform("sum") > 0
     table = rows[(rows["n_total"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
         text=lambda t: [
-            f"{n} of {of}: {100 * share:.0f} % [{100 * low:.0f}, {100 * high:.0f}]"
+            f"{shown_interval(share, low, high, 2)}, {n} of {of}"
             for n, of, share, low, high in each(t, "n", "n_total", "share", "low", "high")
         ]
     )
