@@ -1195,6 +1195,7 @@ class Evaluation(Display):
                 history=history, reported=self.reported, primary=self.primary,
                 explore=lambda run: self.explore(runs=[run]), declared=self.declared,
                 decide=partial(whole._decided, margins, of_all=True), order=whole._in_order[0],
+                asked=lambda: whole._asked(whole.baseline),
             )  # fmt: skip
         if path is not None:
             made.write(path)

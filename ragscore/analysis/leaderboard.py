@@ -243,6 +243,7 @@ def leaderboard(
     iterations: int = ITERATIONS,
     seed: int = 0,
     declared: Declarations = NOTHING_DECLARED,
+    asked: list[Question] | None = None,
 ) -> Leaderboard:
     """Rank runs by every metric, and name the runs that so many queries can't tell apart.
 
@@ -282,6 +283,8 @@ def leaderboard(
         Of the test of all pairs.
     declared
         What is declared of columns of your own.
+    asked
+        `questions_of` all runs and metrics of `scores`, if that is known.
 
     Raises
     ------
@@ -313,7 +316,8 @@ def leaderboard(
             allowed=nearest(base, aligned.run_ids),
         )
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    asked = _questions(scores, aligned, primary, base, golden, cluster, iterations, seed)
+    if asked is None or {name for one in asked for name in one.primary} != {*aligned.metrics}:
+        asked = _questions(scores, aligned, primary, base, golden, cluster, iterations, seed)
     p = {name: one.matrix(name, aligned.run_ids) for one in asked for name in one.primary}
     measured = [
         _metric_rows(aligned, metric, groups, p[metric], base) for metric in aligned.metrics

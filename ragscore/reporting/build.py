@@ -16,6 +16,7 @@ import pandas as pd
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.decision import Decision
 from ragscore.analysis.failure_causes import Failures, failures
 from ragscore.analysis.leaderboard import leaderboard
@@ -79,6 +80,7 @@ def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
+    asked: list[Question] | None = None,
 ) -> Measured:  # fmt: skip
     """Make every part of a page that the data support."""
     found = Measured(scores, golden, results, declared)
@@ -95,6 +97,7 @@ def measure(
             results=results,
             reported=reported,
             declared=declared,
+            asked=asked,
         ),
     )
     if max_drop or not compared:
@@ -287,7 +290,7 @@ def report_runs(
     gate: Mapping[str, float] | None, rule: str, history: RunStore | None,
     reported: Results | None = None, primary: Sequence[str] = (), declared: Declarations,
     explore: Callable[[str], Explorer], decide: Callable[..., Decision | None],
-    order: Sequence[str] = (),
+    order: Sequence[str] = (), asked: Callable[[], list[Question]],
 ) -> Report:  # fmt: skip
     """Build a page about runs; see `Evaluation.report`.
 
@@ -299,6 +302,8 @@ def report_runs(
         Gives the explorer of a run alone.
     decide
         Says what the runs decide; of two, `pair` is baseline and candidate.
+    asked
+        Gives the questions by which it is decided.
     """
     check_inputs(results, golden)
     check_type(history, (RunStore, type(None)), "history", "a RunStore")
@@ -329,6 +334,7 @@ def report_runs(
         reported=reported,
         primary=primary,
         declared=declared,
+        asked=asked() if len(results.runs) > 1 else None,
     )
     parts_of_page: dict[str, Any] = {
         name: _plain(part) if isinstance(part, pd.DataFrame) else part

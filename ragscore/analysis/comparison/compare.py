@@ -397,15 +397,12 @@ def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.Data
                 index=False
             ):
                 suffix += f"; {key} {before}→{after}"
-    notes = []
-    for outcome, a, b in per_query[["outcome", *RANKS]].itertuples(index=False):
-        if outcome == "win":
-            notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
-        elif outcome in ("loss", "regression"):
-            notes.append((f"rank {a}→miss" if pd.isna(b) else f"rank {a}→{b}") + suffix)
-        else:
-            notes.append("")
-    return notes
+    has_moved = per_query["outcome"].isin(["win", "loss", "regression"]).to_numpy()
+    before, after = (per_query[name].fillna(0).tolist() for name in RANKS)
+    return [
+        (f"rank {a}→{b or 'miss'}" if a else f"miss→rank {b}") + suffix if moved else ""
+        for moved, a, b in zip(has_moved, before, after, strict=True)
+    ]
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:

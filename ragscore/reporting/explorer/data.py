@@ -23,7 +23,7 @@ from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.plot.style import in_order, run_styles
-from ragscore.reporting.explorer.lists import Asked, Lists, Runs, column, starts
+from ragscore.reporting.explorer.lists import Asked, Lists, Runs, column, starts, texts_of
 from ragscore.reporting.reading import newly_answered
 from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.summary import Slicing, slice_names, slices
@@ -77,7 +77,9 @@ class Columns:
     @cached_property
     def lacks_texts(self) -> bool:
         """Tell if there are hits, and nothing holds a text of them."""
-        return bool(len(self.whole.hits) and self.whole.items["text"].isna().all())
+        hits = self.asked.results.hits
+        texts = texts_of(hits, self.asked.results, self.texts)
+        return bool(len(hits) and texts.isna().all())
 
     # By query and run
 

@@ -93,6 +93,26 @@ class Asked:
         )
 
 
+def texts_of(hits: pd.DataFrame, results: Results, texts: pd.DataFrame | None) -> pd.Series:
+    """Return the hits' texts: their own, else those of `texts`, else of the run's chunks."""
+    found = column(hits, "text")
+    if "chunk_id" not in hits:
+        return found
+    if texts is not None:
+        passages = texts.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
+        found = found.fillna(hits["chunk_id"].map(passages))
+    chunks = results.chunks
+    if chunks is None or "text" not in chunks:
+        return found
+    runs = chunks["run_id"] if "run_id" in chunks else pd.Series(pd.NA, index=chunks.index)
+    for run_id in results.runs["run_id"].astype("str"):
+        own = chunks[(runs.eq(run_id).fillna(False) | runs.isna()).to_numpy(dtype=bool)]
+        passages = own.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
+        here = (hits["run_id"] == run_id).to_numpy() & found.isna().to_numpy()
+        found = found.where(~here, hits["chunk_id"].map(passages))
+    return found
+
+
 class Lists:
     """Hits, targets and citations of the queries that `keep` flags, or of all.
 
@@ -164,32 +184,13 @@ class Lists:
         shown = pd.DataFrame({"id": first_known(hits, IDS), "doc": column(hits, "doc_id")})
         for name in ("path", "heading"):
             shown[name] = column(hits, name)
-        shown["text"] = self._texts(hits)
+        shown["text"] = texts_of(hits, self.results, self.texts)
         for name in ("score", "score_kind"):
             rows[name] = hits[name].to_numpy() if name in hits else None
         # an id stands twice where runs kept different texts for it
         keys = [pd.factorize(shown[name])[0].astype(np.int64) for name in ("id", "text")]
         rows["item"], _ = pd.factorize(keys[0] * (len(shown) + 1) + keys[1])
         return rows, shown[~rows["item"].duplicated().to_numpy()].reset_index(drop=True)
-
-    def _texts(self, hits: pd.DataFrame) -> pd.Series:
-        """Return the hits' texts: their own, else those of `texts`, else of the run's chunks."""
-        found = column(hits, "text")
-        if "chunk_id" not in hits:
-            return found
-        if self.texts is not None:
-            passages = self.texts.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
-            found = found.fillna(hits["chunk_id"].map(passages))
-        chunks = self.results.chunks
-        if chunks is None or "text" not in chunks:
-            return found
-        runs = chunks["run_id"] if "run_id" in chunks else pd.Series(pd.NA, index=chunks.index)
-        for run_id in self.runs.run_ids:
-            own = chunks[(runs.eq(run_id).fillna(False) | runs.isna()).to_numpy(dtype=bool)]
-            passages = own.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
-            here = (hits["run_id"] == run_id).to_numpy() & found.isna().to_numpy()
-            found = found.where(~here, hits["chunk_id"].map(passages))
-        return found
 
     def _targets(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the targets in the order of queries, and the hits that met them.
