@@ -129,7 +129,8 @@ class Question(TableResult):
 
     def judged(self) -> pd.DataFrame:
         """Return the table with a `verdict` on each candidate."""
-        rows, better = self.table, {name: self.declared.describe(name).better for name in self.primary}
+        rows = self.table
+        better = {name: self.declared.describe(name).better for name in self.primary}
         is_up = rows["delta"].gt(0).to_numpy() ^ rows["metric"].map(better).eq("lower").to_numpy()
         is_sure = (rows["p"].lt(ALPHA) & rows["delta"].ne(0)).to_numpy()
         words = [
@@ -210,7 +211,7 @@ def questions_of(
         how["of_two"] = _of_two(scores, deciding, declared, **how)
     found = [question_of(scores, deciding, declared=declared, **how)]
     if shown is None or set(shown) - set(deciding):
-                found += [
+        found += [
             question_of(scores, names, declared=declared, share=OTHER_SHARE, **how)
             for names in (headline, rest)
             if names
