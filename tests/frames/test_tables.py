@@ -267,3 +267,15 @@ def test_a_narrow_terminal_keeps_n_together_and_a_sign_with_its_word():
     assert [line.split("  ")[-1].strip() for line in lines] == [
         "answer_checks,", "n = 78 / 78", "+0.06 [0.00, +0.12]", "○ can't tell",
     ]  # fmt: skip
+
+
+def test_cells_have_the_grounds_that_are_asked_for_in_html_alone():
+    frame = pd.DataFrame({"run": ["a", "b"], "mean": [0.25, 0.75], "n": [3, 4]})
+    table = Table(frame, shades={"mean": ["", "#0072B2 45%"]})
+    (_, plain, _), (_, shaded, of_n) = (
+        re.findall("<td.*?>", row) for row in re.findall("<tr>(<td.*?)</tr>", table.to_html())
+    )
+    assert "color-mix(in srgb,#0072B2 45%,transparent)" in shaded
+    assert "style" not in plain + of_n
+    for form in ("to_markdown", "to_latex", "to_text"):
+        assert getattr(table, form)() == getattr(Table(frame), form)()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from structure import PICTURES, world
@@ -128,6 +129,18 @@ def test_a_table_is_told_cell_by_cell_and_pictures_side_by_side_one_after_the_ot
     first, second = right.figure.ragscore_text.split("\n\n")
     assert first.splitlines()[-2:] == ["easy (20): a 0.50; b 0.75", "hard (20): a 0.50; b 0.75"]
     assert second.startswith("hit@5 of 2 runs")
+
+
+def test_a_long_curve_is_told_by_some_of_its_points_from_end_to_end():
+    curve = pd.DataFrame({
+        "run_id": "a", "score_kind": "hybrid", "coverage": np.arange(1, 201) / 200,
+        "risk": 0.5, "risk_low": 0.4, "risk_high": 0.6, "n": 200,
+    })  # fmt: skip
+    lines = rs.plot.risk_coverage(curve).figure.ragscore_text.splitlines()
+    (line,) = (line for line in lines if line.startswith("a: "))
+    # below ten answers, which is .05, the curve is grey and has no name
+    assert line.startswith("a: 0.05 → 0.500; ") and line.endswith("1 → 0.500 (24 of 191)")
+    assert line.count("→") == 24
 
 
 @pytest.mark.large

@@ -11,7 +11,7 @@ from browser import CHROMIUM, Browser
 
 import ragscore as rs
 from ragscore.frames.short_names import fitting_names, renamed
-from ragscore.reporting.sections import run_by_run
+from ragscore.reporting.sections import run_by_run, sections
 from tests.messages import says
 
 LONG = [f"prod-eu-west-retriever-{n:02d}-chunk512-over64" for n in range(10)]
@@ -48,6 +48,12 @@ def runs_of(shares, n=80, times=None):
 @pytest.fixture(scope="module")
 def demo():
     return rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+
+
+@pytest.fixture(scope="module")
+def parts(demo):
+    """The sections of the demo's report, by their titles."""
+    return {one.title: one for one in sections(demo.report())}
 
 
 def told(ev):
@@ -307,3 +313,39 @@ def test_a_cell_of_the_matrix_leads_to_its_section_or_its_line(page):
     browser.click(f'.matrix a[href="{line}"]')
     browser.wait(f"{shown} === 'block'")
     says(browser.run(f"document.querySelector({line!r}).textContent"), "hit@1", "against")
+
+
+def test_a_map_of_means_has_the_numbers_of_the_summary_and_deeper_grounds_where_they_are_higher(
+    demo, parts
+):
+    part = parts["By difficulty"]
+    table = part.table.set_index("mean hit@5")
+    means = demo.summary("hit@5", by="difficulty")
+    n = means.set_index("difficulty")["n"].groupby(level=0).max()
+    for name in ("easy", "medium", "hard"):
+        column = f"{name} ({n[name]})"
+        own = means[means["difficulty"].eq(name)].set_index("run_id")["mean"]
+        assert table[column].to_dict() == own.round(2).loc[table.index].to_dict()
+        depths = [int(one.split()[1].removesuffix("%")) for one in part.shades[column]]
+        assert depths == [round(60 * own[run]) for run in table.index]
+    assert list(table.index) == demo.run_ids, "three slices of four runs: a row per run"
+
+
+def test_moves_between_causes_are_green_where_an_answer_became_right_and_orange_where_wrong(
+    demo, parts
+):
+    part = parts["How failure causes changed: hybrid to hybrid_rerank"]
+    moves = demo.failures().transitions("hybrid", "hybrid_rerank")
+    table = part.table.set_index(part.table.columns[0])
+    colours = pd.DataFrame(part.shades, index=table.index).map(lambda one: one[:7])
+    assert table.loc["generation fault", "right"] == moves.loc["generation fault", "right"] > 0
+    assert colours.loc["generation fault", "right"] == "#009E73"
+    assert colours.loc["right", "generation fault"] == "#D55E00"
+    assert colours.loc["right", "right"] == "#808080", "as it was"
+    assert (colours.eq("") == table.eq(0)).all(axis=None), "no ground where nothing moved"
+
+
+def test_pictures_are_drawn_of_the_newest_comparison_alone(parts):
+    newest, older = parts["hybrid_rerank against hybrid"], parts["hybrid against dense"]
+    assert len(newest.figures) == 3 and not older.figures
+    assert "cmp.plot()" in older.notes[-1] and newest.notes[-1:] != older.notes[-1:]
