@@ -19,10 +19,9 @@ from ragscore.stats.paired import (
 from ragscore.stats.power import EXACT_BELOW
 
 ALPHA = 0.05
-# Of the 5 %, what the primary metrics have for themselves; all others share the rest. So nearly
-# nothing is taken from what decides, and a clear change elsewhere can still be named.
-# Of the 5 %. Metrics that comparisons of several runs show alone have a twentieth, titles that name
-# slices another.
+# Of the 5 %. So nearly nothing is taken from what decides, and a clear change elsewhere can still
+# be named. Metrics that comparisons of several runs show alone have a twentieth, and so do titles
+# that name slices.
 PRIMARY_SHARE, OTHER_SHARE = 0.8, 0.1
 LEAST_CHANGED = 6  # 0/1 values: of 5 that changed, all one way, the exact p is .0625
 SLACK = 1e-9  # standardised sums that differ by less are equal
@@ -113,13 +112,16 @@ def joint_test(
     sizes = np.abs(sums)
     sums = np.where(sizes <= ROUNDING * sizes.max(axis=0, initial=0.0), 0.0, sums)
     sums = sums[(sums != 0).any(axis=1)]
-    root = np.sqrt((sums**2).sum(axis=0))
-    # rounded, so that the order in which a group was summed changes no draw
-    units = np.round(sums / np.where(root > 0, root, 1.0), 12)
-    found = np.abs(units.sum(axis=0))
-    is_normal = len(units) >= NORMAL_FROM
-    draws = np.abs((_normal_limit if is_normal else _signed)(units, iterations, seed))
-    is_exact = len(units) <= EXACT_UP_TO
+    root = np.sqrt(np.einsum("ij,ij->j", sums, sums))
+    root = np.where(root > 0, root, 1.0)
+    is_normal, is_exact = len(sums) >= NORMAL_FROM, len(sums) <= EXACT_UP_TO
+    if is_normal:
+        found = np.abs(sums.sum(axis=0) / root)
+        draws = np.abs(_normal_limit(sums.T @ sums / np.outer(root, root), iterations, seed))
+    else:
+        # rounded, so that the order in which a group was summed changes no draw
+        units = np.round(sums / root, 12)
+        found, draws = np.abs(units.sum(axis=0)), np.abs(_signed(units, iterations, seed))
     is_tested = ~np.isnan(columns).all(axis=0)
     p, level = np.full(len(first), np.nan), np.full(len(first), np.nan)
     families = [np.flatnonzero(is_tested & flags) for flags in (first, ~first)]
@@ -165,11 +167,10 @@ def _signed(units: Values, iterations: int, seed: int, *, is_drawn: bool = False
     return sums
 
 
-def _normal_limit(units: Values, iterations: int, seed: int) -> Values:
+def _normal_limit(covariance: Values, iterations: int, seed: int) -> Values:
     """Return draws of the normal distribution that sums under random signs come close to."""
     # Rounded, so that the order of queries changes no draw; a little is added to the diagonal,
     # because columns may be copies of each other.
-    covariance = units.T @ units
     size = float(covariance.diagonal().max(initial=0.0)) or 1.0
     covariance = np.round(covariance / size, 12) + 1e-9 * np.eye(len(covariance))
     draws = np.random.default_rng(seed).standard_normal((iterations, len(covariance)))
@@ -332,7 +333,7 @@ def _draws_of_pairs(
     if len(units) < NORMAL_FROM:
         sources = [(np.arange(len(one)), _signed(units, iterations, seed))]
     else:
-        sources = [(np.flatnonzero(~is_few), _normal_limit(units, iterations, seed))]
+        sources = [(np.flatnonzero(~is_few), _normal_limit(units.T @ units, iterations, seed))]
         if is_few.any():
             differs = np.zeros(len(units), dtype=bool)
             for a, b in zip(one[is_few], other[is_few], strict=True):

@@ -159,9 +159,9 @@ def is_by_limit(differences: npt.ArrayLike, groups: npt.ArrayLike | None = None)
     as much as `EQUAL_SIZES` of one size.
     """
     sizes = np.abs(group_sums(as_columns(differences), groups))
-    moved = (sizes > ROUNDING * sizes.max(axis=0, initial=0.0)).sum(axis=0)
-    squares = sizes**2
-    enough = squares.sum(axis=0) ** 2 >= EQUAL_SIZES * (squares**2).sum(axis=0)
+    moved = np.count_nonzero(sizes > ROUNDING * sizes.max(axis=0, initial=0.0), axis=0)
+    squares = np.multiply(sizes, sizes, out=sizes)
+    enough = squares.sum(axis=0) ** 2 >= EQUAL_SIZES * np.einsum("ij,ij->j", squares, squares)
     return np.asarray((moved >= NORMAL_FROM) & enough, dtype=bool)
 
 

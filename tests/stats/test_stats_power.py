@@ -350,3 +350,10 @@ def test_turning_the_metric_around_turns_nothing_else(delta, half, p, margin):
     words = ("better", "worse", "no worse than margin", "same within margin", "can't tell")
     assert one.word == other.word and one.word in words
     assert one.sentence.startswith(one.word.removesuffix(" margin"))
+
+
+def test_every_few_of_many_numbers_of_changed_queries_give_the_power_of_all(monkeypatch):
+    shares, n = [0.05, 0.41, 0.7, 0.2], [100_000, 100_000, 5_000, 20_000]
+    found = minimum_detectable_rate(shares, n, confidence=0.9971)
+    monkeypatch.setattr("ragscore.stats.power.MOST_NUMBERS", 10**6)
+    assert found == pytest.approx(minimum_detectable_rate(shares, n, confidence=0.9971), rel=3e-4)
