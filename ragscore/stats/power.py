@@ -174,9 +174,7 @@ def _shown(
 
 
 @lru_cache(maxsize=64)
-def _most_losses(
-    first: int, last: int, step: int, confidence: float, exact_below: float
-) -> Values:
+def _most_losses(first: int, last: int, step: int, confidence: float, exact_below: float) -> Values:
     """Return the most losses among m = first, ..., last changed queries that still show a gain.
 
     -1 where no number of losses does.
