@@ -7,7 +7,6 @@ computed by column operations; outcomes are those of the comparisons. Infinite s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -525,5 +524,19 @@ def _taken(values: pd.Series, rows: Codes) -> list[Any]:
 
 def numbers(values: Any) -> list[float | None]:
     """Return numbers as JSON has them: six digits, null where unknown or infinite."""
-    given = pd.Series(values).to_numpy("float64", na_value=np.nan).tolist()
-    return [float(f"{one:.{DIGITS}g}") if math.isfinite(one) else None for one in given]
+    given = pd.Series(values).to_numpy("float64", na_value=np.nan)
+    is_known = np.isfinite(given)
+    size = np.abs(given, where=is_known & (given != 0), out=np.ones(len(given)))
+    places = DIGITS - 1 - np.floor(np.log10(size))
+    is_plain = is_known & (np.abs(places) < 16)
+    places = np.where(is_plain, places, 0.0)
+    up, down = 10.0 ** places.clip(0), 10.0 ** -places.clip(None, 0)
+    scaled = np.where(is_plain, given, 0.0) * up / down
+    found = (np.rint(scaled) * down / up).astype(object)
+    # what stands between two numbers of so many digits is rounded by its text
+    is_between = np.abs(scaled - np.floor(scaled) - 0.5) < 1e-6
+    by_text = np.flatnonzero(is_known & (is_between | ~is_plain))
+    found[by_text] = [float(f"{one:.{DIGITS}g}") for one in given[by_text].tolist()]
+    found[~is_known] = None
+    rounded: list[float | None] = found.tolist()
+    return rounded

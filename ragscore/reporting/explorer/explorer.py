@@ -38,6 +38,7 @@ from ragscore.reporting.explorer.data import Columns
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.lists import Runs
 from ragscore.reporting.page import each
+from ragscore.reporting.reading import ANSWERED
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
 from ragscore.scoring.summary import Slicing
@@ -349,7 +350,10 @@ def explore_runs(
     if baseline is not None:
         (first,) = run_names(table, [baseline])
         names = [first, *(name for name in names if name != first)]
-    compared = tuple(ev.compare(names[0], name, allow_different=True) for name in names[1:])
+    # of several runs, what decides goes by the question, whatever other metrics are compared
+    metrics = [*ev.primary, *([ANSWERED] if ANSWERED in ev.scores else [])]
+    known = metrics if len(ev.run_ids) > 2 and ev.profile is None else None
+    compared = tuple(ev.compare(names[0], name, known, allow_different=True) for name in names[1:])
     policies = resolve_policies(ev.profile, ev.policies)
     golden = read_refusals(ev.golden, ev.profile)
     level = (
