@@ -20,6 +20,7 @@ from ragscore.io.object_columns import (
     NotPlain,
     Values,
     extras,
+    kinds_of,
     objects_in,
     texts,
 )
@@ -242,8 +243,8 @@ def hit_columns() -> HitColumns:
 
 
 def _columns(values: dict[str, Values]) -> Columns:
-    about = values.pop("metadata", ())
-    keys = [as_id(one.get("source_key")) if one else None for one in about]
+    held = [one.get("source_key") if one else None for one in values.pop("metadata", ())]
+    keys = [*map(as_id, held)] if kinds_of(held) else []
     if "source_key" in values and any(keys):
         raise NotPlain
     found = HIT.take(values)
