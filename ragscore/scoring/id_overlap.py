@@ -53,7 +53,7 @@ COUNTS = ("n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_j
 NEAR = ("level", "column", "run_id", "query_id", "expected", "hit")
 # Up to so many hits are searched for ids that nearly join; of more, those of evenly spaced queries,
 # and of all queries once a pair is found there.
-MOST_HITS = 20_000
+MOST_HITS = 8_000
 ID_COLUMNS = ("chunk_id", "doc_id", "path", "source_key")
 # Below this share of the targets that a run could meet, its ids are looked at.
 FEW = 0.05
