@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Codes, Flags, Values
-from ragscore.stats.bootstrap import AT_ONCE, BLOCK, same_rows
+from ragscore.stats.bootstrap import BLOCK, same_rows
 from ragscore.stats.moments import (
     COCHRAN,
     NORMAL_FROM,
@@ -30,6 +30,7 @@ ROUNDING = 1e-12
 # Units a side from which a slice is tested by Welch's test alone, unless values are too skewed.
 WELCH_FROM = 100
 EQUAL = 1e-9  # statistics that differ by less, relatively, are equal but for rounding
+CELLS = 2**16  # relabelled at a time: enough rows for a product of matrices to be fast
 
 
 def count_moves(differences: npt.ArrayLike) -> tuple[Values, Values]:
@@ -373,7 +374,7 @@ def _shuffled(
     sums, sizes, label, block = _units(values - values.mean(axis=0), inside, own)
     rng, tails = np.random.default_rng(seed), np.zeros((2, values.shape[1]))
     observed = _statistics(label[None, :], sums, sizes, block)[0]
-    step = max(AT_ONCE // max(len(label), values.shape[1]), 1)
+    step = max(CELLS // max(len(label), values.shape[1]), 1)
     for start in range(0, iterations, step):
         drawn = _relabelled(label, block, min(step, iterations - start), rng)
         tails += _beyond(_statistics(drawn, sums, sizes, block), observed)
