@@ -24,7 +24,8 @@ from ragscore.frames.render import shown_number
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.stats import ALPHA, MIXED, OPPOSITE, UNSURE, Together, overall_word
+from ragscore.stats import ALPHA, MIXED, UNSURE, Together, overall_word
+from ragscore.stats.verdicts import OPPOSITE
 
 BESIDE = {"latency_ms": ("faster", "slower", " ms"), "cost_usd": ("cheaper", "dearer", " USD")}
 """What is said of a run beside the metrics that decide: words for less and for more, and unit."""

@@ -74,7 +74,6 @@ from ragscore.stats.verdicts import (
     DIRECTIONS,
     MIXED,
     NO_WORSE,
-    OPPOSITE,
     SAME,
     UNSURE,
     WORDS,
@@ -86,8 +85,8 @@ from ragscore.stats.verdicts import (
 )
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "OPPOSITE",
-    "SAME", "UNSURE", "WORDS", "Agreement", "Component", "Corrected", "Together", "Verdict",
+    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
+    "UNSURE", "WORDS", "Agreement", "Component", "Corrected", "Together", "Verdict",
     "average_repeats",
     "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",

@@ -33,7 +33,6 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.stats import (
     ALPHA,
     DIRECTIONS,
-    OPPOSITE,
     UNSURE,
     Together,
     holm,
@@ -44,6 +43,7 @@ from ragscore.stats import (
 from ragscore.stats.moments import group_sums
 from ragscore.stats.multiple import OTHER_SHARE, PRIMARY_SHARE, pairwise_p
 from ragscore.stats.power import EXACT_BELOW
+from ragscore.stats.verdicts import OPPOSITE
 
 ITERATIONS = 2_000
 COLUMNS = ("metric", "run_baseline", "run_candidate", "delta", "n", "p")
