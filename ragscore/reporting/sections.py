@@ -317,7 +317,9 @@ def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declaratio
     few = f" *: fewer than {FEW} queries." * bool(n.lt(FEW).any())
     return Section(
         f"By {by}",
-        table=wide.round(2).rename_axis(index=f"mean {metric}", columns=None).reset_index(),
+        table=wide.map(shown_number, decimals=2)
+        .rename_axis(index=f"mean {metric}", columns=None)
+        .reset_index(),
         notes=(f"In brackets: queries; the deeper, the higher.{few}",),
         shades=dict(zip(map(str, wide.columns), shades.T.tolist(), strict=True)),
     )

@@ -325,7 +325,7 @@ def test_a_map_of_means_has_the_numbers_of_the_summary_and_deeper_grounds_where_
     for name in ("easy", "medium", "hard"):
         column = f"{name} ({n[name]})"
         own = means[means["difficulty"].eq(name)].set_index("run_id")["mean"]
-        assert table[column].to_dict() == own.round(2).loc[table.index].to_dict()
+        assert table[column].tolist() == [f"{own[run]:.2f}" for run in table.index]
         depths = [int(one.split()[1].removesuffix("%")) for one in part.shades[column]]
         assert depths == [round(60 * own[run]) for run in table.index]
     assert list(table.index) == demo.run_ids, "three slices of four runs: a row per run"
