@@ -100,8 +100,11 @@ class Decision:
 
     @cached_property
     def _told(self) -> dict[tuple[str, str], tuple[str, str]]:
-        rows = self.pairs.itertuples(index=False)
-        return {(one, other): (word, told) for one, other, word, told in rows}
+        runs, words = (
+            zip(*(self.pairs[name] for name in names), strict=True)
+            for names in (("run_baseline", "run_candidate"), ("verdict", "told"))
+        )
+        return dict(zip(runs, words, strict=True))
 
 
 def decide(

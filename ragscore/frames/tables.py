@@ -116,7 +116,8 @@ class Table:
     is_wide
         True: every column, on lines of any length.
     shades
-        Column -> the ground of each of its cells in HTML, such as "#0072B2 40%"; "": none.
+        Column of numbers -> the ground of each of its cells in HTML, such as "#0072B2 40%"; "":
+        none.
     """
 
     frame: pd.DataFrame

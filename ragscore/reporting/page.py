@@ -232,7 +232,9 @@ def _content(part: Section) -> str:
     )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     if part.table is not None:
-        shown = Table(part.table, "", part.verdicts, part.limit, part.way, True, part.shades)
+        shown = Table(
+            part.table, "", part.verdicts, part.limit, part.way, is_wide=True, shades=part.shades
+        )
         # the heading above names the table for those who can't see that it stands there
         lines.append(
             shown.to_html(alone=False).replace(
