@@ -320,7 +320,7 @@ def _map_of_means(rows: pd.DataFrame, by: str, metric: str, declared: Declaratio
         table=wide.map(shown_number, decimals=2)
         .rename_axis(index=f"mean {metric}", columns=None)
         .reset_index(),
-        notes=(f"In brackets: queries; the deeper, the higher.{few}",),
+        notes=(f"In brackets: queries; the stronger the colour, the higher.{few}",),
         shades=dict(zip(map(str, wide.columns), shades.T.tolist(), strict=True)),
     )
 
