@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ragscore.frames.codes import coded, codes_of
 from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import check_choice, warn
-from ragscore.frames.typing import Codes
+from ragscore.frames.typing import Codes, Flags
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
@@ -95,6 +95,28 @@ def _is_closed_up(cell: Codes, rank: Codes) -> bool:
     if rank.min(initial=1) < 1 or not (rank <= n[cell]).all():
         return False
     return not pd.Series(cell.astype(np.int64) * width + rank).duplicated().any()
+
+
+def tied(cell: Codes, score: pd.Series) -> tuple[Codes, Flags]:
+    """Return one number per hit, equal for equal scores of one list, and which hits have equals.
+
+    Parameters
+    ----------
+    cell
+        The list of each hit.
+    score
+        The score of each; a hit without one is tied with none.
+    """
+    scores = score.to_numpy("float64", na_value=np.nan)
+    # Hits mostly lie list by list, the best first: then equals are neighbours already.
+    is_ordered = (cell[1:] > cell[:-1]) | ((cell[1:] == cell[:-1]) & (scores[1:] <= scores[:-1]))
+    order = np.arange(len(cell)) if is_ordered.all() else np.lexsort((-scores, cell))
+    cell, scores = cell[order], scores[order]
+    is_same = (cell[1:] == cell[:-1]) & (scores[1:] == scores[:-1])
+    number, has_equals = np.zeros(len(cell), np.int64), np.zeros(len(cell), dtype=bool)
+    number[order[1:]] = np.cumsum(~is_same)
+    has_equals[order[1:][is_same]] = has_equals[order[:-1][is_same]] = True
+    return number, has_equals
 
 
 def collapsed(results: Results) -> Results:

@@ -15,6 +15,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import codes_of, distinct, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.frames.errors import plural
+from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
 from ragscore.scoring.id_overlap import count_ids
@@ -141,8 +142,8 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     is_empty = ~has_hits & responses["error"].isna().to_numpy()
     # one number for each query of the hits
     query = lookup(hits["query_id"], distinct(hits["query_id"]))
-    scored = hits.reindex(columns=["run_id", "query_id", "score"])
-    is_tied = scored.duplicated() & scored["score"].notna()
+    cell = codes_of(hits["run_id"]).astype(np.int64) * (query.max(initial=0) + 1) + query
+    _, is_tied = tied(cell, hits.reindex(columns=["score"])["score"])
     # records that loading with strict=False refused as repeats of a query
     problems = results.problems.reindex(columns=["run_id", "field", "found"])
     found = problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]
@@ -156,7 +157,7 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
         duplicates[is_duplicate.to_numpy(dtype=bool)],
         asked[is_empty].assign(issue="empty"),
         _cells(hits, _out_of_order(hits, query)).assign(issue="rank order"),
-        _cells(hits, is_tied.to_numpy()).assign(issue="ties"),
+        _cells(hits, is_tied).assign(issue="ties"),
     ]
     order = pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist(), ordered=True)
     rows = pd.concat(parts, ignore_index=True)[["run_id", "query_id", "issue"]]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import choose_level
@@ -28,7 +29,8 @@ def tie_sensitivity(
     """Return metrics over all orders of tied hits; see `Evaluation.tie_sensitivity`."""
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
-    level, (tie, is_tied) = choose_level(results, golden, match), _ties(results)
+    level, hits = choose_level(results, golden, match), results.hits.reindex(columns=["score"])
+    tie, is_tied = tied(response_of(results.hits, results.responses), hits["score"])
     with warnings.catch_warnings():
         if metrics is None:  # nobody named ndcg@10, so nobody means another gain by it
             warnings.filterwarnings("ignore", "ndcg has the gain", UserWarning)
@@ -83,18 +85,6 @@ def _table(
     for name in ("worst", "best", "spread", "n_tied", "n_moved"):
         table[name] = table[name].where(has_scores)
     return table[list(COLUMNS)]
-
-
-def _ties(results: Results) -> tuple[Codes, Flags]:
-    """Return one number per hit, equal for hits of one run, query and score; and which have equals.
-
-    A hit without a score has none.
-    """
-    score = results.hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
-    lists = pd.DataFrame({"response": response_of(results.hits, results.responses), "score": score})
-    is_tied = lists.duplicated(keep=False) & lists["score"].notna()
-    tie = np.asarray(lists.groupby(list(lists), dropna=False).ngroup(), dtype=np.int64)
-    return tie, is_tied.to_numpy(dtype=bool)
 
 
 def _reordered(results: Results, tie: Codes, is_tied: Flags, key: Codes) -> Results:

@@ -31,6 +31,11 @@ ROUNDING = 1e-12
 WELCH_FROM = 100
 EQUAL = 1e-9  # statistics that differ by less, relatively, are equal but for rounding
 CELLS = 2**16  # relabelled at a time: enough rows for a product of matrices to be fast
+PLAIN = 1_000  # equal values from which only the others are relabelled one by one
+
+
+Labels = npt.NDArray[np.bool_ | np.int64]
+"""Whether each unit is in the slice, or how many of those that count as one are."""
 
 
 def count_moves(differences: npt.ArrayLike) -> tuple[Values, Values]:
@@ -373,21 +378,30 @@ def _shuffled(
     own = np.arange(len(values)) if codes is None else codes
     sums, sizes, label, block = _units(values - values.mean(axis=0), inside, own)
     rng, tails = np.random.default_rng(seed), np.zeros((2, values.shape[1]))
-    observed = _statistics(label[None, :], sums, sizes, block)[0]
+    n_alike = np.ones(len(label))
+    is_plain = (sums == np.median(sums, axis=0)).all(axis=1) & (codes is None)
+    if is_plain.sum() >= PLAIN:  # they count as one unit, the last
+        kept = np.append(np.flatnonzero(~is_plain), np.flatnonzero(is_plain)[0])
+        n_in, label = int(label[is_plain].sum()), label[kept].astype(np.int64)
+        sums, sizes, block, n_alike = sums[kept], sizes[kept], block[kept], n_alike[kept]
+        label[-1], n_alike[-1] = n_in, is_plain.sum()
+    observed = _statistics(label[None, :], sums, sizes, block, n_alike)[0]
     step = max(CELLS // max(len(label), values.shape[1]), 1)
     for start in range(0, iterations, step):
-        drawn = _relabelled(label, block, min(step, iterations - start), rng)
-        tails += _beyond(_statistics(drawn, sums, sizes, block), observed)
+        drawn = _relabelled(label, block, n_alike[-1], min(step, iterations - start), rng)
+        tails += _beyond(_statistics(drawn, sums, sizes, block, n_alike), observed)
     return np.asarray(np.minimum(2 * (1 + tails.min(axis=0)) / (iterations + 1), 1.0))
 
 
-def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Values:
+def _statistics(
+    label: Labels, sums: Values, sizes: Values, block: Codes, n_alike: Values
+) -> Values:
     """Return Welch's statistic of relabellings (rows) by column."""
     whole, inside = block == 0, label.astype(np.float64)
     own, n_own = sums[whole], sizes[whole]
     means, weights = list[Values](), list[Values]()
     variance = np.zeros((len(label), sums.shape[1]))
-    for side in (inside, 1 - inside):
+    for side in (inside, n_alike - inside):
         n = (side @ sizes)[:, None]
         mean, side = side @ sums / n, side[:, whole]
         spread = side @ own**2 - 2 * mean * (side @ (own * n_own[:, None]))
@@ -406,7 +420,7 @@ def _statistics(label: Flags, sums: Values, sizes: Values, block: Codes) -> Valu
         apart = (found - n_in * means[0][:, None]) / weights[0][:, None]
         apart -= (rest - n_out * means[1][:, None]) / weights[1][:, None]
         variance += (apart**2).sum(axis=1)
-    return _over_error(means[0] - means[1], variance, (sums**2).sum(axis=0) / sizes.sum() ** 2)
+    return _over_error(means[0] - means[1], variance, n_alike @ sums**2 / (n_alike @ sizes) ** 2)
 
 
 def _over_error(delta: Values, variance: Values, least: Values) -> Values:
@@ -461,9 +475,14 @@ def _units(
 
 
 def _relabelled(
-    label: Flags, block: npt.NDArray[np.int64], rows: int, rng: np.random.Generator
-) -> Flags:
-    """Return labels exchanged at random, each within its block."""
+    label: Labels, block: Codes, n_last: float, rows: int, rng: np.random.Generator
+) -> Labels:
+    """Return labels exchanged at random, each within its block; `n_last` units are the last."""
+    if n_last > 1:
+        n_others, n_in = len(label) - 1, int(label.sum())
+        n_others_in = rng.hypergeometric(n_others, int(n_last), n_in, rows)[:, None]
+        others = rng.permuted(np.arange(n_others) < n_others_in, axis=1)
+        return np.append(others, n_in - n_others_in, axis=1)
     if not block.any():
         return rng.permuted(np.broadcast_to(label, (rows, len(label))), axis=1)
     drawn = np.empty((rows, len(label)), dtype=bool)

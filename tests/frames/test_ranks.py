@@ -6,6 +6,7 @@ Ties, ranks from 0, documents kept once, and queries without anything relevant.
 import json
 from dataclasses import asdict, replace
 
+import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.frames.ranking import tied
 from ragscore.scoring.score import scoring
 from tests.messages import refused, warned
 
@@ -349,3 +351,15 @@ def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
 def test_unknown_policies_are_refused(passages, policy):
     with refused(next(iter(policy))):
         rs.score(*passages, **policy)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))
+def test_equal_scores_of_one_list_have_one_number_and_a_hit_without_a_score_has_no_equals(hits):
+    cells, scores = np.array([cell for cell, _ in hits], np.int64), [score for _, score in hits]
+    number, has_equals = tied(cells, pd.Series(scores, dtype="float64"))
+    for at, one in enumerate(hits):
+        equals = [other for other, his in enumerate(hits) if his == one and one[1] == one[1]]
+        assert has_equals[at] == (len(equals) > 1)
+        assert {number[other] for other in equals} <= {number[at]}
+        if equals:
+            assert np.flatnonzero(number == number[at]).tolist() == equals

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragscore.stats import two_sample_test
+from ragscore.stats import paired, two_sample_test
 from tests.messages import refused
 
 RNG = np.random.default_rng(7)
@@ -163,3 +163,20 @@ def test_false_alarms_stay_near_the_level():
         )
         hits += found[0][0] <= 0.05
     assert hits <= 25  # 5 % of 300 is 15; three standard errors more is 26
+
+
+@pytest.mark.parametrize("n_others", [2, 40, 300])
+def test_rare_values_among_equal_ones_have_the_p_of_relabelling_every_query(n_others, monkeypatch):
+    rng = np.random.default_rng(n_others)
+    values = np.full((3_000, 2), 0.25)  # and others, in other queries of each column
+    for column in values.T:
+        column[rng.choice(len(values), n_others, replace=False)] += rng.lognormal(0, 2, n_others)
+    inside = np.arange(3_000) % 12 == 0
+    values[np.flatnonzero(inside)[: n_others // 8], 0] += 3
+    p, by_limit = two_sample_test(values, inside)
+    assert not by_limit.any()
+    monkeypatch.setattr(paired, "PLAIN", 3_001)
+    one_by_one, _ = two_sample_test(values, inside, iterations=4_000, seed=1)
+    # both are drawn: three standard errors of twice a share of 4,000 and of 10,000
+    share = one_by_one / 2
+    assert (np.abs(p - one_by_one) < 6 * np.sqrt(share * (1 - share) * (1 / 4e3 + 1e-4))).all()
