@@ -173,7 +173,7 @@ def _shown(
     return float((chance * bdtr(most, moved, losses)).sum())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _most_losses(first: int, last: int, step: int, confidence: float, exact_below: float) -> Values:
     """Return the most losses among m = first, ..., last changed queries that still show a gain.
 
@@ -281,7 +281,12 @@ def queries_needed_rate(
 def _rates_needed(delta: float, share: float, power: float, confidence: float) -> float:
     if not share > 0 or not delta > 0:
         return np.inf if share > 0 and delta == 0 else np.nan
-    low, high, share = 1, 2, max(share, delta)
+    share = max(share, delta)
+    # What the normal limit needs is mostly within a tenth.
+    near = (_effect(power, confidence) / delta) ** 2 * (share - delta**2)
+    low, high = max(int(0.9 * near), 1), max(int(1.1 * near), 2)
+    if rate_power(delta, share, low, confidence) >= power:
+        low, high = 1, low
     while rate_power(delta, share, high, confidence) < power:
         low, high = high, 2 * high
     while high - low > 1:
