@@ -5,7 +5,7 @@ Making one checks and casts each of its frames. Both are frozen: a change is a n
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
 from ragscore.frames.kinds import refuse_rows
 from ragscore.frames.tables import ShownFrame, Table
+from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import GoldenVerbs, ResultsVerbs
 
 T = TypeVar("T")
@@ -447,23 +448,24 @@ class Results(ResultsVerbs):
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
-        elif names == self.runs["run_id"].astype("str").tolist():
-            return replace(self)
+        self._renew()
         frames: dict[str, Any] = {}
+        if query_ids is None and names == self.runs["run_id"].astype("str").tolist():
+            return unshared(self)
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:
-                keep = frame["run_id"].isin(names)
-                if item.name in ("chunks", "documents", "problems"):
-                    keep |= frame["run_id"].isna()  # those that belong to no run in particular
+                of_all = item.name in ("chunks", "documents", "problems")  # those of no run, too
+                of_run = frame["run_id"].cat.categories.isin(names)
+                keep = np.append(of_run, of_all)[codes_of(frame["run_id"])]
                 if query_ids is not None and "query_id" in frame.columns:
-                    keep &= frame["query_id"].isin(query_ids)
-                frame = frame[keep]
+                    keep &= frame["query_id"].isin(query_ids).to_numpy(dtype=bool)
+                frame = rows_where(frame, keep)
                 frames[item.name] = frame.assign(run_id=frame["run_id"].cat.set_categories(names))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
-        selected = replace(self, **frames)
-        selected.__dict__["_ids"] = self._ids
+        selected = unshared(narrowed(self, **frames))  # what was checked stays right
+        _remember(selected)
         return selected
 
     @classmethod
@@ -610,6 +612,17 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
     names = [*(item.name for item in fields(original)), "_ids"]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
+
+
+def rows_where(frame: pd.DataFrame, holds: Flags) -> pd.DataFrame:
+    """Return the rows for which this holds.
+
+    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
+    """
+    rows = np.flatnonzero(holds)
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return frame.iloc[rows[0] : rows[-1] + 1]
+    return frame[holds]
 
 
 def golden_part(golden: Golden, queries: pd.DataFrame) -> Golden:

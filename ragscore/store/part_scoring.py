@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import codes_of, is_among, lookup
-from ragscore.frames.data import Golden, Results, categorical, narrowed
+from ragscore.frames.data import Golden, Results, categorical, narrowed, rows_where
 from ragscore.frames.errors import packages_of
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.id_overlap import JoinEvidence, add_up
@@ -45,7 +45,7 @@ from ragscore.store.parts import (
     read_part,
     statistics_of,
 )
-from ragscore.store.tables import read_runs, rows_where
+from ragscore.store.tables import read_runs
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
 # Small runs are scored together, a quarter of a part at a time: scoring a run has fixed costs, and

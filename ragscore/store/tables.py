@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.codes import codes_of
-from ragscore.frames.data import DataError, Results, categorical, conform
+from ragscore.frames.data import DataError, Results, categorical, conform, rows_where
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import UNFORESEEN
 from ragscore.scoring.rules import response_of
@@ -75,17 +75,6 @@ def rows_of_run(frame: pd.DataFrame, run_id: str, *, with_shared: bool = False) 
     rows = rows_where(frame, holds | (codes < 0) if with_shared else holds)
     code = np.where(codes_of(rows["run_id"]) < 0, -1, 0)
     return rows.assign(run_id=categorical(code, [run_id]))
-
-
-def rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """Return the rows for which this holds.
-
-    Adjacent rows are not copied, and those of a run or part mostly are adjacent.
-    """
-    rows = np.flatnonzero(holds)
-    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
-        return frame.iloc[rows[0] : rows[-1] + 1]
-    return frame[holds]
 
 
 def write_run(
