@@ -178,6 +178,21 @@ def decide(
     )  # fmt: skip
 
 
+def words_against(
+    baseline: str,
+    candidates: list[str],
+    scores: pd.DataFrame,
+    asked: list[Question],
+    golden: Golden,
+    compare: Callable[[str, str], Comparison],
+    declared: Declarations = NOTHING_DECLARED,
+) -> list[str]:
+    """Return the verdict on each candidate, as `decide` has it; arguments as there."""
+    aligned = align(scores, list(asked[0].primary), None, declared)
+    known = _Pairs(scores, asked, golden, compare, {}, declared, aligned)
+    return [known.words(baseline, one)[baseline, one][0] for one in candidates]
+
+
 def _of_leader(words: _Words, best: list[str], question: Question, known: "_Pairs") -> str:
     """Say what the best run is told from, and what it costs beside its rival."""
     lead, *others = best

@@ -7,6 +7,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import reading_priority
+from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden
 
 COLUMNS = ("query_id", "query", "outcome", "why")
@@ -25,7 +26,7 @@ def worst_changes(cmp: Comparison, n: int = WORTH) -> pd.DataFrame:
     One row per query, at most `n`: `query_id`, `query`, `outcome` of its retrieval, and `why` it is
     worth reading.
     """
-    answered = newly_answered(cmp)
+    answered = newly_answered(cmp.scores, cmp.baseline, cmp.candidate)
     is_worse = cmp.per_query["outcome"].isin(["regression", "loss"])
     rows = cmp.per_query[(is_worse | cmp.per_query["query_id"].isin(answered)).to_numpy()]
     chosen = rows.iloc[np.argsort(reading_priority(rows, answered), kind="stable")].head(n)
@@ -68,16 +69,15 @@ def _texts(table: pd.DataFrame) -> pd.DataFrame:
     return table.reindex(columns=list(COLUMNS)).astype("str")
 
 
-def newly_answered(cmp: Comparison) -> list[str]:
+def newly_answered(scores: pd.DataFrame | None, baseline: str, candidate: str) -> list[str]:
     """Return queries that should be refused, and that only the candidate answers."""
-    if cmp.scores is None or ANSWERED not in cmp.scores:
+    if scores is None or ANSWERED not in scores:
         return []
-    rows = cmp.scores.reset_index() if "query_id" not in cmp.scores else cmp.scores
+    rows = scores[(scores[ANSWERED] == 1).to_numpy()]
+    rows = rows if "query_id" in rows else rows.reset_index()
     run = rows["run_id"].astype("str")
-    is_answered = (rows[ANSWERED] == 1).to_numpy()
-    now = rows.loc[is_answered & (run == cmp.candidate).to_numpy(), "query_id"]
-    then = set(rows.loc[is_answered & (run == cmp.baseline).to_numpy(), "query_id"])
-    return [query_id for query_id in now if query_id not in then]
+    now, then = (rows.loc[run.eq(name).to_numpy(), "query_id"] for name in (candidate, baseline))
+    return now[~is_among(now, then)].tolist()
 
 
 def _why(row: dict[Any, Any]) -> str:

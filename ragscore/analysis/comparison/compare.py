@@ -6,7 +6,7 @@ same golden set and at one match level, so that nothing but the runs can differ.
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -159,9 +159,99 @@ def compare_runs(
         Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
         has a result field.
     """
+    changes = compare_ranks(
+        results, golden, baseline, candidate, rule=rule, profile=profile, vary=vary,
+        strict_chunker_version=strict_chunker_version, allow_different=allow_different,
+        policies=policies_of(policies, fields),
+    )  # fmt: skip
+    a, b, chosen, level, k = (
+        changes.baseline, changes.candidate, changes.profile, changes.level, changes.k,
+    )  # fmt: skip
+    golden, whole, pair, policies = changes.golden, changes.results, changes.lists, changes.policies
+    per_query = changes.per_query.assign(rbo=np.nan)
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
+    if scores is None:
+        scores = _scored(whole, golden, metrics, policies, level, rule)
+    else:
+        scores = _chosen(scores, (a, b), metrics)
+    if chosen is not None and metrics is None:
+        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
+        scores = scores.drop(columns=deep)
+    declared = declared.of(metric_columns(scores))
+    flips = answer_flips(scores, a, b, declared)
+    deciding = _deciding(scores, primary)
+    deltas, worst, flip_counts, alone = _deltas(
+        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared,
+        asked,
+    )  # fmt: skip
+    aspects = judge_aspects(deltas, deciding, margins or {})
+    cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
+    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
+    return Comparison(
+        a,
+        b,
+        deltas,
+        per_query,
+        changes.targets,
+        pd.concat([changes.invariants, of_fields], ignore_index=True),
+        changes.config_diff,
+        flips=flips,
+        flip_counts=flip_counts,
+        aspects=aspects,
+        largest_changes=largest_changes(scores, a, b, declared),
+        level=level,
+        k=k,
+        aggregates={} if chosen is None else aggregate(cut, golden, chosen),
+        profile=chosen,
+        policies={} if chosen else asdict(policies),
+        primary=deciding,
+        declared=declared,
+        at_worst=worst,
+        golden=golden,
+        scores=scores,
+        _modes=response_modes(whole),
+        results=whole,
+        rule=rule,
+        clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
+        question=asked[0].text if asked else "",
+        closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
+    )
+
+
+@dataclass(frozen=True)
+class RankChanges:
+    """What changed between the ranks of two runs: what a `Comparison` has without any test.
+
+    `lists` are the lists that were compared of `results`, `policies` those that hold beside a
+    profile's own.
+    """
+
+    baseline: str
+    candidate: str
+    per_query: pd.DataFrame
+    targets: pd.DataFrame
+    invariants: pd.DataFrame
+    config_diff: pd.DataFrame
+    level: Level
+    k: int
+    profile: Profile | None
+    golden: Golden
+    results: Results
+    lists: Results
+    policies: Policies
+
+
+def compare_ranks(
+    results: Results, golden: Golden, baseline: str, candidate: str, *,
+    policies: Policies, rule: Rule | None = None, profile: str | Profile | None = None,
+    strict_chunker_version: bool = False, vary: list[str] | str | None = None,
+    allow_different: bool | str | list[str] = False,
+) -> RankChanges:  # fmt: skip
+    """Compare the ranks of two runs query by query; arguments and errors as of `compare_runs`."""
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    policies = policies_of(policies, fields)
     if chosen is not None:
         for name, value in asdict(policies).items():
             if value != getattr(Policies(), name):
@@ -212,58 +302,12 @@ def compare_runs(
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, differing, invariants)
-    per_query["rbo"] = np.nan
-    if {"chunk_id", "doc_id"} & set(pair.hits):
-        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
-        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
-    if scores is None:
-        scores = _scored(whole, golden, metrics, policies, level, rule)
-    else:
-        scores = _chosen(scores, (a, b), metrics)
-    if chosen is not None and metrics is None:
-        deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
-        scores = scores.drop(columns=deep)
-    declared = declared.of(metric_columns(scores))
-    flips = answer_flips(scores, a, b, declared)
-    deciding = _deciding(scores, primary)
-    deltas, worst, flip_counts, alone = _deltas(
-        scores, whole, golden, (a, b), deciding, flips, cluster, margins, tie_margins, declared,
-        asked,
+    return RankChanges(
+        a, b, per_query, targets, pd.concat([invariants, stated], ignore_index=True), differing,
+        level, k, chosen, golden, whole, pair, policies,
     )  # fmt: skip
-    aspects = judge_aspects(deltas, deciding, margins or {})
-    cut = pair if k == NO_CUT else replace(pair, runs=pair.runs.assign(k=k))
-    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
-    return Comparison(
-        a,
-        b,
-        deltas,
-        per_query,
-        targets,
-        pd.concat([invariants, stated, of_fields], ignore_index=True),
-        differing,
-        flips=flips,
-        flip_counts=flip_counts,
-        aspects=aspects,
-        largest_changes=largest_changes(scores, a, b, declared),
-        level=level,
-        k=k,
-        aggregates={} if chosen is None else aggregate(cut, golden, chosen),
-        profile=chosen,
-        policies={} if chosen else asdict(policies),
-        primary=deciding,
-        declared=declared,
-        at_worst=worst,
-        golden=golden,
-        scores=scores,
-        _modes=response_modes(whole),
-        results=whole,
-        rule=rule,
-        clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),
-        question=asked[0].text if asked else "",
-        closer=closer_look(aspects, judge_aspects(alone, deciding, margins or {}), (a, b)),
-    )
 
 
 def _common_k(results: Results, n_turns: int, a: str, b: str) -> int:

@@ -53,6 +53,12 @@ FRAMES = (
 )  # fmt: skip
 
 
+def count_outcomes(per_query: pd.DataFrame) -> dict[str, int]:
+    """Return the number of queries by outcome, without outcomes that no query had."""
+    found = per_query["outcome"].value_counts()
+    return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison(ComparisonVerbs, Display):
     """A candidate against a baseline.
@@ -222,8 +228,7 @@ class Comparison(ComparisonVerbs, Display):
     @property
     def counts(self) -> dict[str, int]:
         """Number of queries by outcome; outcomes that no query had are left out."""
-        found = self.per_query["outcome"].value_counts()
-        return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
+        return count_outcomes(self.per_query)
 
     @property
     def overall(self) -> str:

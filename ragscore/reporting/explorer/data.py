@@ -136,7 +136,8 @@ class Columns:
                     losses.append(-fall if described.better == "lower" else fall)
             known = one["outcome"].notna().to_numpy()
             loss = np.fmax.reduce(losses, axis=0)[known]
-            found[place - 1, known] = reading_priority(one[known], newly_answered(cmp), loss)
+            answered = newly_answered(self.runs.scores, cmp.baseline, cmp.candidate)
+            found[place - 1, known] = reading_priority(one[known], answered, loss)
         return found
 
     @cached_property

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ragscore.frames.escaping import html_source, html_text
 
 HEIGHT = 640  # pixels of the frame in a notebook
 LARGE = 3_000_000  # characters of JSON up to which a page unpacks all of it at once
+SIZED = 500  # queries by which the size of more is told
 PART = 1_000_000  # characters of a part of more, which a page unpacks within a frame or two
 DETAILS = ("hits", "targets", "answers", "citations", "checks", "calls", "judgments")
 SCRIPTS = ("passages.js", "seeking.js", "shares.js", "explorer.js", "mount.js")
@@ -46,10 +48,26 @@ def pack(content: dict[str, Any]) -> str:
     Large content is several lines of it: first what the list shows, then blocks of items, then
     the details of blocks of queries, which a page unpacks when they are needed.
     """
-    text = _json(content)
-    if len(text) <= LARGE or "hits" not in content:
-        return _packed(text)
-    return "\n".join(_packed(_json(part)) for part in _parts(content, math.ceil(len(text) / PART)))
+    is_many = "hits" in content and len(content["queries"]["id"]) > SIZED
+    text = "" if is_many else _json(content)
+    size = _size(content) if is_many else len(text)
+    if size <= LARGE or "hits" not in content:
+        return _packed(text or _json(content))
+    texts = map(_json, _parts(content, math.ceil(size / PART)))
+    with ThreadPoolExecutor() as pool:  # each is packed while the next is written
+        return "\n".join(pool.map(_packed, texts))
+
+
+def _size(content: dict[str, Any]) -> float:
+    """Return how many characters of JSON it is, by the details of some queries."""
+    n = len(content["queries"]["id"])
+    details = {name: content[name] for name in DETAILS if name in content}
+    rest = {name: part for name, part in content.items() if name not in details}
+    of_some = [
+        {name: _cut(one, at, at + SIZED // 5) for name, one in details.items()}
+        for at, _ in _blocks(n - SIZED // 5, 5)
+    ]
+    return len(_json(rest)) + len(_json({"some": of_some})) * n / SIZED
 
 
 def _json(content: dict[str, Any]) -> str:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.compare import RankChanges, compare_ranks
+from ragscore.analysis.comparison.model import Comparison, count_outcomes
 from ragscore.analysis.comparison.text import describe_matching
+from ragscore.analysis.decision import words_against
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import (
@@ -38,7 +41,6 @@ from ragscore.reporting.explorer.data import Columns
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.lists import Runs
 from ragscore.reporting.page import each
-from ragscore.reporting.reading import ANSWERED
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
 from ragscore.scoring.summary import Slicing
@@ -325,7 +327,7 @@ def explore_comparison(
         "kind": "comparison",
         "title": f"{cmp.candidate} against {cmp.baseline}",
         "verdict": [
-            _headline(cmp),
+            _headline(cmp, cmp.overall),
             *cmp._decision()[1:],
             describe_matching(cmp.level, cmp.k),
         ],
@@ -350,10 +352,7 @@ def explore_runs(
     if baseline is not None:
         (first,) = run_names(table, [baseline])
         names = [first, *(name for name in names if name != first)]
-    # of several runs, what decides goes by the question, whatever other metrics are compared
-    metrics = [*ev.primary, *([ANSWERED] if ANSWERED in ev.scores else [])]
-    known = metrics if len(ev.run_ids) > 2 and ev.profile is None else None
-    compared = tuple(ev.compare(names[0], name, known, allow_different=True) for name in names[1:])
+    compared, words = _compared(ev, names)
     policies = resolve_policies(ev.profile, ev.policies)
     golden = read_refusals(ev.golden, ev.profile)
     level = (
@@ -367,7 +366,8 @@ def explore_runs(
     title = f"{names[1]} against {names[0]}" if len(names) == 2 else (
         f"{len(names)} runs, baseline {names[0]}" if compared else names[0]
     )  # fmt: skip
-    verdict = [_headline(one) for one in compared] if compared else [_means(ev, names[0])]
+    told = [_headline(one, word) for one, word in zip(compared, words, strict=True)]
+    verdict = told or [_means(ev, names[0])]
     k = max((one.k for one in compared), default=None)
     head = {
         "kind": "evaluation",
@@ -378,9 +378,29 @@ def explore_runs(
         return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_mb)
 
 
-def _headline(cmp: Comparison) -> str:
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in cmp.counts.items())
-    word = "" if cmp.profile else f" {cmp.overall}."
+def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges, ...], list[str]]:
+    """Return what changed from the first run to each other, and the verdict on each.
+
+    Of several runs, verdicts are those of the question, which need no tests of each pair.
+    """
+    first, *others = names
+    question = ev.question
+    is_asked = ev.baseline in (None, first) and len(ev.run_ids) > 2 and len(question.table)
+    if ev.profile is not None or not is_asked:
+        compared = tuple(ev.compare(first, name, allow_different=True) for name in others)
+        return compared, [one.overall for one in compared]
+    words = words_against(
+        first, others, ev.scores, ev._asked(ev.baseline), ev.golden,
+        partial(ev.compare, allow_different=True), ev.declared,
+    )  # fmt: skip
+    policies = replace(ev.policies, match=ev._level)
+    changes = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
+    return tuple(changes(candidate=name) for name in others), words
+
+
+def _headline(cmp: Comparison | RankChanges, verdict: str) -> str:
+    counts = ", ".join(f"{n} {name}" for name, n in count_outcomes(cmp.per_query).items())
+    word = "" if cmp.profile else f" {verdict}."
     return f"{cmp.candidate} against {cmp.baseline}:{word} {counts}."
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.calls import repeats, search_rows
-from ragscore.analysis.comparison.compare import asked_queries
+from ragscore.analysis.comparison.compare import RankChanges, asked_queries
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.query_view import first_known
 from ragscore.frames.codes import is_among, lookup, pair_numbers
@@ -38,8 +38,8 @@ IDS = ("chunk_id", "doc_id", "path", "source_key")
 class Runs:
     """The runs that an explorer shows, and how they were scored.
 
-    `compared` are the comparisons of the first run with each of the others, in their order; empty
-    where there is one run. `scores_refusals`: queries that should be refused are matched, too.
+    `compared` is what changed from the first run to each of the others, in their order; empty where
+    there is one run. `scores_refusals`: queries that should be refused are matched, too.
     `declared`: what is declared of columns of your own.
     """
 
@@ -47,7 +47,7 @@ class Runs:
     results: Results
     scores: pd.DataFrame
     run_ids: list[str]
-    compared: tuple[Comparison, ...]
+    compared: tuple[Comparison | RankChanges, ...]
     primary: tuple[str, ...]
     level: Level
     policies: Policies
@@ -318,6 +318,8 @@ class Lists:
             rows[name] = column(cited, name).to_numpy()
         rows["position"] = cited["position"].to_numpy()
         rows = rows[self.is_kept(rows["query"].to_numpy())]
+        if not len(rows):
+            return rows[["run", "query", "marker"]].assign(item=-1, label="")
         rows = rows.sort_values(["run", "query", "position"], kind="stable", ignore_index=True)
         item = pd.Series(-1, index=rows.index)
         hits = self.hits[["run", "query", "item"]].assign(
