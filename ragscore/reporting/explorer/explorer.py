@@ -381,11 +381,11 @@ def explore_runs(
 def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges, ...], list[str]]:
     """Return what changed from the first run to each other, and the verdict on each.
 
-    Of several runs, verdicts are those of the question, which need no tests of each pair.
+    Verdicts are those of the question, which need no tests of each pair.
     """
     first, *others = names
     question = ev.question
-    is_asked = ev.baseline in (None, first) and len(ev.run_ids) > 2 and len(question.table)
+    is_asked = ev.baseline in (None, first) and len(question.table) > 0
     if ev.profile is not None or not is_asked:
         compared = tuple(ev.compare(first, name, allow_different=True) for name in others)
         return compared, [one.overall for one in compared]
