@@ -59,18 +59,19 @@ def pack(content: dict[str, Any]) -> str:
 
 
 def _size(content: dict[str, Any]) -> float:
-    """Return how many characters of JSON it is, by the details of some queries."""
-    n = len(content["queries"]["id"])
-    details = {name: content[name] for name in DETAILS if name in content}
-    rest = {name: part for name, part in content.items() if name not in details}
-    of_some = [
-        {name: _cut(one, at, at + SIZED // 5) for name, one in details.items()}
-        for at, _ in _blocks(n - SIZED // 5, 5)
-    ]
-    return len(_json(rest)) + len(_json({"some": of_some})) * n / SIZED
+    """Return how many characters of JSON details and items are, by some of them."""
+    n, items = len(content["queries"]["id"]), content["items"]
+    details = [content[name] for name in DETAILS if name in content]
+    of_queries, of_items = (
+        [at for at, _ in _blocks(max(size - SIZED // 5, 1), 5)] for size in (n, len(items["id"]))
+    )
+    some = [[_cut(one, at, at + SIZED // 5) for one in details] for at in of_queries]
+    texts = [[one[at : at + SIZED // 5] for one in items.values()] for at in of_items]
+    shares = n / SIZED, max(len(items["id"]) / SIZED, 1)
+    return sum(len(_json(part)) * share for part, share in zip((some, texts), shares, strict=True))
 
 
-def _json(content: dict[str, Any]) -> str:
+def _json(content: dict[str, Any] | list[Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
