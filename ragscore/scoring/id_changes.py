@@ -113,16 +113,22 @@ _MARKS = {
 
 
 def read_as(ids: pd.Series, names: Iterable[str]) -> pd.Series:
-    """Return ids as these readings give them."""
+    """Return ids as these readings give them; `ids` itself where none changes any."""
     of, characters = None, ""
     for name in names:
-        if marks := _MARKS.get(name, ""):
-            if of is not ids:
-                of, characters = ids, "".join(ids.tolist())
-            if not any(one in characters for one in marks):
-                continue
-        ids = READINGS[name].read(ids)
+        if of is not ids:
+            of, characters = ids, "".join(ids.tolist())
+        if _may_change(name, characters):
+            ids = READINGS[name].read(ids)
     return ids
+
+
+def _may_change(name: str, characters: str) -> bool:
+    if name == "strip":
+        return characters.split(maxsplit=1) != [characters]
+    if name == "lower":
+        return characters.lower() != characters
+    return any(one in characters for one in _MARKS[name])
 
 
 def near_keys(ids: pd.Series) -> tuple[pd.Series, pd.Series]:

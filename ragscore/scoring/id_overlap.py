@@ -32,6 +32,7 @@ from ragscore.frames.codes import (
 )
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, plural
+from ragscore.frames.typing import Flags
 from ragscore.scoring.id_changes import (
     Apply,
     Join,
@@ -228,7 +229,8 @@ def _near(hits: pd.DataFrame, targets: pd.DataFrame, column: str, step: int) -> 
     sides = [pd.Series(one.cat.categories.astype("str")) for one in (wanted, returned)]
     n, ids_of_both = len(sides[0]), pd.concat(sides, ignore_index=True)
     of_both = near_keys(ids_of_both)
-    if not _may_be_near(ids_of_both, *of_both):
+    is_read = any(one is not ids_of_both for one in of_both)
+    if not is_read or not _may_be_near(ids_of_both, *of_both):
         return pd.DataFrame(columns=["run_id", "query_id", "expected", "hit"])
     own, own_bare = (one.iloc[:n] for one in of_both)
     their, their_bare = (one.iloc[n:] for one in of_both)
@@ -307,10 +309,13 @@ def gather(
     return evidence if near is None else replace(evidence, near=near)
 
 
-def _has_few(counts: pd.DataFrame) -> pd.Series:
+def _has_few(counts: pd.DataFrame) -> Flags:
     """Flag runs with hits and targets of which hardly any meet."""
-    could_meet = counts[["n_hits", "n_targets"]].min(axis=1)
-    return (could_meet > 0) & (counts["n_graded"] < FEW * could_meet)
+    n_hits, n_targets, n_graded = (
+        counts[name].to_numpy() for name in ("n_hits", "n_targets", "n_graded")
+    )
+    could_meet = np.minimum(n_hits, n_targets)
+    return np.asarray((could_meet > 0) & (n_graded < FEW * could_meet))
 
 
 def _first(ids: pd.Index, expected: pd.Index | None) -> pd.Index:

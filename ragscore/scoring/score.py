@@ -391,12 +391,13 @@ def _joins(
         (n_hits, np.full(len(run_ids), n_targets_with_id(golden, level, keep_refusals)), graded)
         for level, graded in n_graded.items()
     ]
-    index = pd.MultiIndex.from_product([list(n_graded), run_ids], names=["level", "run_id"])
+    place = np.divmod(np.arange(len(n_graded) * len(run_ids)), max(len(run_ids), 1))
+    index = pd.MultiIndex([run_ids, list(n_graded)], place[::-1], names=["run_id", "level"])
     columns = {
         name: np.concatenate([one[at] for one in counts] or [np.zeros(0, np.int64)])
         for at, name in enumerate(names)
     }
-    return pd.DataFrame(columns, index=index).swaplevel()
+    return pd.DataFrame(columns, index=index)
 
 
 @takes(Policies)

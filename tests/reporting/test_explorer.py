@@ -64,6 +64,18 @@ def rows_of(content, part, run, query):
 # What it holds
 
 
+def test_it_says_of_each_run_what_compare_says(demo):
+    two, against = demo.select(["bm25", "hybrid"]), replace(demo, baseline="bm25")
+    for ev, first in ((demo, "dense"), (two, "bm25"), (against, "bm25"), (against, "dense")):
+        told = unpacked(ev.explore(baseline=first))["verdict"]
+        others = [run for run in ev.run_ids if run != first]
+        for line, run in zip(told, others, strict=False):
+            of_pair = ev.compare(first, run, allow_different=True)
+            counts = ", ".join(f"{n} {outcome}" for outcome, n in of_pair.counts.items())
+            assert line == f"{run} against {first}: {of_pair.overall}. {counts}."
+        assert len(told) == len(others) + 1
+
+
 @pytest.mark.long
 def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(demo, content):
     runs = [one["id"] for one in content["runs"]]

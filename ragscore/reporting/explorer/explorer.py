@@ -384,9 +384,8 @@ def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges
     Verdicts are those of the question, which need no tests of each pair.
     """
     first, *others = names
-    question = ev.question
-    is_asked = ev.baseline in (None, first) and len(question.table) > 0
-    if ev.profile is not None or not is_asked:
+    is_asked = bool(others) and ev.profile is None and ev.baseline in (None, first)
+    if not is_asked or not len(ev.question.table):
         compared = tuple(ev.compare(first, name, allow_different=True) for name in others)
         return compared, [one.overall for one in compared]
     words = words_against(
