@@ -391,8 +391,12 @@ def _joins(
         (n_hits, np.full(len(run_ids), n_targets_with_id(golden, level, keep_refusals)), graded)
         for level, graded in n_graded.items()
     ]
-    place = np.divmod(np.arange(len(n_graded) * len(run_ids)), max(len(run_ids), 1))
-    index = pd.MultiIndex([run_ids, list(n_graded)], place[::-1], names=["run_id", "level"])
+    level, place = np.divmod(np.arange(len(n_graded) * len(run_ids)), max(len(run_ids), 1))
+    index = pd.MultiIndex(
+        [run_ids.tolist(), list(n_graded)],
+        [place.tolist(), level.tolist()],
+        names=["run_id", "level"],
+    )
     columns = {
         name: np.concatenate([one[at] for one in counts] or [np.zeros(0, np.int64)])
         for at, name in enumerate(names)
