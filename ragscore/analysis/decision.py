@@ -353,9 +353,18 @@ class _Pairs:
         shared = np.einsum("qam,qbm->mab", known, known, optimize=True).astype("int64")
         return dict(zip(self.aligned.metrics, shared, strict=True))
 
+    @cached_property
+    def _filled(self) -> set[str]:
+        """Runs with values for queries that they were not asked, which no comparison counts."""
+        rows = self.scores[self.scores["state"].eq("missing").to_numpy()]
+        has_value = rows[list(self.asked[0].primary)].notna().any(axis=1).to_numpy()
+        return set(rows.loc[has_value, "run_id"].astype("str"))
+
     def _is_tested(self, baseline: str, candidate: str, own: _Rows) -> bool:
         """Return whether the question's tests are those of the pair: on the same queries."""
         if self.margins or self.asked[0].n_pairs > MOST_ALONE:
+            return False
+        if self._filled & {baseline, candidate}:
             return False
         a, b = map(self.aligned.run_ids.index, (baseline, candidate))
         return all(

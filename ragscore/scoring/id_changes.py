@@ -127,7 +127,7 @@ def _may_change(name: str, characters: str) -> bool:
     if name == "strip":
         return characters.split(maxsplit=1) != [characters]
     if name == "lower":
-        return characters.lower() != characters
+        return not characters.isascii() or characters.lower() != characters
     return any(one in characters for one in _MARKS[name])
 
 

@@ -477,7 +477,10 @@ def _units(
 def _relabelled(
     label: Labels, block: Codes, n_last: float, rows: int, rng: np.random.Generator
 ) -> Labels:
-    """Return labels exchanged at random, each within its block; `n_last` units are the last."""
+    """Return labels exchanged at random, each within its block.
+
+    The last label stands for `n_last` units: more than one only where there is a single block.
+    """
     if n_last > 1:
         n_others, n_in = len(label) - 1, int(label.sum())
         n_others_in = rng.hypergeometric(n_others, int(n_last), n_in, rows)[:, None]

@@ -142,7 +142,7 @@ def _changed(
     size = int(n)
     # so many standard deviations around the expected number that the rest has no weight; in steps,
     # so that similar discordances share a table
-    reach = 9 * np.sqrt(size * discordance) + 50
+    reach = 9 * np.sqrt(size * discordance * (1 - discordance)) + 50
     first, last = (int((size * discordance + way * reach) // 100 * 100) for way in (-1, 1))
     # Of many numbers every few count for those between them. The step is odd: which losses are
     # enough depends on whether a number is even.
@@ -282,7 +282,7 @@ def _rates_needed(delta: float, share: float, power: float, confidence: float) -
     if not share > 0 or not delta > 0:
         return np.inf if share > 0 and delta == 0 else np.nan
     share = max(share, delta)
-    # What the normal limit needs is mostly within a tenth.
+    # Mostly it is within a tenth of what a normal limit needs.
     near = (_effect(power, confidence) / delta) ** 2 * (share - delta**2)
     low, high = max(int(0.9 * near), 1), max(int(1.1 * near), 2)
     if rate_power(delta, share, low, confidence) >= power:

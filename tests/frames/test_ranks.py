@@ -358,7 +358,7 @@ def test_equal_scores_of_one_list_have_one_number_and_a_hit_without_a_score_has_
     cells, scores = np.array([cell for cell, _ in hits], np.int64), [score for _, score in hits]
     number, has_equals = tied(cells, pd.Series(scores, dtype="float64"))
     for at, one in enumerate(hits):
-        equals = [other for other, his in enumerate(hits) if his == one and one[1] == one[1]]
+        equals = [other for other, its in enumerate(hits) if its == one and one[1] == one[1]]
         assert has_equals[at] == (len(equals) > 1)
         assert {number[other] for other in equals} <= {number[at]}
         if equals:

@@ -18,7 +18,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.reporting.explorer import explorer
 from ragscore.reporting.explorer.data import numbers
-from ragscore.reporting.explorer.element import element, pack
+from ragscore.reporting.explorer.element import _size, element, pack
 from tests.messages import refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -64,16 +64,48 @@ def rows_of(content, part, run, query):
 # What it holds
 
 
+def says_what_compare_says(ev, first):
+    told = unpacked(ev.explore(baseline=first))["verdict"]
+    others = [run for run in ev.run_ids if run != first]
+    assert len(told) == len(others) + 1
+    for line, run in zip(told, others, strict=False):
+        of_pair = ev.compare(first, run, allow_different=True)
+        counts = ", ".join(f"{n} {outcome}" for outcome, n in of_pair.counts.items())
+        assert line == f"{run} against {first}: {of_pair.overall}. {counts}."
+    return told
+
+
 def test_it_says_of_each_run_what_compare_says(demo):
     two, against = demo.select(["bm25", "hybrid"]), replace(demo, baseline="bm25")
     for ev, first in ((demo, "dense"), (two, "bm25"), (against, "bm25"), (against, "dense")):
-        told = unpacked(ev.explore(baseline=first))["verdict"]
-        others = [run for run in ev.run_ids if run != first]
-        for line, run in zip(told, others, strict=False):
-            of_pair = ev.compare(first, run, allow_different=True)
-            counts = ", ".join(f"{n} {outcome}" for outcome, n in of_pair.counts.items())
-            assert line == f"{run} against {first}: {of_pair.overall}. {counts}."
-        assert len(told) == len(others) + 1
+        says_what_compare_says(ev, first)
+
+
+@pytest.mark.parametrize("more", [[], ["c"]])
+def test_zeros_for_queries_that_a_run_was_not_asked_decide_nothing(more):
+    ids = [f"q{n}" for n in range(40)]
+    lists = {"a": ids, "b": ids[:20]} | {run: ids for run in more}
+    hits = [(run, one, 1, "right") for run, asked in lists.items() for one in asked]
+    results = rs.load_results(pd.DataFrame(hits, columns=["run_id", "query_id", "rank", "doc_id"]))
+    golden = rs.load_golden(pd.DataFrame({"query_id": ids, "query": ids, "doc_id": "right"}))
+    ev = rs.evaluate(results, golden, missing="zero")
+    told = says_what_compare_says(ev, "a")
+    assert told[0] == "b against a: can't tell. 20 draw, 20 only_baseline."
+    assert not any("worse" in one for one in (*told, repr(ev)))
+
+
+def test_it_warns_of_judges_that_differ():
+    ids = [f"q{n}" for n in range(4)]
+    hits = [(run, one, 1, "right") for run in "abc" for one in ids]
+    results = rs.load_results(pd.DataFrame(hits, columns=["run_id", "query_id", "rank", "doc_id"]))
+    golden = rs.load_golden(pd.DataFrame({"query_id": ids, "query": ids, "doc_id": "right"}))
+    judged = pd.DataFrame({
+        "run_id": np.repeat(["a", "b", "c"], 4), "query_id": ids * 3, "value": 0.5, "item": "",
+        "criterion": "faithfulness", "judge": np.repeat(["one", "other", "one"], 4),
+    })  # fmt: skip
+    ev = rs.evaluate(replace(results, judgments=judged), golden, primary=["faithfulness", "mrr@10"])
+    with warned("judge_fingerprint"):
+        ev.explore()
 
 
 @pytest.mark.long
@@ -738,3 +770,12 @@ def test_a_run_looks_alike_in_plots_reports_and_explorers(demo, tmp_path):
         run: drawn[run] for run in ("dense", "hybrid_rerank")
     }
     assert all(colour.lower() in unquote(page).lower() for colour in drawn.values())
+
+
+@pytest.mark.parametrize(("n", "n_items"), [(600, 105), (600, 30), (2_000, 499), (5_000, 5_000)])
+def test_the_size_of_many_queries_and_items_is_told_by_some(n, n_items):
+    items = {"id": [str(at) for at in range(n_items)], "text": ["x" * 800] * n_items}
+    answers = {"text": [["y" * 200] * n] * 2}
+    content = {"queries": {"id": list(range(n))}, "items": items, "answers": answers}
+    real = len(json.dumps([items, answers], separators=(",", ":")))
+    assert _size(content) == pytest.approx(real, rel=0.05)

@@ -357,3 +357,14 @@ def test_every_few_of_many_numbers_of_changed_queries_give_the_power_of_all(monk
     found = minimum_detectable_rate(shares, n, confidence=0.9971)
     monkeypatch.setattr("ragscore.stats.power.MOST_NUMBERS", 10**6)
     assert found == pytest.approx(minimum_detectable_rate(shares, n, confidence=0.9971), rel=3e-4)
+
+
+@pytest.mark.parametrize("n", [500, 2_000, 3_000])
+def test_where_every_query_changes_power_is_that_of_their_losses(n):
+    losses = np.arange(n + 1)
+    mid_p = 2 * (stats.binom.cdf(losses - 1, n, 0.5) + stats.binom.pmf(losses, n, 0.5) / 2)
+    is_shown = (mid_p < 0.05) & (n - 2 * losses > 1.959963985 * np.sqrt(n))  # and Tango's interval
+    most = losses[is_shown & (losses < n / 2)].max()
+    assert rate_power(1 / 15, 1.0, n) == pytest.approx(stats.binom.cdf(most, n, 7 / 15), abs=1e-9)
+    least = minimum_detectable_rate(1.0, n)
+    assert stats.binom.cdf(most, n, (1 - least) / 2) == pytest.approx(0.8, abs=1e-6)

@@ -224,8 +224,8 @@ def compare_runs(
 class RankChanges:
     """What changed between the ranks of two runs: what a `Comparison` has without any test.
 
-    `lists` are the lists that were compared of `results`, `policies` those that hold beside a
-    profile's own.
+    `lists`: the lists of `results` that were compared. `policies`: those that hold beside a
+    profile's.
     """
 
     baseline: str
@@ -249,7 +249,7 @@ def compare_ranks(
     strict_chunker_version: bool = False, vary: list[str] | str | None = None,
     allow_different: bool | str | list[str] = False,
 ) -> RankChanges:  # fmt: skip
-    """Compare the ranks of two runs query by query; arguments and errors as of `compare_runs`."""
+    """Compare the ranks of two runs query by query; arguments and errors as for `compare_runs`."""
     check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is not None:

@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +59,17 @@ def pack(content: dict[str, Any]) -> str:
 
 
 def _size(content: dict[str, Any]) -> float:
-    """Return how many characters of JSON details and items are, by some of them."""
-    n, items = len(content["queries"]["id"]), content["items"]
-    details = [content[name] for name in DETAILS if name in content]
-    of_queries, of_items = (
-        [at for at, _ in _blocks(max(size - SIZED // 5, 1), 5)] for size in (n, len(items["id"]))
-    )
-    some = [[_cut(one, at, at + SIZED // 5) for one in details] for at in of_queries]
-    texts = [[one[at : at + SIZED // 5] for one in items.values()] for at in of_items]
-    shares = n / SIZED, max(len(items["id"]) / SIZED, 1)
-    return sum(len(_json(part)) * share for part, share in zip((some, texts), shares, strict=True))
+    """Estimate how many characters of JSON the details and items have, from a sample."""
+    details, items = [content[name] for name in DETAILS if name in content], content["items"]
+
+    def share_of(n: int, cut: Callable[[int, int], list[Any]]) -> float:
+        spans = [(at, min(at + SIZED // 5, n)) for at, _ in _blocks(max(n - SIZED // 5, 1), 5)]
+        texts = [cut(*span) for span in spans]
+        return len(_json(texts)) * n / max(sum(end - begin for begin, end in spans), 1)
+
+    return share_of(
+        len(content["queries"]["id"]), lambda *span: [_cut(one, *span) for one in details]
+    ) + share_of(len(items["id"]), lambda *span: [one[slice(*span)] for one in items.values()])
 
 
 def _json(content: dict[str, Any] | list[Any]) -> str:

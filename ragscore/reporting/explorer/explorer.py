@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.compare import RankChanges, compare_ranks
+from ragscore.analysis.comparison.invariants import field_invariants
 from ragscore.analysis.comparison.model import Comparison, count_outcomes
 from ragscore.analysis.comparison.text import describe_matching
 from ragscore.analysis.decision import words_against
@@ -41,6 +42,7 @@ from ragscore.reporting.explorer.data import Columns
 from ragscore.reporting.explorer.element import Mounted, element, frame, pack, page
 from ragscore.reporting.explorer.lists import Runs
 from ragscore.reporting.page import each
+from ragscore.reporting.reading import ANSWERED
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import Policies, read_refusals, resolve_policies
 from ragscore.scoring.summary import Slicing
@@ -381,20 +383,27 @@ def explore_runs(
 def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges, ...], list[str]]:
     """Return what changed from the first run to each other, and the verdict on each.
 
-    Verdicts are those of the question, which need no tests of each pair.
+    Verdicts are those of the question, which need no tests of each pair. Where it doesn't ask about
+    these pairs, they are compared by what decides.
     """
     first, *others = names
+    known = [name for name in (*ev.primary, ANSWERED) if name in ev.scores]
     is_asked = bool(others) and ev.profile is None and ev.baseline in (None, first)
     if not is_asked or not len(ev.question.table):
-        compared = tuple(ev.compare(first, name, allow_different=True) for name in others)
+        is_all = ev.profile is not None or len(ev.run_ids) < 3 or not known
+        compare = partial(ev.compare, metrics=None if is_all else known, allow_different=True)
+        compared = tuple(compare(first, name) for name in others)
         return compared, [one.overall for one in compared]
     words = words_against(
         first, others, ev.scores, ev._asked(ev.baseline), ev.golden,
         partial(ev.compare, allow_different=True), ev.declared,
     )  # fmt: skip
     policies = replace(ev.policies, match=ev._level)
-    changes = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
-    return tuple(changes(candidate=name) for name in others), words
+    compare = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
+    changes = tuple(compare(candidate=name) for name in others)
+    for one in changes:  # warns of judges and fields that differ
+        field_invariants(one.lists, known, one.level.name, True)
+    return changes, words
 
 
 def _headline(cmp: Comparison | RankChanges, verdict: str) -> str:
