@@ -84,7 +84,7 @@ def test_it_says_of_each_run_what_compare_says(demo):
 @pytest.mark.parametrize("more", [[], ["c"]])
 def test_zeros_for_queries_that_a_run_was_not_asked_decide_nothing(more):
     ids = [f"q{n}" for n in range(40)]
-    lists = {"a": ids, "b": ids[:20]} | {run: ids for run in more}
+    lists = {"a": ids, "b": ids[:20]} | dict.fromkeys(more, ids)
     hits = [(run, one, 1, "right") for run, asked in lists.items() for one in asked]
     results = rs.load_results(pd.DataFrame(hits, columns=["run_id", "query_id", "rank", "doc_id"]))
     golden = rs.load_golden(pd.DataFrame({"query_id": ids, "query": ids, "doc_id": "right"}))
