@@ -449,9 +449,9 @@ class Results(ResultsVerbs):
             check_type(query_ids, Iterable, "query_ids", "query ids")
             query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
         self._renew()
-        frames: dict[str, Any] = {}
         if query_ids is None and names == self.runs["run_id"].astype("str").tolist():
             return unshared(self)
+        frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:

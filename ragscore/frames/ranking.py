@@ -1,4 +1,4 @@
-"""The order of hits: ranks checked or made, ties broken, and each document kept once on request.
+"""The order of hits: ranks checked or made, ties found or broken, documents kept once on request.
 
 In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query. Hits are ranked once, so that
 every metric sees the same list.
@@ -97,17 +97,17 @@ def _is_closed_up(cell: Codes, rank: Codes) -> bool:
     return not pd.Series(cell.astype(np.int64) * width + rank).duplicated().any()
 
 
-def tied(cell: Codes, score: pd.Series) -> tuple[Codes, Flags]:
+def tied(cell: Codes, hits: pd.DataFrame) -> tuple[Codes, Flags]:
     """Return one number per hit, equal for equal scores of one list, and which hits have equals.
 
     Parameters
     ----------
     cell
         The list of each hit.
-    score
-        The score of each; a hit without one is tied with none.
+    hits
+        With their `score`, if there are any; a hit without one is tied with none.
     """
-    scores = score.to_numpy("float64", na_value=np.nan)
+    scores = hits.reindex(columns=["score"])["score"].to_numpy("float64", na_value=np.nan)
     # Hits mostly lie list by list, the best first: then equals are neighbours already.
     is_ordered = (cell[1:] > cell[:-1]) | ((cell[1:] == cell[:-1]) & (scores[1:] <= scores[:-1]))
     order = np.arange(len(cell)) if is_ordered.all() else np.lexsort((-scores, cell))

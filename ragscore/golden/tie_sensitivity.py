@@ -29,8 +29,8 @@ def tie_sensitivity(
     """Return metrics over all orders of tied hits; see `Evaluation.tie_sensitivity`."""
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
-    level, hits = choose_level(results, golden, match), results.hits.reindex(columns=["score"])
-    tie, is_tied = tied(response_of(results.hits, results.responses), hits["score"])
+    level = choose_level(results, golden, match)
+    tie, is_tied = tied(response_of(results.hits, results.responses), results.hits)
     with warnings.catch_warnings():
         if metrics is None:  # nobody named ndcg@10, so nobody means another gain by it
             warnings.filterwarnings("ignore", "ndcg has the gain", UserWarning)

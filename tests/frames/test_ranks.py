@@ -356,7 +356,7 @@ def test_unknown_policies_are_refused(passages, policy):
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))
 def test_equal_scores_of_one_list_have_one_number_and_a_hit_without_a_score_has_no_equals(hits):
     cells, scores = np.array([cell for cell, _ in hits], np.int64), [score for _, score in hits]
-    number, has_equals = tied(cells, pd.Series(scores, dtype="float64"))
+    number, has_equals = tied(cells, pd.DataFrame({"score": np.array(scores, np.float64)}))
     for at, one in enumerate(hits):
         equals = [other for other, its in enumerate(hits) if its == one and one[1] == one[1]]
         assert has_equals[at] == (len(equals) > 1)

@@ -1,7 +1,8 @@
 """Two runs compared query by query: what changed, for which queries, and what else differs.
 
-In: results of both runs and a golden set. Out: a `Comparison`. Both runs are scored here, by the
-same golden set and at one match level, so that nothing but the runs can differ.
+In: results of both runs and a golden set. Out: a `Comparison`, or `RankChanges` without scores and
+tests. Both runs are matched here, by the same golden set and at one match level, so that nothing
+but the runs can differ.
 """
 
 import warnings

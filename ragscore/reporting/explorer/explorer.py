@@ -387,23 +387,24 @@ def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges
     these pairs, they are compared by what decides.
     """
     first, *others = names
-    known = [name for name in (*ev.primary, ANSWERED) if name in ev.scores]
+    deciding = [name for name in (*ev.primary, ANSWERED) if name in ev.scores]
     is_asked = bool(others) and ev.profile is None and ev.baseline in (None, first)
     if not is_asked or not len(ev.question.table):
-        is_all = ev.profile is not None or len(ev.run_ids) < 3 or not known
-        compare = partial(ev.compare, metrics=None if is_all else known, allow_different=True)
-        compared = tuple(compare(first, name) for name in others)
+        # of two runs, and by a profile, verdicts depend on all that is compared
+        metrics = deciding if ev.profile is None and len(ev.run_ids) > 2 else []
+        compare = partial(ev.compare, first, metrics=metrics or None, allow_different=True)
+        compared = tuple(map(compare, others))
         return compared, [one.overall for one in compared]
     words = words_against(
         first, others, ev.scores, ev._asked(ev.baseline), ev.golden,
         partial(ev.compare, allow_different=True), ev.declared,
     )  # fmt: skip
     policies = replace(ev.policies, match=ev._level)
-    compare = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
-    changes = tuple(compare(candidate=name) for name in others)
-    for one in changes:  # warns of judges and fields that differ
-        field_invariants(one.lists, known, one.level.name, True)
-    return changes, words
+    changes = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
+    found = tuple(map(changes, others))
+    for one in found:  # warns of judges and fields that differ
+        field_invariants(one.lists, deciding, one.level.name, True)
+    return found, words
 
 
 def _headline(cmp: Comparison | RankChanges, verdict: str) -> str:
