@@ -1158,7 +1158,7 @@ class Evaluation(Display):
             default difficulty, category and lang where the golden set has them.
         baseline
             The run that all others are compared with; by default each run with the one before it,
-            the three newest as a section each.
+            the newest in full.
         gate, rule
             Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`.
         history

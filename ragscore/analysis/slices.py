@@ -42,7 +42,7 @@ from ragscore.scoring.intervals import (
     shared_only,
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
-from ragscore.scoring.modes import is_by_mode, shared_modes, with_modes
+from ragscore.scoring.modes import is_by_mode, response_modes, shared_modes, with_modes
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slice_texts, slices
 from ragscore.stats import UNSURE, benjamini_hochberg, moments, two_sample_test
 
@@ -230,7 +230,7 @@ def compare_slices(
     candidate: str,
     metrics: list[str] | str | None = None,
     *,
-    modes: pd.DataFrame | None = None,
+    results: Results | None = None,
     cluster: str | None = "group",
     min_n: int = MIN_N,
     seed: int = 0,
@@ -246,8 +246,8 @@ def compare_slices(
     baseline, candidate
         Run ids, or systems that only one run has. The other parameters are those of
         `ev.slices`.
-    modes
-        The modes of both runs' responses, for slices by mode: see `response_modes`.
+    results
+        The results of both runs, for slices by the modes of their responses.
     declared
         What is declared of columns of your own.
 
@@ -257,9 +257,9 @@ def compare_slices(
         As `ev.slices`; the same run twice; no query that both runs answered in the same mode.
     """
     runs, n_changed = [baseline, candidate], 0
-    if modes is not None and is_by_mode(by, golden):
+    if results is not None and is_by_mode(by, golden):
         a, b = align(scores, metrics, runs).run_ids
-        golden, n_changed = shared_modes(golden, modes, (a, b))
+        golden, n_changed = shared_modes(golden, response_modes(results), (a, b))
         rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
         scores = rows[rows.index.isin(golden.queries["query_id"])]
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster, declared)

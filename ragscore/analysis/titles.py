@@ -209,7 +209,7 @@ def of_risk(rows: pd.DataFrame, first: str) -> str:
     )
     half = half[(half["coverage"] * half["n"]).ge(MIN_ANSWERS - 1e-9).to_numpy()]
     risks = [one.set_index("run")["risk"] for one in (whole, half)]
-    runs = [run for run in (first, *rows["run_id"].astype("str")) if run in risks[1]]
+    runs = [run for run in (first, *rows["run_id"].astype("str").unique()) if run in risks[1]]
     if not runs:
         return "Risk of wrong answers over coverage"
     ends = " to ".join(f"{100 * risk[runs[0]]:.0f}\u00a0%" for risk in risks)

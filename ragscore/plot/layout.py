@@ -201,6 +201,7 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
         _wrap_texts(ax)
         if before != _written(ax):  # a legend below lies lower or higher
             _place_legend(ax)
+            lay_out(figure)
         _spread_ends(ax)
     return axes
 

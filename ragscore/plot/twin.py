@@ -33,18 +33,23 @@ def text_of(ax: "Axes") -> str:
 
 def _notes(ax: "Axes") -> list[str]:
     """Return the texts within the axes, each with the names of its row and its column."""
-    notes = []
+    notes, has_legend = [], bool(ax.get_legend_handles_labels()[1])
+    rows, columns = _places(ax.yaxis), _places(ax.xaxis)
     for one in ax.texts:
         x, y = getattr(one, "xy", one.get_position())
-        told = [] if ax.get_legend_handles_labels()[1] else [_at(ax.yaxis, y), _at(ax.xaxis, x)]
+        told = [] if has_legend else [_at(rows, y), _at(columns, x)]
         if one.get_gid() != END and written(one):
             notes.append(", ".join(filter(None, [*told, written(one)])))
     return notes
 
 
-def _at(axis: Any, place: float) -> str:
+def _places(axis: Any) -> list[tuple[float, str]]:
+    """Return the names of an axis, each with its place."""
+    return list(zip(axis.get_majorticklocs(), map(written, named(axis)), strict=False))
+
+
+def _at(names: list[tuple[float, str]], place: float) -> str:
     """Return the name at a place of an axis; "" where it has none."""
-    names = zip(axis.get_majorticklocs(), map(written, named(axis)), strict=False)
     return next((name for at, name in names if abs(at - place) <= 0.5), "")
 
 
@@ -78,9 +83,10 @@ def _points(ax: "Axes", points: Any, intervals: Any) -> str:
     shown, is_dated = [], isinstance(ax.xaxis.get_major_locator(), DateLocator)
     places = np.flatnonzero(np.isfinite(points).all(axis=1))
     chosen = np.linspace(0, len(places) - 1, min(len(places), MOST)).astype(int)
+    rows = _places(ax.yaxis)
     for at in places[chosen]:
         x, y = points[at]
-        name = _at(ax.yaxis, y)
+        name = _at(rows, y)
         across = f"{num2date(x):%Y-%m-%d}" if is_dated else f"{x:.4g}"  # type: ignore[no-untyped-call]
         value = shown_number(x) if name else f"{across} → {shown_number(y)}"
         ends: Any = intervals[at] if name and len(intervals) == len(points) else []

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.gate import Gate, gate
@@ -24,8 +25,16 @@ from ragscore.analysis.refusals import Refusals, refusals, right_by
 from ragscore.analysis.reported import reported_summary
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
-from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
+from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.data import (
+    DataError,
+    Golden,
+    Results,
+    categorical,
+    check_inputs,
+    check_type,
+    run_names,
+)
 from ragscore.frames.errors import plural
 from ragscore.golden.coverage import answer_counts
 from ragscore.plot.style import all_runs
@@ -39,7 +48,7 @@ from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 EXPLORER = "Query by query"
-MOST_COMPARED = 3  # of the newest runs; each comparison is a screen of its own and some pictures
+MOST_COMPARED = 1  # of the newest runs: each comparison is a screen of its own
 OLDER = "the verdicts of all pairs stand on top; ev.compare(baseline, candidate) gives the rest"
 FALLBACK = "hit@5"  # says whether an answer would have been right where nothing judges answers
 
@@ -314,7 +323,8 @@ def report_runs(
     kept = pairs if baseline is not None or gate else pairs[:MOST_COMPARED]
     older = len(pairs) - len(kept)
     compared = tuple(compare(a, b) for a, b in kept)
-    names = headline_of(metric_columns(scores))
+    headline = headline_of(name for name in metric_columns(scores) if scores[name].notna().any())
+    names = [name for name in RESULTS if name in headline] or headline[:3]
     parts = [
         _sliced(
             summarize(scores, golden, by=one, metrics=names, results=results, declared=declared),
@@ -385,11 +395,10 @@ def _packed(explore: Callable[[], Explorer]) -> tuple[str, str]:
 
 def _in_order(scores: pd.DataFrame, run_ids: list[str]) -> pd.DataFrame:
     """Return the rows of these runs, in their order."""
-    run = scores["run_id"].astype("str")
-    parts = [scores[run.eq(run_id).to_numpy()] for run_id in run_ids]
-    ordered = pd.concat(parts) if parts else scores
-    kind = pd.CategoricalDtype(run_ids)
-    return ordered.assign(run_id=ordered["run_id"].astype("str").astype(kind))
+    place = lookup(scores["run_id"], pd.Index(run_ids, dtype="str"))
+    order = np.argsort(place, kind="stable")
+    kept = order[place[order] >= 0]
+    return scores.iloc[kept].assign(run_id=categorical(place[kept], run_ids))
 
 
 def _sliced(table: pd.DataFrame, by: tuple[str, ...]) -> pd.DataFrame:

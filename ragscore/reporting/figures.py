@@ -11,7 +11,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 from ragscore.frames.escaping import html_text
-from ragscore.plot.layout import closing_figures, lay_out
+from ragscore.plot.layout import closing_figures
 from ragscore.plot.marks import WHOLE
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ NEAR = 6  # pixels to each side of a line, and half of those above it
 PIXELS = 1.2  # of the page for a point of the figure: its small letters have 10 pixels and more
 NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 # Ids inside the SVG come from the salt, not from chance; texts stay texts, so that every script is
-# shown in a font that has it.
-_STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 100}
+# shown in a font that has it. An SVG has 72 dots an inch: laid out so, a figure stands as it is.
+_STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 72}
 _FONT = "text{font-family:'DejaVu Sans',Verdana,sans-serif}"
 _HEAD = re.compile(r"<\?xml.*?\?>|<!DOCTYPE[^>]*>|<!--.*?-->|<metadata>.*?</metadata>", re.DOTALL)
 _TAG = re.compile("<[^>]*>")
@@ -106,14 +106,11 @@ def _svg(draw: Callable[[], Axes]) -> tuple[str, str, str]:
         # measured in a font that lacks it, shown in one that has it
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         figure = cast("MatplotlibFigure", draw().figure)
-        canvas, dpi = FigureCanvasSVG(figure), figure.dpi
-        figure.dpi = 72  # of SVG
-        lay_out(figure)
+        canvas = FigureCanvasSVG(figure)
         # `bbox_inches="tight"` would draw the figure once more to lay it out and measure it
         whole = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
         areas = _areas(figure, whole)
         figure.set_layout_engine(None)
-        figure.dpi = dpi
         out = io.StringIO()
         canvas.print_figure(
             out, format="svg", bbox_inches=whole, metadata={"Date": None, "Creator": None}

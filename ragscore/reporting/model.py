@@ -43,7 +43,8 @@ class Report(Display, ReportFrames):
     reported
         `results.reported_summary()` of the runs without rows; empty where all have rows.
     slices
-        One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
+        One row per `by`, `slice`, run and metric, with the columns of `summary`: hit@5, mrr@10
+        and passed, or three headline metrics where none of these was measured.
     decision
         What several runs decide: a `sentence`, and the verdict on each of the `pairs`.
     leaderboard
@@ -75,7 +76,7 @@ class Report(Display, ReportFrames):
         The content of the explorer, packed: of the newest comparison, or of a run alone. Empty for
         a comparison from JSON.
     comparisons
-        Of the newest runs, each with the one before it; or of all with one baseline; newest first.
+        Of the newest run with the one before it; or of all with one baseline, newest first.
     order
         All runs of the evaluation: their order gives each its colour and its marker.
     left_out

@@ -128,12 +128,6 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
                 ),
             )
         )
-    found.append(
-        (
-            f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}",
-            partial(plot.outcomes, cmp.counts, cmp.baseline, cmp.candidate),
-        )
-    )
     if cmp.profile is None and cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any():
         found.append(
             (
@@ -214,24 +208,10 @@ def _results(report: ReportFrames) -> list[Section]:
         ),
     )
     names = set(measured["metric"])
-    headline = [
-        name for name in ("hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10") if name in names
-    ]
-    found: list[Figure] = (
-        [
-            (
-                "Means of the ranking metrics by run, with intervals",
-                partial(plot.summary, measured, headline),
-            )
-        ]
-        if headline
-        else []
-    )
-    found += [
-        (f"{name} over k by run, with intervals", partial(plot.metric_at_k, measured, name))
-        for name in ("hit", "recall")
-        if sum(label.startswith(f"{name}@") and ":" not in label for label in names) > 1
-    ]
+    found: list[Figure] = []
+    if sum(label.startswith("recall@") and ":" not in label for label in names) > 1:
+        draw = partial(plot.metric_at_k, measured, "recall")
+        found.append(("recall over k by run, with intervals", draw))
     quality = next((name for name in RESULTS if name in names), None)
     for against in ("latency_ms", "cost_usd"):
         both = measured[measured["metric"].isin([quality, against])]
@@ -279,9 +259,7 @@ def _slices(report: ReportFrames) -> list[Section]:
         if len(report.slices)
         else ()
     ):
-        names = [name for name in RESULTS if name in set(rows["metric"])] or rows[
-            "metric"
-        ].unique()[:1].tolist()
+        names = rows["metric"].unique().tolist()
         order = in_order(rows["slice"].astype("str"))
         shown = rows[rows["metric"].isin(names)]
         shown = shown.iloc[shown["slice"].astype("str").map(order.index).argsort(kind="stable")]
@@ -396,7 +374,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
             ]
             against = of[run_id].baseline
             difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
-        elif before and report.decision and len(of) > 1 and not common_baseline(report.comparisons):
+        elif before and report.decision and not common_baseline(report.comparisons):
             difference, _ = report.decision.of_pair(before, run_id)
             against, difference = (before, difference) if difference else (None, "—")
         before = run_id

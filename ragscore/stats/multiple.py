@@ -13,8 +13,8 @@ from ragscore.stats.paired import (
     EQUAL_SIZES,
     EXACT_UP_TO,
     ROUNDING,
-    is_by_limit,
     sign_flip_p,
+    sizes_by_limit,
 )
 from ragscore.stats.power import EXACT_BELOW
 
@@ -110,8 +110,9 @@ def joint_test(
     first = np.asarray(is_primary, dtype=bool)
     sums = group_sums(columns, groups)
     sizes = np.abs(sums)
-    sums = np.where(sizes <= ROUNDING * sizes.max(axis=0, initial=0.0), 0.0, sums)
-    sums = sums[(sums != 0).any(axis=1)]
+    is_moved = sizes > ROUNDING * sizes.max(axis=0, initial=0.0)
+    np.copyto(sums, 0.0, where=~is_moved)
+    sums = sums[is_moved.any(axis=1)]
     root = np.sqrt(np.einsum("ij,ij->j", sums, sums))
     root = np.where(root > 0, root, 1.0)
     is_normal, is_exact = len(sums) >= NORMAL_FROM, len(sums) <= EXACT_UP_TO
@@ -128,7 +129,7 @@ def joint_test(
     shares = (PRIMARY_SHARE, OTHER_SHARE) if all(map(len, families)) else (1.0, 1.0)
     # A metric that few queries moved in is far from normal, however many moved in others: it has
     # its own exact p, corrected by Bonferroni.
-    few = ~is_by_limit(sums) if is_normal else np.zeros(len(first), dtype=bool)
+    few = ~sizes_by_limit(np.abs(sums)) if is_normal else np.zeros(len(first), dtype=bool)
     own = np.zeros(len(first))
     own[few] = sign_flip_p(sums[:, few], iterations=iterations, seed=seed)
     for members, share in zip(families, shares, strict=True):

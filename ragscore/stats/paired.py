@@ -164,7 +164,11 @@ def is_by_limit(differences: npt.ArrayLike, groups: npt.ArrayLike | None = None)
     These have `NORMAL_FROM` differences that are not 0 (sums of groups where grouped), which weigh
     as much as `EQUAL_SIZES` of one size.
     """
-    sizes = np.abs(group_sums(as_columns(differences), groups))
+    return sizes_by_limit(np.abs(group_sums(as_columns(differences), groups)))
+
+
+def sizes_by_limit(sizes: Values) -> Flags:
+    """Flag columns as `is_by_limit`, by the sizes of sums; these are overwritten."""
     moved = np.count_nonzero(sizes > ROUNDING * sizes.max(axis=0, initial=0.0), axis=0)
     squares = np.multiply(sizes, sizes, out=sizes)
     enough = squares.sum(axis=0) ** 2 >= EQUAL_SIZES * np.einsum("ij,ij->j", squares, squares)

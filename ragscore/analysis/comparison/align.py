@@ -133,7 +133,7 @@ def expected_in(
     states = ValueStates(rows, golden, results, declared=aligned.declared)
     query = aligned.query_ids.get_indexer(pd.Index(rows["query_id"]))
     run = pd.Index(aligned.run_ids, dtype="str").get_indexer(pd.Index(rows["run_id"]))
-    flags = np.zeros(aligned.values.shape, dtype=bool)
-    for place, name in enumerate(aligned.metrics):
-        flags[query, run, place] = states.is_expected(name)
-    return flags
+    flags = np.zeros((len(aligned.metrics), *aligned.values.shape[:2]), dtype=bool)
+    for of_metric, name in zip(flags, aligned.metrics, strict=True):
+        of_metric[query, run] = states.is_expected(name)
+    return np.moveaxis(flags, 0, 2)

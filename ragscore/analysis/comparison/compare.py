@@ -50,7 +50,6 @@ from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
-from ragscore.scoring.modes import response_modes
 from ragscore.scoring.policies import (
     Policies,
     in_order,
@@ -212,7 +211,6 @@ def compare_runs(
         at_worst=worst,
         golden=golden,
         scores=scores,
-        _modes=response_modes(whole),
         results=whole,
         rule=rule,
         clusters=clusters_text(golden, pd.Index(per_query["query_id"]), cluster, talks=True),

@@ -608,9 +608,9 @@ def as_alone(deltas: pd.DataFrame, p: Values, declared: Declarations) -> pd.Data
 
 def flip_moves(flips: pd.DataFrame, queries: pd.Index) -> pd.DataFrame:
     """One row per query, one column per metric that flipped: 1 to good, −1 to bad, else 0."""
-    names = list(dict.fromkeys(flips["metric"].astype("str")))
+    column, known = pd.factorize(flips["metric"])
+    names = pd.Index(known).astype("str").tolist()
     place = queries.get_indexer(pd.Index(flips["query_id"]))
-    column = pd.Index(names, dtype="str").get_indexer(pd.Index(flips["metric"].astype("str")))
     values, is_there = np.zeros((len(queries), len(names))), place >= 0
     sign = np.where(flips["kind"] == "regression", -1.0, 1.0)
     values[place[is_there], column[is_there]] = sign[is_there]

@@ -43,5 +43,5 @@ def comparison_of(report: dict[str, Any], profile: Profile | None) -> Comparison
         level=Level("per_query", "", (), match),
         k=NO_CUT, primary=(), policies={}, profile=chosen,
         aggregates=dict(zip(sides, (report["aggregate_a"], report["aggregate_b"]), strict=True)),
-        golden=None, scores=None, _modes=None, results=None,
+        golden=None, scores=None, results=None,
     )  # fmt: skip

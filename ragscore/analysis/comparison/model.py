@@ -160,7 +160,6 @@ class Comparison(ComparisonVerbs, Display):
     closer: str = ""
     golden: Golden | None = field(default=None, repr=False, compare=False)
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
-    _modes: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     results: Results | None = field(default=None, repr=False, compare=False)
     rule: Rule | None = field(default=None, repr=False, compare=False)
 
@@ -204,7 +203,7 @@ class Comparison(ComparisonVerbs, Display):
         golden, scores = self._evaluated
         chosen = list(self.primary) if metrics is None else metrics
         return compare_slices(
-            scores, golden, by, self.baseline, self.candidate, chosen, modes=self._modes,
+            scores, golden, by, self.baseline, self.candidate, chosen, results=self.results,
             cluster=cluster, min_n=min_n, seed=seed, declared=self.declared,
         )  # fmt: skip
 

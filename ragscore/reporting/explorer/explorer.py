@@ -54,6 +54,7 @@ LARGEST = 20  # rows of the plain table
 MAX_MB = 4.0  # up to here a page opens within half a second
 LISTED = 20_000  # queries up to which all of them are listed, also those without details
 TRIED = 500  # queries up to which what fits is tried out
+SHORT = 250_000  # hits without texts that fit
 NEAR = 10  # the rank up to which hits stay longest
 SAMPLE = 100  # queries of more, by which sizes are told beforehand
 HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
@@ -487,7 +488,8 @@ def _fitted(
             f"The hits kept no text. {code}.explore(texts=frame) shows it,"
             " from a frame with chunk_id and text."
         )
-    sizes = _sizes(columns) if columns.n > TRIED else None
+    is_small = columns.lacks_texts and len(columns.results.hits) <= SHORT
+    sizes = _sizes(columns) if columns.n > TRIED and not is_small else None
     whole = columns.n * sizes[0] if sizes else 0.0
     packed, left_out = "", list[str]()
     plans = list(_plans(columns, query))
