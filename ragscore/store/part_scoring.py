@@ -295,9 +295,11 @@ def assemble(
     """
     query_ids = job.golden.queries["query_id"]
     n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
-    # Written to as batches come: the values of all and their copy would not fit in memory.
-    values = np.full((len(job.labels), len(run_ids) * n), np.nan)
+    # Written to as batches come: the values of all and their copy would not fit in memory. What
+    # no batch has is filled after all: touching so much memory takes as long as scoring a part.
+    values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
+    is_open = np.ones(len(run_ids) * n, dtype=bool)
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
     counts: list[pd.DataFrame] = []
     notes: Counter[tuple[str, str]] = Counter()
@@ -308,6 +310,7 @@ def assemble(
         n_golden = len(runs) * len(one.query)
         values[:, rows] = one.values[:, :n_golden]
         state[rows], level[rows] = one.state[:n_golden], one.level[:n_golden]
+        is_open[rows] = False
         if one.extra:
             rest = replace(
                 one,
@@ -319,6 +322,7 @@ def assemble(
         counts.append(one.counts)
         notes.update(one.notes)
         evidence.append(one.evidence)
+    values[:, np.flatnonzero(is_open)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
     state = np.concatenate([state, *(one.state for _, one in more)])
