@@ -25,7 +25,7 @@ from ragscore.analysis.refusals import Refusals, refusals, right_by
 from ragscore.analysis.reported import reported_summary
 from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
-from ragscore.frames.codes import is_among, lookup
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -373,7 +373,7 @@ def report_runs(
         summary=_plain(summarize(scores, golden, results=results, declared=declared)),
         reported=pd.DataFrame() if reported is None else reported_summary(reported),
         slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
-        answers=_answers(results, compared), comparisons=compared, primary=tuple(primary),
+        comparisons=compared, primary=tuple(primary),
         left_out=_left_out(found.reasons), declared=declared,
         decision=decide(pair=pairs[0] if len(pairs) == 1 else None), order=tuple(order),
         **parts_of_page,
@@ -479,18 +479,6 @@ def _config(results: Results, run_ids: list[str]) -> pd.DataFrame:
             (of_key.transform("nunique") > 1) | (of_key.transform("size") < len(run_ids))
         ).astype("bool")
     )
-
-
-def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame:
-    """Return the answers to queries that changed, one row per run and query."""
-    changed = pd.concat(
-        [pd.Series([], dtype="str"), *(one.changed()["query_id"] for one in compared)]
-    )
-    names = [name for name in ("answer", "refused", "error") if name in results.responses]
-    rows = results.responses.loc[
-        is_among(results.responses["query_id"], changed), ["run_id", "query_id", *names]
-    ]
-    return _plain(rows)
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,6 @@ class ReportFrames:
     summary: pd.DataFrame = field(default_factory=pd.DataFrame)
     reported: pd.DataFrame = field(default_factory=pd.DataFrame)
     slices: pd.DataFrame = field(default_factory=pd.DataFrame)
-    answers: pd.DataFrame = field(default_factory=pd.DataFrame)
     decision: Decision | None = None
     leaderboard: Leaderboard | None = None
     gates: tuple[Gate, ...] = ()

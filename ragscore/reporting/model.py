@@ -62,8 +62,6 @@ class Report(Display, ReportFrames):
         `candidate`: `n` queries.
     curve
         `RiskCoverage.curve`, and `right_by`, what says that an answer is right.
-    answers
-        One row per run and query of those that changed: answer, refused, error.
     read_first
         One row per query most worth reading (`query_id`, `query`, `outcome`, `why`): the worst
         regressions of the newest comparison, else its largest losses, else answers to queries that
