@@ -28,6 +28,7 @@ from ragscore.stats import ALPHA, NORMAL_FROM, UNSURE
 
 SHOWN_METRICS = 12  # on one screen, unless more are primary
 NAMED = 6  # metrics in a line of those that are not shown
+FLIPPED = 100  # queries in a cell; `flips` has all
 RANKS = ("rank_baseline", "rank_candidate")
 MATCHED_BY = {
     "chunk": "chunk id",
@@ -288,7 +289,7 @@ def shown_flips(flips: pd.DataFrame, counts: pd.DataFrame, declared: Declaration
     """One row per metric whose answers flipped, as text: how many each way, limits, and which."""
     kinds = {"good to bad": "regression", "bad to good": "improvement"}
     of_kind = flips.groupby(["kind", "metric"], observed=True)["query_id"]
-    listed = {found: ", ".join(queries) for found, queries in of_kind}
+    listed = {found: few_names(queries.tolist(), FLIPPED) for found, queries in of_kind}
     lists = {
         f"{word}: queries": [listed.get((found, name), "") for name in counts["metric"]]
         for word, found in kinds.items()

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.analysis.comparison.score_diff import diff_scores
+from ragscore.analysis.comparison.score_diff import answer_flips, diff_scores
+from ragscore.analysis.comparison.text import shown_flips
 from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.judged import PARTS
@@ -120,3 +121,15 @@ def test_whatever_a_judge_measures_flips_by_its_scale_and_nothing_else_does():
 def test_limits_that_are_no_pair_are_refused(given, found):
     with refused(found, "judge_correctness", field="thresholds"):
         kinds("judge_correctness", [5.0], [2.0], thresholds={"judge_correctness": given})
+
+
+def test_a_cell_names_a_hundred_queries_that_flipped_and_counts_the_others():
+    flips = answer_flips(scores_of("passed", [1.0] * 120, [0.0] * 120), "a", "b")
+    counts = pd.DataFrame({
+        "metric": ["passed"], "n_regressions": [120], "n_improvements": [0], "p_adjusted": [0.01],
+        "verdict": ["worse"],
+    })  # fmt: skip
+    shown = shown_flips(flips, counts, NOTHING_DECLARED).iloc[0]
+    named, _, rest = shown["good to bad: queries"].partition(" and ")
+    assert (named.count("q"), rest) == (100, "20 more")
+    assert shown["bad to good: queries"] == ""
