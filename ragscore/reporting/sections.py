@@ -39,7 +39,7 @@ from ragscore.reporting.page import Section, by_verdict, each
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import HEADLINE, Declarations, table_kind
 
-ELSEWHERE = "Pictures are left out here: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
+ELSEWHERE = "More pictures: cmp.plot(), cmp.plot.outcomes(), cmp.plot.ranks()."
 MEANS, RIGHT, WRONG, ELSE = "#0072B2", "#009E73", "#D55E00", "#808080"  # grounds of cells
 DEEPEST = 60  # percent of a ground that text is well read on, light or dark
 LISTED = 10  # changed queries in a table of the page: the explorer has all
@@ -101,41 +101,20 @@ def _compared(
         title,
         2,
         (*short, cmp._headline()),
-        _change_figures(cmp) if is_newest else (),
+        _moved_ranks(cmp) if is_newest else (),
         shown,
-        (*note.splitlines(), *lost_values(cmp.deltas), *([] if is_newest else [ELSEWHERE])),
+        (*note.splitlines(), *lost_values(cmp.deltas), ELSEWHERE),
     )
     return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, is_explored)]
 
 
-def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
-    title = f"{cmp.candidate} against {cmp.baseline}"
-    found: list[Figure] = []
-    if cmp.profile is None and any(
-        n and cmp.declared.describe(name).is_unit
-        for name, n in zip(cmp.deltas["metric"], cmp.deltas["n"], strict=True)
-    ):
-        found.append(
-            (
-                f"Differences of {title} with their intervals; the numbers are in the table below",
-                partial(
-                    plot.forest,
-                    cmp.deltas,
-                    None,
-                    cmp.baseline,
-                    cmp.candidate,
-                    declared=cmp.declared,
-                ),
-            )
-        )
-    if cmp.profile is None and cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any():
-        found.append(
-            (
-                f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}",
-                partial(plot.ranks, cmp),
-            )
-        )
-    return tuple(found)
+def _moved_ranks(cmp: Comparison) -> tuple[Figure, ...]:
+    """Return the picture of the ranks; that of the differences stands in their table as bars."""
+    has_moved = cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any()
+    if cmp.profile is not None or not has_moved:
+        return ()
+    alt = f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}"
+    return ((alt, partial(plot.ranks, cmp)),)
 
 
 def _differs(cmp: Comparison) -> list[Section]:

@@ -197,9 +197,6 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
     assert pairs(of_middle) == [("middle", "late"), ("middle", "early")]
     gated = report(results, golden, gate={"hit@5": 1.0})
     assert pairs(gated) == [("middle", "late"), ("early", "middle")], "each is asked to pass"
-    newest, older = gated.to_html().split('<details class="part" id="middle-against-early"')
-    assert newest.count("<img") == 1 and older.partition("</details>")[0].count("<img") == 0
-    assert "cmp.plot.ranks()" in older and "cmp.plot.ranks()" not in newest
     text = made.to_markdown()
     assert (
         text.index("### All pairs")
@@ -312,7 +309,7 @@ def test_a_comparison_alone_is_a_page(pair, tmp_path):
     text = cmp.report(tmp_path / "cmp.html").to_html()
     assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count(
         "img"
-    ) == 2
+    ) == 1
     profile = compare_runs(*pair, "a", "b", profile="kebab").report()
     sections = profile.to_html().partition('<details class="part"')[2]
     assert "hit_at_k.1" in sections.replace("<wbr>", "") and "ndcg" not in sections
