@@ -4,6 +4,7 @@ In: a frame of scores. Out: a `Leaderboard` with means and intervals, runs that 
 and each run against a baseline. Its frames hold every number; its text forms round them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -320,12 +321,12 @@ def leaderboard(
         asked = _questions(scores, aligned, primary, base, golden, cluster, iterations, seed)
     p = {name: one.matrix(name, aligned.run_ids) for one in asked for name in one.primary}
     measured = [
-        _metric_rows(aligned, metric, groups, p[metric], base) for metric in aligned.metrics
+        _metric_rows(aligned, metric, groups, p[metric], base is None) for metric in aligned.metrics
     ]
     names = list(dict.fromkeys([*aligned.metrics, *told.get("metric", [])]))
     if metrics is not None:
         names.sort(key=names_of(metrics, "metrics").index)
-    tables, pairs, sentences = zip(*measured, strict=True) if measured else ((), (), ())
+    tables, middles, sentences = zip(*measured, strict=True) if measured else ((), (), ())
     table = pd.concat([*tables, told], ignore_index=True) if len(told) or tables else told
     n_expected = expected_in(aligned, scores, golden, results).sum(axis=0)  # runs × metrics
     of_reported = np.full(len(table) - n_expected.size, np.nan)
@@ -349,7 +350,7 @@ def leaderboard(
         order,
         base,
         table,
-        pd.concat(pairs, ignore_index=True) if pairs else _pairs([], "", np.zeros(0), np.eye(0)),
+        _pairs(aligned, base, middles, p),
         _left_out(aligned),
         said,
         aligned.declared,
@@ -431,9 +432,9 @@ def _questions(
 
 
 def _metric_rows(
-    aligned: AlignedScores, metric: str, groups: Groups | None, p: Values, baseline: str | None
-) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Return the rows of one metric, its pairs of runs, and the sentence on its ties."""
+    aligned: AlignedScores, metric: str, groups: Groups | None, p: Values, has_letters: bool
+) -> tuple[pd.DataFrame, Values, str]:
+    """Return the rows of one metric, what its runs are ranked by, and the sentence on its ties."""
     run_ids, described = aligned.run_ids, aligned.declared.describe(metric)
     is_timed = described.kind in BY_QUANTILES
     shared = aligned.shared(metric)
@@ -446,7 +447,7 @@ def _metric_rows(
     p50 = np.median(values, axis=0) if is_timed and len(values) else unknown
     quality = quality_of(aligned, metric)
     n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
-    is_lettered = len(values) > 0 and baseline is None
+    is_lettered = len(values) > 0 and has_letters
     letters, sets = set_letters(quality, p) if is_lettered else ([""] * len(run_ids), [])
     # the first of the first set is the best run
     with_best = (p[sets[0][0]] >= ALPHA) if sets else [pd.NA] * len(run_ids)
@@ -475,11 +476,7 @@ def _metric_rows(
         dict(zip(run_ids, quality, strict=True)),
         len(values),
     )
-    pairs = _pairs(run_ids, metric, p50 if is_timed else mean, p)
-    if baseline is not None:
-        is_asked = (pairs["run_baseline"] == baseline) | (pairs["run_candidate"] == baseline)
-        pairs = pairs[is_asked.to_numpy(dtype=bool)].reset_index(drop=True)
-    return table, pairs, sentence
+    return table, p50 if is_timed else mean, sentence
 
 
 def quality_of(aligned: AlignedScores, metric: str) -> Values:
@@ -546,19 +543,24 @@ def _against(
     return table.astype({"metric": "str", "run_id": "str", **AGAINST})
 
 
-def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataFrame:
-    first, second = np.triu_indices(len(run_ids), 1)
-    names = np.array(run_ids, dtype=object)
-    columns = {
-        "metric": metric,
-        "run_baseline": names[first],
-        "run_candidate": names[second],
-        "delta": mean[second] - mean[first],
-        "p": p[first, second],
-    }
-    names_of = dict.fromkeys(("metric", "run_baseline", "run_candidate"), "str")
-    table = pd.DataFrame(columns).astype(names_of)
-    return table.assign(is_tied=(table["p"] >= ALPHA).astype("boolean").mask(table["p"].isna()))
+def _pairs(
+    aligned: AlignedScores, baseline: str | None, middles: Sequence[Values], p: dict[str, Values]
+) -> pd.DataFrame:
+    """One row per metric and pair of runs; with a baseline, its pairs alone."""
+    runs, metrics = (pd.Index(names, dtype="str") for names in (aligned.run_ids, aligned.metrics))
+    first, second = np.triu_indices(len(runs), 1)
+    if baseline is not None:
+        is_asked = (runs[first] == baseline) | (runs[second] == baseline)
+        first, second = first[is_asked], second[is_asked]
+    metric, pair = (axis.ravel() for axis in np.indices((len(metrics), len(first))))
+    middle = np.reshape(middles, (len(metrics), len(runs)))
+    found = np.reshape([p[name][first, second] for name in metrics], middle[:, first].shape).ravel()
+    is_tied = pd.Series(found >= ALPHA, dtype="boolean").mask(np.isnan(found))
+    return pd.DataFrame({
+        "metric": metrics[metric], "run_baseline": runs[first[pair]],
+        "run_candidate": runs[second[pair]],
+        "delta": (middle[:, second] - middle[:, first]).ravel(), "p": found, "is_tied": is_tied,
+    })  # fmt: skip
 
 
 def _left_out(aligned: AlignedScores) -> pd.DataFrame:

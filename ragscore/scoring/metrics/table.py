@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 from ragscore.scoring.metrics.answers import literal, named
 from ragscore.scoring.metrics.answers import metric as answers
@@ -78,6 +79,7 @@ HEADLINE = [
 ]  # fmt: skip
 
 
+@cache
 def by_aspect() -> dict[str, tuple[str, ...]]:
     """Return aspect -> the metrics that may stand for it: the first that has a value does."""
     known = sorted((one for one in TABLE if one.aspect), key=lambda one: one.priority)
