@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, headline_of
@@ -101,13 +102,13 @@ def align(
     chosen = run_names(known, known["run_id"].astype("str").tolist() if runs is None else runs)
     chosen = list(dict.fromkeys(chosen))
     rows = rows[rows["run_id"].isin(chosen).to_numpy()]
-    if rows.duplicated(["run_id", "query_id"]).any():
+    # in the order of ids, so that no sum and no draw depends on the order of rows
+    query, query_ids = pd.factorize(rows["query_id"], sort=True)
+    run = lookup(rows["run_id"], pd.Index(chosen, dtype="str"))
+    if np.bincount(query * len(chosen) + run).max(initial=0) > 1:
         raise DataError(
             "a query stands twice in one run", field="scores", allowed="one row per run and query"
         )
-    # in the order of ids, so that no sum and no draw depends on the order of rows
-    query, query_ids = pd.factorize(rows["query_id"], sort=True)
-    run = pd.Index(chosen, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
     return AlignedScores(
@@ -131,8 +132,8 @@ def expected_in(
     is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
     rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
     states = ValueStates(rows, golden, results, declared=aligned.declared)
-    query = aligned.query_ids.get_indexer(pd.Index(rows["query_id"]))
-    run = pd.Index(aligned.run_ids, dtype="str").get_indexer(pd.Index(rows["run_id"]))
+    query = lookup(rows["query_id"], aligned.query_ids)
+    run = lookup(rows["run_id"], pd.Index(aligned.run_ids, dtype="str"))
     flags = np.zeros((len(aligned.metrics), *aligned.values.shape[:2]), dtype=bool)
     for of_metric, name in zip(flags, aligned.metrics, strict=True):
         of_metric[query, run] = states.is_expected(name)

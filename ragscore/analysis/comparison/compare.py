@@ -358,15 +358,12 @@ def _target_ranks(
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)
     found = found[found["rank"] <= k]
-    ranks = found.pivot_table(
-        index=["query_id", "target_id"],
-        columns="run_id",
-        values="rank",
-        aggfunc="min",
-        observed=False,
-    )
+    by_target = found.groupby(["query_id", "target_id", "run_id"], observed=True)
     ranks = (
-        ranks.reindex(columns=results.runs["run_id"].astype("str").tolist())
+        by_target["rank"]
+        .min()
+        .unstack("run_id")
+        .reindex(columns=results.runs["run_id"].astype("str").tolist())
         .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()

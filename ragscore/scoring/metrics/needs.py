@@ -165,6 +165,10 @@ def checked(text: str, lacking: str, *kinds: str) -> Need:
 
 def texts_only(golden: Golden) -> Flags:
     """Flag golden queries that expect texts in the answer, and neither hits nor a refusal."""
+    return golden._once(("texts only",), lambda: _texts_only(golden))
+
+
+def _texts_only(golden: Golden) -> Flags:
     checks, targets = golden.checks, golden.targets
     texts = checks.loc[is_among(checks["kind"], CHECKED_TEXTS), "query_id"]
     if not len(texts):
