@@ -134,7 +134,7 @@ def expected_in(
     states = ValueStates(rows, golden, results, declared=aligned.declared)
     query = lookup(rows["query_id"], aligned.query_ids)
     run = lookup(rows["run_id"], pd.Index(aligned.run_ids, dtype="str"))
-    flags = np.zeros((len(aligned.metrics), *aligned.values.shape[:2]), dtype=bool)
+    flags = np.zeros(aligned.values.shape[::-1], dtype=bool)  # a metric's together: quickly summed
     for of_metric, name in zip(flags, aligned.metrics, strict=True):
-        of_metric[query, run] = states.is_expected(name)
-    return np.moveaxis(flags, 0, 2)
+        of_metric[run, query] = states.is_expected(name)
+    return flags.T
