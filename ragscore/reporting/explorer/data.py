@@ -60,6 +60,7 @@ class Columns:
             one.per_query.set_index("query_id").reindex(self.ids).reset_index()
             for one in runs.compared
         ]
+        self._kept: dict[str, Any] = {}  # the lists made last, which are cut and written again
         found = [one["outcome"].dropna().unique().tolist() for one in self.per_query]
         self.words = list(dict.fromkeys([*OUTCOMES, *(str(word) for one in found for word in one)]))
 
@@ -240,9 +241,9 @@ class Columns:
             rows["query"] = self.asked.query_of(rows)
             rows = rows[(rows["query"] >= 0).to_numpy()]
             if rows["query"].is_unique:
-                codes: list[Any] = np.full(self.n, -1).tolist()
-                for query, code in zip(rows["query"].tolist(), rows["code"].tolist(), strict=True):
-                    codes[query] = code
+                placed = np.full(self.n, -1)
+                placed[rows["query"]] = rows["code"]
+                codes: list[Any] = placed.tolist()
             else:
                 codes = [[] for _ in range(self.n)]
                 for query, code in zip(rows["query"].tolist(), rows["code"].tolist(), strict=True):
@@ -271,7 +272,9 @@ class Columns:
             Hits beyond this rank that met no target are not in it; None: all are.
         """
         shown = np.arange(self.n) if listed is None else np.flatnonzero(listed)
-        lists = self.whole if kept is None else Lists(self.asked, kept, self.texts)
+        if kept is not None and self._kept.get("queries") is not kept:
+            self._kept = {"queries": kept, "lists": Lists(self.asked, kept, self.texts)}
+        lists = self.whole if kept is None else self._kept["lists"]
         lists = lists if depth is None else lists.within(depth)
         return Content(self, lists, shown).made(with_text, told=kept is not None)
 
