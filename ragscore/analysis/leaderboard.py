@@ -446,7 +446,6 @@ def _metric_rows(
     mean = values.mean(axis=0) if len(values) else unknown
     p50 = np.median(values, axis=0) if is_timed and len(values) else unknown
     quality = quality_of(aligned, metric)
-    n_in_any = int((~np.isnan(aligned.of(metric))).any(axis=1).sum())
     is_lettered = len(values) > 0 and has_letters
     letters, sets = set_letters(quality, p) if is_lettered else ([""] * len(run_ids), [])
     # the first of the first set is the best run
@@ -464,7 +463,7 @@ def _metric_rows(
             "p50_low": p50_low,
             "p50_high": p50_high,
             "n": pd.array([len(values)] * len(run_ids), dtype="Int64"),
-            "n_left_out": n_in_any - int(shared.sum()),
+            "n_left_out": int((~np.isnan(aligned.of(metric))).any(axis=1).sum() - shared.sum()),
             "sets": letters,
             "is_tied_with_best": pd.array(with_best, dtype="boolean"),
         }

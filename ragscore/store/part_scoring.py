@@ -299,7 +299,6 @@ def assemble(
     # no batch has is filled after all: touching so much memory takes as long as scoring a part.
     values = np.empty((len(job.labels), len(run_ids) * n))
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
-    is_open = np.ones(len(run_ids) * n, dtype=bool)
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
     counts: list[pd.DataFrame] = []
     notes: Counter[tuple[str, str]] = Counter()
@@ -310,7 +309,6 @@ def assemble(
         n_golden = len(runs) * len(one.query)
         values[:, rows] = one.values[:, :n_golden]
         state[rows], level[rows] = one.state[:n_golden], one.level[:n_golden]
-        is_open[rows] = False
         if one.extra:
             rest = replace(
                 one,
@@ -322,7 +320,7 @@ def assemble(
         counts.append(one.counts)
         notes.update(one.notes)
         evidence.append(one.evidence)
-    values[:, np.flatnonzero(is_open)] = np.nan
+    values[:, np.flatnonzero(state < 0)] = np.nan
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
     state = np.concatenate([state, *(one.state for _, one in more)])

@@ -488,8 +488,8 @@ def _fitted(
             f"The hits kept no text. {code}.explore(texts=frame) shows it,"
             " from a frame with chunk_id and text."
         )
-    is_small = columns.lacks_texts and len(columns.results.hits) <= SHORT
-    sizes = _sizes(columns) if columns.n > TRIED and not is_small else None
+    fits = columns.n <= TRIED or (columns.lacks_texts and len(columns.results.hits) <= SHORT)
+    sizes = None if fits else _sizes(columns)
     whole = columns.n * sizes[0] if sizes else 0.0
     packed, left_out = "", list[str]()
     plans = list(_plans(columns, query))
