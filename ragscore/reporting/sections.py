@@ -338,7 +338,8 @@ def run_by_run(report: ReportFrames) -> list[Section]:
     of = {cmp.candidate: cmp for cmp in report.comparisons}
     gates = dict(zip(of, report.gates, strict=False))
     summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
-    rows, before = [], ""
+    rows, before, board = [], "", report.leaderboard
+    in_sequence = not (board and board.baseline)
     for run_id, note in zip(
         run_ids,
         report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
@@ -353,7 +354,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
             ]
             against = of[run_id].baseline
             difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
-        elif before and report.decision and not common_baseline(report.comparisons):
+        elif before and report.decision and in_sequence:
             difference, _ = report.decision.of_pair(before, run_id)
             against, difference = (before, difference) if difference else (None, "—")
         before = run_id

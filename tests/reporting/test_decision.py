@@ -163,6 +163,8 @@ def test_of_many_runs_the_newest_is_compared_in_full_and_the_others_by_their_ver
     first = table.set_index("run").loc["r1"]
     assert (first["against"], first["difference"]) == ("r0", report.decision.of_pair("r0", "r1")[0])
     assert len(ev.report(baseline="r0").comparisons) == 5
+    (table,) = (one.table for one in run_by_run(ev.select(["r0", "r1"]).report(baseline="r1")))
+    assert table["against"].tolist() == ["r1", "—"], "a baseline is read against no run"
 
 
 @pytest.mark.long
