@@ -85,10 +85,9 @@ def explored(report: ReportFrames) -> list[str]:
         return []
     cmp = report.comparisons[0]
     others = [run for run in run_ids(report) if run not in (cmp.baseline, cmp.candidate)]
-    about = [f"{cmp.candidate} against {cmp.baseline}: hits side by side, answers and judgments."]
-    if others:
-        about.append(f"Not inside: {name_list(others)}; ev.explore() shows all runs.")
-    return [" ".join(about)]
+    about = f"{cmp.candidate} against {cmp.baseline}: hits side by side, answers and judgments."
+    more = f" Not inside: {name_list(others)}; ev.explore() shows all runs."
+    return [about + more * bool(others)]
 
 
 def _compared(
@@ -240,8 +239,7 @@ def _slices(report: ReportFrames) -> list[Section]:
     ):
         names = rows["metric"].unique().tolist()
         order = in_order(rows["slice"].astype("str"))
-        shown = rows[rows["metric"].isin(names)]
-        shown = shown.iloc[shown["slice"].astype("str").map(order.index).argsort(kind="stable")]
+        shown = rows.iloc[rows["slice"].astype("str").map(order.index).argsort(kind="stable")]
         of_first = shown[shown["metric"].eq(names[0]).to_numpy()]
         found += [
             _map_of_means(of_first, str(by), names[0], report.declared),
