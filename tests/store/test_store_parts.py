@@ -18,11 +18,12 @@ from stored import edit_table, put_file, stored_file, stored_table
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.value_states import metric_columns
 from ragscore.store import parquet as store_parquet
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.parquet import LENGTHS_KEY, packed
-from ragscore.store.part_scoring import BATCH_ROWS, batches_of, run_each, score_batch
+from ragscore.store.part_scoring import BATCH_ROWS, assemble, batches_of, run_each, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
 from tests.messages import refused, says, warned
 
@@ -156,6 +157,19 @@ def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
         sorted(parts_said) == sorted(whole_said)
         and (whole["state"].cat.categories == parts["state"].cat.categories).all()
     )
+
+
+def test_what_no_part_scored_has_no_value(varied, monkeypatch):
+    def lacking(batches, scored, *rest):
+        return assemble(batches, list(scored)[1:], *rest)
+
+    monkeypatch.setattr("ragscore.store.scoring.assemble", lacking)
+    store, golden = varied
+    with pytest.warns(UserWarning, match="left out of the means"):
+        found = store.score(golden, part_hits=1)
+    is_lost = found["state"].isna()
+    assert 0 < is_lost.sum() < len(found)
+    assert found.loc[is_lost, metric_columns(found)].isna().all(axis=None)
 
 
 @pytest.fixture
