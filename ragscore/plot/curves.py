@@ -12,6 +12,7 @@ from ragscore.analysis import titles
 from ragscore.analysis.comparison.invariants import config_values
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import pareto_front
+from ragscore.analysis.risk_coverage import NO_KIND
 from ragscore.analysis.titles import MIN_ANSWERS, n_text
 from ragscore.analysis.trend.trend import LED_BY
 from ragscore.frames.data import DataError, Results, run_names
@@ -255,7 +256,8 @@ def risk_coverage(
                 stable["coverage"], stable["risk_low"], stable["risk_high"], color=style.colour,
                 alpha=0.13, linewidth=0,
             )  # fmt: skip
-    kinds = f", by {rows['score_kind'].iloc[0]} score" if is_one_kind else ""
+    kind = rows["score_kind"].iloc[0]
+    kinds = f", by {'' if kind == NO_KIND else f'{kind} '}score" if is_one_kind else ""
     ax.set(
         xlabel=f"coverage: share of queries that are answered{kinds} (n = {n_text(rows['n'])})",
         ylabel=f"risk: share of answers that are wrong; band: 95 % of {first}",

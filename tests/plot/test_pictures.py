@@ -261,6 +261,8 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     assert unstable.get_color() == inks().muted
     assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
     says(ax.get_title(), "a", "40\u00a0%", "20\u00a0%")
+    plain = rs.plot.risk_coverage(curve.assign(score_kind="(none)"))
+    says(plain.get_xlabel(), "answered, by score (n = 20)")
     with refused("threshold", field="curve"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 
