@@ -4,7 +4,6 @@ In: scores, and the `Question` that is asked of them. Out: a `Decision`. All its
 tests of the question; each is the word that `compare` has of the pair.
 """
 
-import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.question import MOST_ALONE, Question
 from ragscore.analysis.leaderboard import asked_text, quality_of, set_letters
 from ragscore.frames.data import Golden
+from ragscore.frames.errors import unsaid
 from ragscore.frames.render import shown_number
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.scoring.intervals import BY_QUANTILES, query_clusters
@@ -330,8 +330,7 @@ class _Pairs:
         table = self._paired(baseline, candidate, names)
         if (table["asked"].isna() & (table["n"] > 0)).any():
             # no query that all runs have: the pair's own tests, corrected for all pairs
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
+            with unsaid():
                 table = self.compare(baseline, candidate).deltas.set_index("metric")
             table = table.loc[list(names)].reset_index()
         is_timed = np.array([table_kind(name) in BY_QUANTILES for name in table["metric"]])

@@ -4,7 +4,6 @@ In: `Results` and a golden set whose queries carry `group` (and `variant`, the k
 Out: `Paraphrases`: one row per paraphrase, per group, per kind, per run.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.frames.errors import plural, warn
+from ragscore.frames.errors import plural, unsaid, warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
 
@@ -169,9 +168,8 @@ def paraphrases(
             allowed="runs with k of at least the pool, or a smaller pool",
         )
     labels = [f"recall@{narrow}:doc", f"recall@{pool}:doc", "answer_checks_all"]
-    with warnings.catch_warnings():
-        # queries that a run lacks are left out here, and that is visible
-        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
+    # queries that a run lacks are left out here, and that is visible
+    with unsaid("golden queries without a row"):
         scores = score(results, golden, list(dict.fromkeys(labels)))
     asked = scores[scores["state"].isin(["scored", "failed"])].reset_index()
     members = golden.queries.reindex(columns=["query_id", "query", "group", "variant"])

@@ -5,7 +5,6 @@ retriever and query, a table, a matrix, and one text in Markdown.
 """
 
 import json
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,7 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import plural
+from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.escaping import markdown_code, markdown_line
 from ragscore.frames.render import markdown_table
 from ragscore.scoring.predicates import by_predicate
@@ -132,11 +131,8 @@ def retrievers(
     rule = by_predicate(
         cut, golden, source_keys=source_keys, metadata=metadata, substrings=substrings, hits=hits
     )
-    with warnings.catch_warnings():
-        # The rows themselves show both: missing queries, and that no hit below k is searched.
-        warnings.filterwarnings(
-            "ignore", "golden queries without a row|cut-offs above the run's own k", UserWarning
-        )
+    # the rows themselves show both: missing queries, and that no hit below k is searched
+    with unsaid("golden queries without a row|cut-offs above the run's own k"):
         scores = score(
             cut, golden, ["mrr", "found"], match="predicate", rule=rule, unknown=unknown
         ).rename(columns={"found": "passed"})

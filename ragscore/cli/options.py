@@ -2,7 +2,6 @@
 
 import argparse
 import textwrap
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter, formatannotation, signature
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, TypeAlias
 from ragscore.cli.builds import WAYS, fetched, is_elsewhere
 from ragscore.evaluation import Evaluation, evaluate, evaluate_pair
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import name_list, plural
+from ragscore.frames.errors import name_list, plural, unsaid
 from ragscore.frames.escaping import json_text, visible
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
@@ -516,8 +515,7 @@ def _sources(args: argparse.Namespace, names: Sequence[str]) -> list[str | Resul
 
 def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:
     """Return a clearer error if the file that failed to load is of the other kind, else None."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unsaid():
         try:
             if path is None or not Path(path).is_file():
                 return None

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,7 @@ from ragscore.frames.escaping import visible
 
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
+_UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
 
 
@@ -205,7 +207,25 @@ def warn(text: str) -> None:
     That is where the caller can change something, however deep the reason was found. Only the
     thread of the public call may warn; threads and workers return what is to be said.
     """
+    for pattern, said in reversed(_UNSAID.get()):
+        if re.match(pattern, text):
+            said.append(visible(text))
+            return
     frame, level = sys._getframe(1), 2
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "ragscore":
         frame, level = frame.f_back, level + 1
     warnings.warn(visible(text), UserWarning, stacklevel=level)
+
+
+@contextmanager
+def unsaid(pattern: str = "") -> Iterator[list[str]]:
+    """Keep back warnings whose text starts so, and list them instead.
+
+    Only those given here by `warn`: filters of `warnings` would silence other threads as well.
+    """
+    said: list[str] = []
+    before = _UNSAID.set((*_UNSAID.get(), (pattern, said)))
+    try:
+        yield said
+    finally:
+        _UNSAID.reset(before)

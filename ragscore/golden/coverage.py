@@ -5,7 +5,6 @@ targets could be joined. `compare_suites` scores runs with several golden sets, 
 and a sanity suite that every run must pass.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ import pandas as pd
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import codes_of, distinct, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.frames.errors import plural
+from ragscore.frames.errors import plural, unsaid
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
@@ -263,9 +262,7 @@ def _summary(
     asked = [str(run_id) for run_id in run_ids if run_id in run_ids_here]
     if not asked:
         return pd.DataFrame()
-    with warnings.catch_warnings():
-        # The table's n_missing tells what the warning would.
-        warnings.simplefilter("ignore", UserWarning)
+    with unsaid():  # the table's n_missing tells what the warning would
         # other queries would count in its failures and times
         scores = score(results.select(asked, golden.queries["query_id"]), golden, metrics)
         return summarize(scores, golden).astype({"run_id": "str"})

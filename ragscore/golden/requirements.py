@@ -3,13 +3,13 @@
 Nothing is scored; only columns that have values are counted.
 """
 
-import warnings
 from functools import cache
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import unsaid
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import TABLE, Metric
 from ragscore.scoring.metrics.needs import Either, Need, RunNeed
@@ -85,9 +85,7 @@ def parts_of(source: Any, options: dict[str, Any]) -> tuple[list[Golden], list[R
     golden: list[Golden] = []
     results: list[Results] = []
     errors: list[DataError] = []
-    with warnings.catch_warnings():
-        # The table tells what the warnings of loading would.
-        warnings.simplefilter("ignore", UserWarning)
+    with unsaid():  # the table tells what the warnings of loading would
         try:
             golden.append(load_golden(source, **options))
         except DataError as error:

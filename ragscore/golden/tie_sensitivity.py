@@ -4,13 +4,14 @@ In: results and golden set. Out: one row per run and metric, with tied hits as r
 worst order and in their best order.
 """
 
-import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.errors import unsaid
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import decidable, level_rule
@@ -31,9 +32,8 @@ def tie_sensitivity(
     labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
     level = choose_level(results, golden, match)
     tie, is_tied = tied(response_of(results.hits, results.responses), results.hits)
-    with warnings.catch_warnings():
-        if metrics is None:  # nobody named ndcg@10, so nobody means another gain by it
-            warnings.filterwarnings("ignore", "ndcg has the gain", UserWarning)
+    # where nobody named ndcg@10, nobody means another gain by it
+    with unsaid("ndcg has the gain") if metrics is None else nullcontext():
         scores = {"mean": score(results, golden, labels, match=match)}
     if not is_tied.any():
         scores |= {"worst": scores["mean"], "best": scores["mean"]}
@@ -48,9 +48,7 @@ def tie_sensitivity(
             matches["hit"].to_numpy(),
             targets["grade"].to_numpy(dtype=np.int64)[matches["target"].to_numpy()],
         )
-    with warnings.catch_warnings():
-        # The first scoring has given these warnings already.
-        warnings.simplefilter("ignore", UserWarning)
+    with unsaid():  # the first scoring has given these warnings already
         for name, key in (("worst", grade), ("best", -grade)):
             reordered = _reordered(results, tie, is_tied, key)
             scores[name] = score(reordered, golden, labels, match=match)

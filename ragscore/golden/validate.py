@@ -5,7 +5,6 @@ and grades, paraphrases that expect different documents) or from the rules of `c
 """
 
 import os
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import Golden, check_type, golden_part
+from ragscore.frames.errors import unsaid
 from ragscore.golden.checks import CHECKS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
 from ragscore.io.file_content import text_lines
@@ -75,9 +75,7 @@ def validate(
     golden = given_or_named(golden)
     if isinstance(golden, Golden):
         return _table([_Part(golden)], catalogue)
-    with warnings.catch_warnings():
-        # The table reports what loading warns of, so a warning would repeat it.
-        warnings.simplefilter("ignore", UserWarning)
+    with unsaid():  # the table reports what loading warns of
         sources = golden_files(golden) or [golden]
         return _table([_part(source, format, columns) for source in sources], catalogue)
 

@@ -6,7 +6,6 @@ and from what the reader takes; and others' formats have none.
 """
 
 import json
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
@@ -18,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import unsaid, warn
 from ragscore.frames.kinds import KINDS
 from ragscore.io.detect import function_at
 
@@ -52,8 +51,7 @@ def _warn(data: Results | Golden, file: Path, format: str, options: dict[str, An
     side = "results" if isinstance(data, Results) else "golden"
     load = function_at(f"ragscore.io.load:load_{side}")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the data, which loading and scoring repeat
+        with unsaid():  # about the data, which loading and scoring repeat
             found = load(file, format, strict=False, max_bytes=None, **options)
     except DataError as error:
         warn(f"{file} can't be read back as format {format}: {error}")

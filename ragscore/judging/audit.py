@@ -6,7 +6,6 @@ annotate, by which `corrected` corrects the judge.
 """
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
+from ragscore.frames.errors import unsaid
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_json
 from ragscore.judging.reliability import (
@@ -190,8 +190,7 @@ def _agreement_by_criterion(
     """Return the rows of the agreement table by criterion; none without the other side."""
     if other is None:
         return {}
-    with warnings.catch_warnings():  # the audit itself shows the disagreement
-        warnings.simplefilter("ignore", UserWarning)
+    with unsaid():  # the audit itself shows the disagreement
         found = agreement(judged, other, thresholds=limits, cluster=cluster, seed=seed)
     return found.table.set_index("criterion").to_dict("index")
 

@@ -3,7 +3,6 @@
 A part that the data don't support is left out, and its reason is a row of `left_out`.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,7 +34,7 @@ from ragscore.frames.data import (
     check_type,
     run_names,
 )
-from ragscore.frames.errors import plural
+from ragscore.frames.errors import plural, unsaid
 from ragscore.golden.coverage import answer_counts
 from ragscore.plot.style import all_runs
 from ragscore.reporting.explorer.explorer import Explorer, explore_comparison
@@ -225,11 +224,10 @@ def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFr
 
 def _curve(found: Measured, right: str | None) -> pd.DataFrame:
     """Return the curve of `risk_coverage`; runs without a curve are noted as left out."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
+    with unsaid() as said:
         curve = risk_coverage(found.scores, found.golden, found.results, right=right)
     table = curve.curve
-    reason = "; ".join(str(one.message) for one in said)
+    reason = "; ".join(said)
     if table["risk"].isna().all():
         raise DataError(reason or "nothing is answered at any threshold")
     if reason:

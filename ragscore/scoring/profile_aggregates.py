@@ -5,7 +5,6 @@ In: `Results`, `Golden` and a profile. Out: per run a plain dict, ready for JSON
 
 import math
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import unsaid
 from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.profiles import DEFAULT_K, Profile, find_profile
@@ -42,12 +42,9 @@ def scores_by_run(results: Results, golden: Golden, profile: Profile) -> dict[st
     Missing rows are among them only if the profile counts them.
     """
     labels = profile.labels(dict.fromkeys(k_of_runs(results, profile).values()))
-    with warnings.catch_warnings():
-        # no news there: the other harness leaves missing rows out
-        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        # no news here: a cut-off at one run's own k is read for that run only
-        if any("{run_k}" in one for one in profile.aggregate.values()):
-            warnings.filterwarnings("ignore", "cut-offs above the run's own k", UserWarning)
+    # no news: the other harness leaves missing rows out, and reads one run's own k for it alone
+    has_own_k = any("{run_k}" in one for one in profile.aggregate.values())
+    with unsaid("golden queries without a row" + "|cut-offs above the run's own k" * has_own_k):
         scores = score(results, golden, list(dict.fromkeys([*labels, "failed"])), profile=profile)
     scores = _with_outcomes(scores, results)
     counts_missing = profile.policies.get("missing") == "zero"

@@ -5,7 +5,6 @@ lie on this machine or on object storage.
 """
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, conform
-from ragscore.frames.errors import check_choice, name_list, names_of, plural, warn
+from ragscore.frames.errors import check_choice, name_list, names_of, plural, unsaid, warn
 from ragscore.frames.escaping import html_text
 from ragscore.frames.signatures import takes
 from ragscore.frames.tables import shown
@@ -511,8 +510,7 @@ class RunStore(RunStoreVerbs):
             described = scorings[run_ids[0]]
             choices = choices_of(described) | {"match": described["level"]}
             profile = choices.pop(PROFILE)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # they were warned of when saved
+            with unsaid():  # they were warned of when saved
                 found = self.score(own, [metric], run_ids, profile=profile, **choices)
             parts.append(found)
         scores = pd.concat([part.astype({"run_id": "str"}) for part in parts])

@@ -1,6 +1,7 @@
 """How messages name things: the nearest of what is known, and never a list of thousands."""
 
 import importlib.metadata
+from concurrent.futures import ThreadPoolExecutor
 
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ from ragscore.frames.errors import (
     nearest,
     packages_of,
     to_install,
+    unsaid,
+    warn,
 )
 from tests.messages import check, refused, says
 
@@ -105,3 +108,13 @@ def test_without_metadata_the_way_from_a_clone_is_left(monkeypatch, given):
 
     monkeypatch.setattr(importlib.metadata, "requires", requires)
     assert says(to_install("collect"), "pip install '.[collect]'").count("pip install") == 1
+
+
+def test_a_warning_that_is_kept_back_is_listed_and_others_are_given():
+    with pytest.warns(UserWarning) as given, unsaid() as outer, unsaid("few") as said:
+        with ThreadPoolExecutor(1) as pool:  # another thread keeps nothing back
+            pool.submit(warn, "few hits there").result()
+        warn("few hits")
+        warn("many hits")
+    assert (said, outer) == (["few hits"], ["many hits"])
+    assert [str(one.message) for one in given] == ["few hits there"]

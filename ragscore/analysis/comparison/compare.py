@@ -5,7 +5,6 @@ tests. Both runs are matched here, by the same golden set and at one match level
 but the runs can differ.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -42,7 +41,7 @@ from ragscore.analysis.comparison.score_diff import answer_flips, largest_change
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import nearest, unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -469,9 +468,8 @@ def _scored(
     """Scores of both runs, one row per golden query."""
     if level.name in LEVELS or policies.match == "per_query":
         policies = replace(policies, match=level.name)
-    with warnings.catch_warnings():
-        # the outcomes only_baseline and only_candidate name these queries
-        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
+    # the outcomes only_baseline and only_candidate name these queries
+    with unsaid("golden queries without a row"):
         scores = score(results, golden, metrics, rule=rule, policies=policies)
     return scores[(scores["state"] != "extra").to_numpy()]
 

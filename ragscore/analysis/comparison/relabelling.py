@@ -4,7 +4,6 @@ In: results, and both versions of the golden set. Out: per metric the whole diff
 parts, and the same runs on the queries that did not change.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -21,6 +20,7 @@ from ragscore.frames.data import (
     golden_part,
     run_names,
 )
+from ragscore.frames.errors import unsaid
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import from_content, reload
 from ragscore.frames.tables import SHOWN_ROWS, Display, Table
@@ -130,8 +130,7 @@ def _scores(
     n_runs = pair.responses.groupby("query_id")["run_id"].nunique()
     in_all = golden.queries["query_id"].isin(n_runs.index[n_runs == len(pair.runs)])
     golden = golden_part(golden, golden.queries[in_all])
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
+    with unsaid("golden queries without a row"):
         scores = score(pair, golden, metrics, match=level)
     return scores[(scores["state"] != "extra").to_numpy()]
 

@@ -5,7 +5,6 @@ two means is the part of the step that labels or settings cause; the rest of the
 system's. In: a history and its segments. Out: for each segment at most one bridge.
 """
 
-import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.trend.history import History, Segment
 from ragscore.frames.data import Golden, Results
+from ragscore.frames.errors import unsaid
 from ragscore.scoring.grading import level_rule_name
 from ragscore.scoring.score import score
 
@@ -171,8 +171,7 @@ def _score_by(
         "match": str(scoring.get("level") or "auto")
     }
     metric, profile = history.metric, scoring.get("profile")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the trend counts missing values
+    with unsaid():  # the trend counts missing values
         scores = score(history.load([run_id]), golden, [metric], profile=profile, **policies)
     columns = ["run_id", "query_id", "state", "level", metric]
     return scores.reset_index()[columns].astype({"run_id": "str"})
