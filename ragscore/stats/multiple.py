@@ -112,10 +112,12 @@ def joint_test(
     sizes = np.abs(sums)
     is_moved = sizes > ROUNDING * sizes.max(axis=0, initial=0.0)
     np.copyto(sums, 0.0, where=~is_moved)
-    sums = sums[is_moved.any(axis=1)]
+    moved = is_moved.any(axis=1)
+    is_normal, is_exact = moved.sum() >= NORMAL_FROM, moved.sum() <= EXACT_UP_TO
+    if not is_normal:  # the limit needs no copy without rows of zeros
+        sums = sums[moved]
     root = np.sqrt(np.einsum("ij,ij->j", sums, sums))
     root = np.where(root > 0, root, 1.0)
-    is_normal, is_exact = len(sums) >= NORMAL_FROM, len(sums) <= EXACT_UP_TO
     if is_normal:
         found = np.abs(sums.sum(axis=0) / root)
         draws = np.abs(_normal_limit(sums.T @ sums / np.outer(root, root), iterations, seed))

@@ -144,7 +144,9 @@ def sign_flip_p(
     sums = group_sums(columns, groups)
     # Every sign pattern of |d| is one of d. So sizes can be sorted, and p depends neither on the
     # order of queries nor on which run comes first.
-    sizes = -np.sort(-np.abs(sums), axis=0)
+    sizes = np.abs(sums)
+    sizes.sort(axis=0)
+    sizes = sizes[::-1]
     sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
     least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
     moved = (sizes > 0).sum(axis=0)

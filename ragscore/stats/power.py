@@ -316,7 +316,9 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
     return float((change[known] > margin).mean()) if known.any() else float("nan")
 
 
-def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:
+def is_heavy_tailed(
+    differences: npt.ArrayLike, width: float = 1.0, *, skew: Values | None = None
+) -> npt.NDArray[np.bool_]:
     """Flag columns whose mean difference needs a caution, because tests of it are too eager.
 
     - The differences are skewed: `abs(skewness) > 2` and n ≤ 25·skewness² (Cochran's rule, beyond
@@ -334,13 +336,15 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
     width
         Largest value minus least of the metric; NaN or infinite where it has no bounds, the largest
         difference seen is then taken.
+    skew
+        The skewness of every column, where it is known.
     """
     columns = as_columns(differences)
     n = (~np.isnan(columns)).sum(axis=0)
     sizes = np.where(np.isnan(columns), 0.0, np.abs(columns))
     largest = sizes.max(axis=0, initial=0.0)
     possible = np.maximum(largest, width) if np.isfinite(width) else largest
-    skew = np.nan_to_num(np.abs(skewness(columns)))
+    skew = np.nan_to_num(np.abs(skewness(columns) if skew is None else skew))
     is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
     wins, losses = count_moves(columns)
     is_one_way = (wins == 0) != (losses == 0)

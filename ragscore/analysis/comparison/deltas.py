@@ -37,7 +37,7 @@ from ragscore.stats import (
     verdict,
 )
 from ragscore.stats.intervals import interval_for_margin
-from ragscore.stats.moments import group_sums, moments
+from ragscore.stats.moments import group_sums
 from ragscore.stats.multiple import exact_below
 from ragscore.stats.power import EXACT_BELOW
 
@@ -111,18 +111,20 @@ def paired_deltas(
     improved = [is_better(one, float(delta)) for one, delta in zip(metrics, mean, strict=True)]
     margins = margins or {}
     scales, scaled = scales_of(metrics), [metric.scaled() for metric in metrics]
-    inference = _inference(differences / scales, scaled, groups, together, iterations, seed)
+    parts = differences / scales
+    skew = skewness(parts)
+    inference = _inference(parts, skew, scaled, groups, together, iterations, seed)
     inference |= {
         name: inference[name].astype("float64") * scales for name in ("low", "high", "mde")
     }
     # the exact p of McNemar's test where fewer than 25 queries of a 0/1 metric moved
     wins, losses = table["n_better"].to_numpy("float64"), table["n_worse"].to_numpy("float64")
-    is_whole = (np.isnan(differences) | np.isin(differences, (-1, 0, 1))).all(axis=0)
-    is_few = (wins + losses < FEW_MOVES) & (table["n"].to_numpy() > 0)
-    has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & is_whole & is_few
-    if groups is not None:
-        for place in np.flatnonzero(has):
-            has[place] = shared_only(groups[~np.isnan(differences[:, place])]) is None
+    has = np.array([metric.kind == "binary" for metric in metrics], dtype=bool) & (n > 0)
+    has &= wins + losses < FEW_MOVES
+    for place in np.flatnonzero(has):
+        known = ~np.isnan(differences[:, place])
+        is_whole = bool(np.isin(differences[known, place], (-1, 0, 1)).all())
+        has[place] = is_whole and (groups is None or shared_only(groups[known]) is None)
     inference["p_exact"] = np.where(has, mcnemar_p(wins, losses, is_exact=True), np.nan)
     if together is not None:  # a correction never makes p smaller than it is alone
         alone = decisive_p(inference["p"], inference["p_exact"])
@@ -136,13 +138,12 @@ def paired_deltas(
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
             "n_expected_by_chance": n * share_moved / 2,
-            "skewness": skewness(differences / scales),
+            "skewness": skew,
             **_medians(*values, differences),
             "n_lost": lost.notna().to_numpy().sum(axis=0),
         }
     )
-    held = _held(names, scaled, differences / scales, groups, margins, len(margins))
-    apart = _held(names, scaled, differences / scales, groups, margins, 1)
+    held, apart = (_held(names, scaled, parts, groups, margins, n) for n in (len(margins), 1))
     clusters = _clusters(differences, groups)
     verdicts = [
         row_verdict(
@@ -187,18 +188,19 @@ def paired_means(
     values = first.to_numpy("float64"), second.to_numpy("float64")
     differences = values[1] - values[0]
     is_paired = ~np.isnan(differences)
-    mean_of_first, mean_of_second = (
-        moments(np.where(is_paired, side, np.nan))[0] for side in values
-    )
     n = is_paired.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        baseline, candidate, delta = (
+            np.where(is_paired, side, 0.0).sum(axis=0) / n for side in (*values, differences)
+        )
     up, down = (differences > widths).sum(axis=0), (differences < -widths).sum(axis=0)
     is_lower = np.array([metric.better == "lower" for metric in metrics], dtype=bool)
     return pd.DataFrame(
         {
             "metric": list(first.columns),
-            "baseline": mean_of_first,
-            "candidate": mean_of_second,
-            "delta": moments(differences)[0],
+            "baseline": baseline,
+            "candidate": candidate,
+            "delta": delta,
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
             "n_same": n - up - down,
@@ -429,6 +431,7 @@ def check_margins(margins: dict[str, float], field: str, names: list[str]) -> No
 
 def _inference(
     differences: Values,
+    skew: Values,
     metrics: list[Metric],
     groups: Groups | None,
     together: Together | None,
@@ -452,7 +455,7 @@ def _inference(
         own, exact = test
         part, width = differences[:, places], bounds[1] - bounds[0]
         low[places], high[places] = interval_of_differences(part, kind, bounds=bounds, groups=codes)
-        caution[places] = is_heavy_tailed(part, width if np.isfinite(width) else np.inf)
+        caution[places] = is_heavy_tailed(part, width, skew=skew[places])
         if kind not in BY_QUANTILES:
             p[places] = paired_p(part, kind, groups=codes, iterations=iterations, seed=seed)
             found = mde_of_differences(
@@ -535,9 +538,10 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
         for columns in (first, second, differences)
     )
     intervals = np.array([median_interval(column) for column in differences.T]).reshape(-1, 2)
+    is_positive = (first > 0) & (second > 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        logs = np.where((first > 0) & (second > 0), np.log(second / first), np.nan)
-        ratio = np.exp(moments(logs)[0])
+        logs = np.log(second / first, where=is_positive, out=np.zeros_like(first))
+        ratio = np.exp(logs.sum(axis=0) / is_positive.sum(axis=0))
     return {
         "p50_baseline": of_first,
         "p50_candidate": of_second,
