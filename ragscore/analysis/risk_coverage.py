@@ -253,27 +253,28 @@ def _top_hits(rows: pd.DataFrame, results: Results) -> pd.DataFrame:
         if "score" in hits
         else np.full(len(hits), np.nan)
     )
-    step = np.diff(place)
-    if (place < 0).any() or not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
+    step = np.diff(place, prepend=-1)
+    if not ((step > 0) | ((step == 0) & (place >= 0) & (np.diff(rank, prepend=0) >= 0))).all():
         order = np.lexsort((rank, place))
         order = order[place[order] >= 0]
         place, kind, score = place[order], kind[order], score[order]
+        step = np.diff(place, prepend=-1)
     # Distances rise down the ranks, other scores fall: what most neighbours in the lists of a run
     # do tells which of the two they are.
-    is_top = np.diff(place, prepend=-1) != 0
-    is_neighbour = ~is_top & (np.diff(kind, prepend=-1) == 0)
-    with np.errstate(invalid="ignore"):
-        rises = np.where(is_neighbour, np.sign(np.diff(score, prepend=np.nan)), 0.0)
+    is_neighbour = (step[1:] == 0) & (kind[1:] == kind[:-1])
     group = codes_of(responses["run_id"])[place].astype(np.int64) * len(kinds) + kind
-    n_rises = np.bincount(group, np.nan_to_num(rises))
+    n_rises, n_falls = (
+        np.bincount(group[1:][is_neighbour & moves], minlength=group.max(initial=0) + 1)
+        for moves in (score[1:] > score[:-1], score[1:] < score[:-1])
+    )
     # the last row: without hits
     n = len(responses)
     found = {
         "score": np.full(n + 1, -np.inf), "kind": np.full(n + 1, len(kinds)),
         "sign": np.ones(n + 1),
     }  # fmt: skip
-    top = np.flatnonzero(is_top)
-    sign = np.where(n_rises[group[top]] > 0, -1.0, 1.0)
+    top = np.flatnonzero(step)
+    sign = np.where((n_rises > n_falls)[group[top]], -1.0, 1.0)
     found["score"][place[top]] = score[top] * sign
     found["kind"][place[top]] = kind[top]
     found["sign"][place[top]] = sign
