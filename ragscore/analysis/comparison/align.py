@@ -109,10 +109,11 @@ def align(
         raise DataError(
             "a query stands twice in one run", field="scores", allowed="one row per run and query"
         )
-    values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
-    values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
+    values = np.full((len(names), len(chosen), len(query_ids)), np.nan)  # a metric's lie together
+    for of_metric, name in zip(values, names, strict=True):
+        of_metric[run, query] = rows[name].to_numpy("float64", na_value=np.nan)
     return AlignedScores(
-        pd.Index(query_ids, name="query_id"), chosen, names, values, declared.of(names)
+        pd.Index(query_ids, name="query_id"), chosen, names, values.T, declared.of(names)
     )
 
 
