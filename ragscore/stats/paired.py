@@ -298,15 +298,15 @@ def two_sample_test(
         if not side.any() or side.all():
             continue
         part, own = columns[np.ix_(rows, here)], None if codes is None else codes[rows]
-        if own is None:  # sorted, so that the order of queries changes no bit of a sum
-            part = np.concatenate([np.sort(part[side], axis=0), np.sort(part[~side], axis=0)])
-            side = np.sort(side)[::-1]
         by_limit[here] = is_large = _is_welch(part, side, own)
         p[here] = _welch_p(part, side, own)
         if is_large.all():
             continue
         small = np.flatnonzero(~is_large)
         rest, found = part[:, small], np.empty(len(small))
+        if own is None:  # sorted, so that the order of queries changes no bit of a sum
+            rest = np.concatenate([np.sort(rest[side], axis=0), np.sort(rest[~side], axis=0)])
+            side = np.sort(side)[::-1]
         is_exact = (rest == rest.min(axis=0)) | (rest == rest.max(axis=0))
         is_exact = is_exact.all(axis=0) & (own is None)
         found[is_exact] = [_of_two_values(column, side) for column in rest.T[is_exact]]
@@ -326,7 +326,8 @@ def _is_welch(values: Values, inside: Flags, codes: Codes | None) -> Flags:
     fewest = min(_n_units(codes, inside), _n_units(codes, ~inside))
     if fewest < WELCH_FROM:
         return np.zeros(values.shape[1], dtype=bool)
-    skew = skewness(group_sums(values - values.mean(axis=0), codes))
+    sums = values if codes is None else group_sums(values - values.mean(axis=0), codes)
+    skew = skewness(sums)
     return np.asarray(fewest >= COCHRAN * skew**2, dtype=bool)
 
 
@@ -338,24 +339,30 @@ def _welch_p(values: Values, inside: Flags, codes: Codes | None) -> Values:
     """
     from scipy.special import stdtr
 
-    terms, freedom, delta = np.empty_like(values), np.zeros(values.shape[1]), 0.0
+    (total, freedom), delta = np.zeros((2, values.shape[1])), 0.0
+    terms = np.empty_like(values)
     n_units = [_n_units(codes, side) for side in (inside, ~inside)]
     for sign, side, units in ((1.0, inside, n_units[0]), (-1.0, ~inside, n_units[1])):
         part, one_less = values[side], max(units - 1, 1)
         mean = part.mean(axis=0)
         delta = delta + sign * mean
-        terms[side] = own = sign * (part - mean) / len(part) * np.sqrt(units / one_less)
-        variance = (group_sums(own, None if codes is None else codes[side]) ** 2).sum(axis=0)
+        part -= mean
+        part *= sign * np.sqrt(units / one_less) / len(part)
+        if codes is not None:
+            terms[side], part = part, group_sums(part, codes[side])
+        variance = np.einsum("ij,ij->j", part, part)
+        total += variance
         freedom += variance**2 / one_less
-    variance = (group_sums(terms, codes) ** 2).sum(axis=0)
+    if codes is not None:
+        total = (group_sums(terms, codes) ** 2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        degrees = variance**2 / freedom
+        degrees = total**2 / freedom
         if codes is not None and sum(n_units) > (n_groups := len(np.unique(codes))):
             # With groups on both sides the variance is not the sum of two.
             degrees = np.full(len(degrees), max(n_groups - 1.0, 1.0))
-        p = 2 * stdtr(degrees, -np.abs(delta) / np.sqrt(variance))
+        p = 2 * stdtr(degrees, -np.abs(delta) / np.sqrt(total))
     # rounded to 36 bits: the order of queries and groups only changes later ones
-    part, power = np.frexp(np.where(variance > 0, p, np.where(delta == 0, 1.0, 0.0)))
+    part, power = np.frexp(np.where(total > 0, p, np.where(delta == 0, 1.0, 0.0)))
     return np.asarray(np.ldexp(np.round(np.ldexp(part, 36)), power - 36))
 
 

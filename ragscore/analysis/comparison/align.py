@@ -109,11 +109,12 @@ def align(
         raise DataError(
             "a query stands twice in one run", field="scores", allowed="one row per run and query"
         )
-    values = np.full((len(names), len(chosen), len(query_ids)), np.nan)  # a metric's lie together
-    for of_metric, name in zip(values, names, strict=True):
-        of_metric[run, query] = rows[name].to_numpy("float64", na_value=np.nan)
+    # those of a run and metric lie together
+    values = np.full((len(chosen), len(names), len(query_ids)), np.nan).transpose(2, 0, 1)
+    for place, name in enumerate(names):
+        values[query, run, place] = rows[name].to_numpy("float64", na_value=np.nan)
     return AlignedScores(
-        pd.Index(query_ids, name="query_id"), chosen, names, values.T, declared.of(names)
+        pd.Index(query_ids, name="query_id"), chosen, names, values, declared.of(names)
     )
 
 
