@@ -28,7 +28,7 @@ def worst_changes(cmp: Comparison, n: int = WORTH) -> pd.DataFrame:
     """
     answered = newly_answered(cmp.scores, cmp.baseline, cmp.candidate)
     is_worse = cmp.per_query["outcome"].isin(["regression", "loss"])
-    rows = cmp.per_query[(is_worse | cmp.per_query["query_id"].isin(answered)).to_numpy()]
+    rows = cmp.per_query[(is_worse | is_among(cmp.per_query["query_id"], answered)).to_numpy()]
     chosen = rows.iloc[np.argsort(reading_priority(rows, answered), kind="stable")].head(n)
     why = [_why(row) for row in chosen.to_dict("records")]
     return _texts(chosen[["query_id", "query", "outcome"]].reset_index(drop=True).assign(why=why))

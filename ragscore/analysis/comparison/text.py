@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.errors import plural
 from ragscore.frames.render import (
     decimals_beside,
@@ -369,11 +370,11 @@ def reading_priority(
     before, after = (
         np.nan_to_num(1 / per_query[name].to_numpy("float64", na_value=np.inf)) for name in RANKS
     )
-    outcome = per_query["outcome"].astype("str").to_numpy()
-    kinds = [outcome == name for name in ("regression", "only_baseline", "loss")]
-    is_answered = per_query["query_id"].isin(list(answered)).to_numpy()
+    outcome = lookup(per_query["outcome"], pd.Index(["regression", "only_baseline", "loss", "win"]))
+    first, only, further, better = (outcome == place for place in range(4))
+    is_answered = is_among(per_query["query_id"], list(answered))
     lost_more = ((per_query["n_lost"] > 0) & (per_query["n_gained"] == 0)).to_numpy()
-    kind = np.select([*kinds, is_answered, outcome == "win", lost_more], [0, 1, 2, 3, 6, 4], 5)
+    kind = np.select([first, only, further, is_answered, better, lost_more], [0, 1, 2, 3, 6, 4], 5)
     lost = before - after
     if loss is not None:
         lost = np.where(lost == 0, np.clip(np.nan_to_num(loss), -1, 1), lost)
