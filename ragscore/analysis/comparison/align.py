@@ -4,7 +4,8 @@ In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedS
 from which comparisons, leaderboards and slices are computed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,11 @@ class AlignedScores:
     def of(self, metric: str) -> Values:
         """Return one metric as an array, queries × runs."""
         return self.values[:, :, self.metrics.index(metric)]
+
+    def only(self, metrics: Sequence[str]) -> "AlignedScores":
+        """Return the scores of these metrics alone."""
+        places = [self.metrics.index(name) for name in metrics]
+        return replace(self, metrics=list(metrics), values=self.values[:, :, places])
 
     def shared(self, metric: str) -> npt.NDArray[np.bool_]:
         """Flag the queries for which every run has a value of the metric."""

@@ -6,7 +6,6 @@ corrected p of every pair of runs that it asks about.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -184,7 +183,8 @@ def widened(
 
 def questions_of(
     scores: pd.DataFrame, primary: tuple[str, ...], shown: list[str] | None = None, *,
-    declared: Declarations = NOTHING_DECLARED, **how: Any,
+    baseline: str | None = None, golden: Golden | None = None, cluster: str | None = "group",
+    declared: Declarations = NOTHING_DECLARED, iterations: int = ITERATIONS, seed: int = 0,
 ) -> list[Question]:  # fmt: skip
     """Return what is asked of the metrics that decide, of headline metrics, and of others shown.
 
@@ -201,73 +201,51 @@ def questions_of(
     """
     valued = [name for name in metric_columns(scores) if scores[name].notna().any()]
     deciding = tuple(name for name in primary if name in scores)
+    shares = [(deciding, PRIMARY_SHARE if set(valued) - set(deciding) else 1.0)]
+    is_of_two = (n_runs := scores["run_id"].nunique()) == 2
     if shown is not None and not set(deciding) & set(shown):
-        return [question_of(scores, tuple(shown), declared=declared, share=1.0, **how)]
-    n_runs = scores["run_id"].nunique()
-    is_many = n_runs * (n_runs - 1) // 2 > MOST_ALONE and how.get("baseline") is None
-    headline = () if is_many else tuple(n for n in headline_of(valued) if n not in deciding)
-    rest = tuple(name for name in shown or () if name not in (*deciding, *headline))
-    if n_runs == 2:
-        how["of_two"] = _of_two(scores, deciding, declared, **how)
-    found = [question_of(scores, deciding, declared=declared, **how)]
-    if shown is None or set(shown) - set(deciding):
-        found += [
-            question_of(scores, names, declared=declared, share=OTHER_SHARE, **how)
-            for names in (headline, rest)
-            if names
-        ]
-    return found
-
-
-def _of_two(
-    scores: pd.DataFrame, primary: tuple[str, ...], declared: Declarations, *,
-    golden: Golden | None = None, cluster: str | None = "group", seed: int = 0, **_: Any,
-) -> dict[str, tuple[float, float]]:  # fmt: skip
-    """Return metric -> p and level of two runs, as their comparison has them."""
-    aligned = align(scores, metric_columns(scores), None, declared)
-    first, second = (aligned.frame(run) for run in aligned.run_ids)
+        shares, is_of_two = [(tuple(shown), 1.0)], False
+    elif shown is None or set(shown) - set(deciding):
+        is_many = n_runs * (n_runs - 1) // 2 > MOST_ALONE and baseline is None
+        headline = () if is_many else tuple(n for n in headline_of(valued) if n not in deciding)
+        rest = tuple(name for name in shown or () if name not in (*deciding, *headline))
+        shares += [(names, OTHER_SHARE) for names in (headline, rest) if names]
+    asked = metric_columns(scores) if is_of_two else [one for names, _ in shares for one in names]
+    aligned, of_two = align(scores, asked, None, declared), None
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    found = jointly_tested(first, second, primary, declared, groups=groups, seed=seed)
-    told = zip(found.p.tolist(), found.level.tolist(), strict=True)
-    return dict(zip(aligned.metrics, told, strict=True))
+    if is_of_two:
+        first, second = (aligned.frame(run) for run in aligned.run_ids)
+        found = jointly_tested(first, second, deciding, declared, groups=groups, seed=seed)
+        told = zip(found.p.tolist(), found.level.tolist(), strict=True)
+        of_two = dict(zip(aligned.metrics, told, strict=True))
+    return [
+        _question_of(aligned.only(names), baseline, groups, share, of_two, iterations, seed)
+        for names, share in shares
+    ]
 
 
-def question_of(
-    scores: pd.DataFrame,
-    primary: tuple[str, ...],
-    *,
-    baseline: str | None = None,
-    golden: Golden | None = None,
-    cluster: str | None = "group",
-    declared: Declarations = NOTHING_DECLARED,
-    share: float | None = None,
-    of_two: Mapping[str, tuple[float, float]] | None = None,
-    iterations: int = ITERATIONS,
-    seed: int = 0,
-) -> Question:
-    """Test every pair that is asked about in every primary metric, all of them together.
+def _question_of(
+    aligned: AlignedScores, baseline: str | None, groups: Groups | None, share: float,
+    of_two: Mapping[str, tuple[float, float]] | None, iterations: int, seed: int,
+) -> Question:  # fmt: skip
+    """Test every pair that is asked about in every metric, all of them together.
 
     Means are tested by max-T over sign flips (`max_t_p`), medians of times and costs by the sign
-    test, corrected by Holm's method. Primary metrics have four fifths of the 5 % where there are
-    others, as in a comparison of two runs. If no runs differ, any word but "can't tell" is said of
-    any pair in at most 5 % of cases.
+    test, corrected by Holm's method. If no runs differ, any word but "can't tell" is said of any
+    pair in at most 5 % of cases.
 
     Parameters
     ----------
     share
-        Of the 5 %, what these metrics have; by default as said.
+        Of the 5 %, what these metrics have.
     of_two
         Of two runs: metric -> p and level, as their comparison has them.
     """
-    aligned = align(scores, list(primary), None, declared)
     runs, n_runs = tuple(aligned.run_ids), len(aligned.run_ids)
+    primary, declared = tuple(aligned.metrics), aligned.declared
     n_pairs = n_runs - 1 if baseline is not None else n_runs * (n_runs - 1) // 2
     if n_runs < 2 or not primary:
         return Question(runs, baseline, primary, 0, declared=declared)
-    if share is None:
-        others = [name for name in metric_columns(scores) if name not in primary]
-        share = PRIMARY_SHARE if scores[others].notna().any(axis=None) else 1.0
-    groups = query_clusters(golden, aligned.query_ids, cluster)
     p, level = _tested(aligned, groups, baseline, share, n_pairs, iterations, seed, of_two)
     first, second = np.triu_indices(n_runs, 1)
     if baseline is not None:
