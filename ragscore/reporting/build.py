@@ -189,37 +189,26 @@ def _trends(
         names = [name for name in RESULTS if name in known] or headline_of(known)[:3]
     if not names:
         raise DataError(f"none of {', '.join(RESULTS)} was measured")
-    if history is not None:
-        return pd.concat(
-            [trend(history, name, golden=found.golden).table for name in names], ignore_index=True
-        )
-    return pd.concat(
-        [
-            trend(found.scores, name, results=found.results, reported=reported).table
-            for name in names
-        ],
-        ignore_index=True,
+    traced = (
+        trend(found.scores, name, results=found.results, reported=reported)
+        if history is None
+        else trend(history, name, golden=found.golden)
+        for name in names
     )
+    return pd.concat([one.table for one in traced], ignore_index=True)
 
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
     """One row per comparison, cause in the baseline and in the candidate, with `n` queries."""
-    parts = []
-    for cmp in compared:
-        table = found.causes.transitions(cmp.baseline, cmp.candidate)
-        long = (
-            table.reset_index()
-            .melt(id_vars="baseline", var_name="candidate", value_name="n")
-            .astype({"baseline": "str", "candidate": "str", "n": "int64"})
-        )
-        parts.append(
-            long.assign(run_baseline=cmp.baseline, run_candidate=cmp.candidate).astype(
-                {"run_baseline": "str", "run_candidate": "str"}
-            )
-        )
-    return pd.concat(parts, ignore_index=True)[
-        ["run_baseline", "run_candidate", "baseline", "candidate", "n"]
+    kinds = dict.fromkeys(("run_baseline", "run_candidate", "baseline", "candidate"), "str")
+    parts = [
+        found.causes.transitions(cmp.baseline, cmp.candidate)
+        .reset_index()
+        .melt(id_vars="baseline", var_name="candidate", value_name="n")
+        .assign(run_baseline=cmp.baseline, run_candidate=cmp.candidate)
+        for cmp in compared
     ]
+    return pd.concat(parts, ignore_index=True).astype({**kinds, "n": "int64"})[[*kinds, "n"]]
 
 
 def _curve(found: Measured, right: str | None) -> pd.DataFrame:

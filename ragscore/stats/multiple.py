@@ -13,8 +13,8 @@ from ragscore.stats.paired import (
     EQUAL_SIZES,
     EXACT_UP_TO,
     ROUNDING,
+    is_by_limit,
     sign_flip_p,
-    sizes_by_limit,
 )
 from ragscore.stats.power import EXACT_BELOW
 
@@ -131,7 +131,7 @@ def joint_test(
     shares = (PRIMARY_SHARE, OTHER_SHARE) if all(map(len, families)) else (1.0, 1.0)
     # A metric that few queries moved in is far from normal, however many moved in others: it has
     # its own exact p, corrected by Bonferroni.
-    few = ~sizes_by_limit(np.abs(sums)) if is_normal else np.zeros(len(first), dtype=bool)
+    few = ~is_by_limit(sums) if is_normal else np.zeros(len(first), dtype=bool)
     own = np.zeros(len(first))
     own[few] = sign_flip_p(sums[:, few], iterations=iterations, seed=seed)
     for members, share in zip(families, shares, strict=True):

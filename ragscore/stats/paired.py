@@ -160,17 +160,12 @@ def sign_flip_p(
     return np.where(np.isnan(columns).all(axis=0), np.nan, p)
 
 
-def is_by_limit(differences: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Flags:
-    """Flag the columns whose sign flips go by their normal limit.
+def is_by_limit(sums: Values) -> Flags:
+    """Flag the columns of differences, or of sums by group, whose flips go by their normal limit.
 
-    These have `NORMAL_FROM` differences that are not 0 (sums of groups where grouped), which weigh
-    as much as `EQUAL_SIZES` of one size.
+    These have `NORMAL_FROM` that are not 0, which weigh as much as `EQUAL_SIZES` of one size.
     """
-    return sizes_by_limit(np.abs(group_sums(as_columns(differences), groups)))
-
-
-def sizes_by_limit(sizes: Values) -> Flags:
-    """Flag columns as `is_by_limit`, by the sizes of sums; these are overwritten."""
+    sizes = np.abs(sums)
     moved = np.count_nonzero(sizes > ROUNDING * sizes.max(axis=0, initial=0.0), axis=0)
     squares = np.multiply(sizes, sizes, out=sizes)
     enough = squares.sum(axis=0) ** 2 >= EQUAL_SIZES * np.einsum("ij,ij->j", squares, squares)
