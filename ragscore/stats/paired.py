@@ -321,8 +321,7 @@ def _is_welch(values: Values, inside: Flags, codes: Codes | None) -> Flags:
     fewest = min(_n_units(codes, inside), _n_units(codes, ~inside))
     if fewest < WELCH_FROM:
         return np.zeros(values.shape[1], dtype=bool)
-    sums = values if codes is None else group_sums(values - values.mean(axis=0), codes)
-    skew = skewness(sums)
+    skew = skewness(values if codes is None else group_sums(values - values.mean(axis=0), codes))
     return np.asarray(fewest >= COCHRAN * skew**2, dtype=bool)
 
 

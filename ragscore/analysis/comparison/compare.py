@@ -357,9 +357,8 @@ def _target_ranks(
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)
     found = found[found["rank"] <= k]
-    by_target = found.groupby(["query_id", "target_id", "run_id"], observed=True)
     ranks = (
-        by_target["rank"]
+        found.groupby(["query_id", "target_id", "run_id"], observed=True)["rank"]
         .min()
         .unstack("run_id")
         .reindex(columns=results.runs["run_id"].astype("str").tolist())
@@ -555,8 +554,8 @@ def _deltas(
     aligned = align(scores, names, list(run_ids))
     expected = expected_in(aligned, scores, golden, results)
     of_baseline, of_candidate = expected.sum(axis=0)
-    place = aligned.query_ids.get_indexer(first.index)
-    worst = at_worst(first[names], second[names], states, expected[place, 0], declared, clusters)
+    of_first = expected[aligned.query_ids.get_indexer(first.index), 0]
+    worst = at_worst(first[names], second[names], states, of_first, declared, clusters)
     table = table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides, declared)
     )

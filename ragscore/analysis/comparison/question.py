@@ -263,8 +263,7 @@ def _question_of(
             "metric": metric, "run_baseline": names[first], "run_candidate": names[second],
             "delta": delta, "n": len(apart), "p": p[first, second, place],
         }, columns=list(COLUMNS)))  # fmt: skip
-    kinds = dict.fromkeys(("metric", "run_baseline", "run_candidate"), "str")
-    table = pd.concat(parts, ignore_index=True).astype(kinds)
+    table = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(COLUMNS[:3], "str"))
     return Question(runs, baseline, primary, n_pairs, level, table, declared)
 
 
