@@ -15,8 +15,8 @@ from ragscore.frames.escaping import visible
 
 LISTED = 10  # names that a message lists; of more it lists these first and gives the count
 SHOWN = 60  # characters of a value that a message shows
-_UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 COMPARED = 20_000  # names that are looked through for near ones: more take seconds
+_UNSAID: ContextVar[tuple[tuple[str, list[str]], ...]] = ContextVar("unsaid", default=())
 
 
 class DataError(ValueError):

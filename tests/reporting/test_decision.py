@@ -350,3 +350,15 @@ def test_pictures_are_drawn_of_the_newest_comparison_alone(demo):
     newest, older = found["hybrid_rerank against bm25"], found["hybrid against bm25"]
     assert len(newest.figures) == 1 and not older.figures
     assert "cmp.plot()" in older.notes[-1] and newest.notes[-1] == older.notes[-1]
+
+
+def test_a_report_asks_nothing_again_that_a_printed_evaluation_has_asked(monkeypatch):
+    ev = runs_of({"a": 0.5, "b": 0.7, "c": 0.6})
+    before = repr(ev)
+
+    def questions_of(*_, **__):
+        raise AssertionError("asked again")
+
+    for module in ("comparison.question", "leaderboard"):
+        monkeypatch.setattr(f"ragscore.analysis.{module}.questions_of", questions_of)
+    assert ev.report().decision.short in before

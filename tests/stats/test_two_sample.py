@@ -154,6 +154,17 @@ def test_without_a_slice_or_a_rest_there_is_no_p():
         two_sample_test(values, [True])[0]
 
 
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 0.7])
+@pytest.mark.parametrize("with_groups", [False, True])
+def test_equal_values_are_no_difference_however_many_queries(value, with_groups):
+    # their mean is not the value itself, but for rounding
+    values, inside = np.full((5_000, 2), value), np.arange(5_000) % 3 == 0
+    groups = np.arange(5_000) // 2 if with_groups else None
+    assert two_sample_test(values, inside, groups=groups)[0].tolist() == [1.0, 1.0]
+    values[~inside, 1] += 0.25
+    assert two_sample_test(values, inside, groups=groups)[0].tolist() == [1.0, 0.0]
+
+
 def test_false_alarms_stay_near_the_level():
     hits = 0
     for round_ in range(300):
