@@ -1184,8 +1184,8 @@ class Evaluation(Display):
         from ragscore.reporting.build import report_runs
 
         scores, _ = self._scored([*metric_columns(self.scores), *(gate or {})])
-        same = self if scores is self.scores else replace(self, scores=scores)
-        whole = same._against(baseline)
+        # what this evaluation has tested holds, where no metric was added
+        whole = (self if scores is self.scores else replace(self, scores=scores))._against(baseline)
         with all_runs(*whole._in_order):
             made = report_runs(
                 self.results, self.golden, scores,

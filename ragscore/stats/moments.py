@@ -25,7 +25,7 @@ NORMAL_FROM = 1_000
 CARRIES = 0.5
 
 # A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
-NO_SPREAD = 1e-12
+NO_SPREAD, EPSILON = 1e-12, float(np.finfo(np.float64).eps)
 
 
 def as_columns(values: npt.ArrayLike) -> Values:
@@ -69,7 +69,8 @@ def _spread(columns: Values) -> tuple[Values, Values, Values]:
 
 def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
     """Flag columns without spread: one value, or values that are equal but for rounding."""
-    return (std <= NO_SPREAD * (1 + np.abs(mean))) | (n == 1)
+    # a sum of many may lose a bit each time
+    return (std <= np.fmax(NO_SPREAD, n * EPSILON) * (1 + np.abs(mean))) | (n == 1)
 
 
 def is_carried(std: Values, n: Values, mean: Values, least: Values, most: Values) -> Flags:
