@@ -4,10 +4,8 @@ import gc
 import json
 import os
 import signal
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pandas as pd
@@ -16,86 +14,28 @@ from hypothesis import HealthCheck, settings
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from tests import messages
 
+# How many random examples a test draws: the one number by which a nightly run differs.
+EXAMPLES = int(os.environ.get("RAGSCORE_EXAMPLES", "8"))
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
-# The same examples are drawn each time, but for those of a long night (RAGSCORE_FUZZ).
-UNHURRIED = {
-    "deadline": None,
-    "suppress_health_check": [HealthCheck.too_slow],
-    "derandomize": float(os.environ.get("RAGSCORE_FUZZ", "1")) <= 1,
-}
-settings.register_profile("quick", max_examples=10, **UNHURRIED)
-settings.register_profile("all", max_examples=20, **UNHURRIED)
-settings.register_profile("large", **UNHURRIED)
+# The same ones are drawn each time, but for those of a night.
+settings.register_profile(
+    "ragscore",
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="RAGSCORE_EXAMPLES" not in os.environ,
+)
+settings.load_profile("ragscore")
 
 # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Hit = tuple[str, str, int]
-SIZE = [1.0]  # of what `fuzzed` gives
-CASES = 3  # of a test that run unless it says otherwise
-MORE_CASES = 6  # of the same with --all; --large runs every case
-LONG_CASES = 1  # of a long test, with --all
-NOT_PASSED: set[str] = set()
-COUNTS = pytest.StashKey[list[int]]()  # all tests, long ones, those of --large alone
-DIFFERING = pytest.StashKey[list[str]]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="the tests that are marked as long, too")
-    parser.addoption("--large", action="store_true", help="every case of every test, at full size")
-    parser.addoption(
-        "--messages",
-        choices=["check", "renew", "ignore"],
-        default="check",
-        help="what to do with tests/messages.md",
-    )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: only by --all, or by the test's own name")
-    config.addinivalue_line("markers", "large: only by --large, or by the test's own name")
-    config.addinivalue_line("markers", f"sampled(n, m): n cases are quick, not {CASES}; --all: m")
-    config.addinivalue_line("markers", "each_case: all cases are quick")
-    size = size_of(config)
-    SIZE[0] = {"quick": 0.05, "all": 0.2, "large": 1.0}[size]
-    settings.load_profile(size)
-
-
-def size_of(config: pytest.Config) -> str:
-    """Return what is run: quick, all, or large."""
-    if config.getoption("--large"):
-        return "large"
-    return "all" if config.getoption("--all") else "quick"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless asked for: by `--all`, or by a test's own name.
-
-    Of a test with many cases, a few are run, chosen by its name, and `--large` runs the others.
-    """
-    cases = defaultdict(list)
-    for item in items:
-        if hasattr(item, "callspec") and not item.get_closest_marker("each_case"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for name, same in cases.items():
-        marker = same[0].get_closest_marker("sampled")
-        quick, most = (marker.args * 2)[:2] if marker else (CASES, MORE_CASES)
-        if same[0].get_closest_marker("long"):
-            most = LONG_CASES
-        order = Random(name).sample(range(len(same)), len(same))
-        for place, at in enumerate(order):
-            if place >= quick:
-                same[at].add_marker("large" if place >= most else "long")
-    large = {item for item in items if item.get_closest_marker("large")}
-    long = {item for item in items if item.get_closest_marker("long")} - large
-    config.stash[COUNTS] = [len(items), len(long), len(large)]
-    left_out = {"quick": long | large, "all": large, "large": set()}[size_of(config)]
-    if left_out and not any("::" in one for one in config.args):
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A busy machine is no failure here either: nbval gives a kernel five seconds to go on.
     for item in items:
         if hasattr(item, "output_timeout"):
@@ -111,72 +51,8 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)  # frames hold no cycles worth looking for so often
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if not report.passed:
-        NOT_PASSED.add(report.nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take what a worker of xdist has to say."""
-    given = getattr(node, "workeroutput", {})
-    messages.SAID.update(given.get("said", {}))
-    node.config.stash[COUNTS] = given.get("counts", [0, 0, 0])
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Compare what tests said with the page of messages, or renew it."""
+def pytest_sessionfinish() -> None:
     gc.unfreeze()  # else extension modules complain at exit of what was never collected
-    config = session.config
-    if hasattr(config, "workeroutput"):
-        config.workeroutput |= {"said": messages.SAID, "counts": config.stash.get(COUNTS, [0] * 3)}
-        return
-    said = {test: texts for test, texts in messages.SAID.items() if test not in NOT_PASSED}
-    kept = messages.read()
-    how = config.getoption("--messages")
-    if how == "renew":
-        # only a run of all tests of a file tells which texts nothing says any more
-        whole = config.getoption("--large")
-        ran = {test.partition("::")[0] if whole else test for test in said}
-        others = {
-            one: texts
-            for one, texts in kept.items()
-            if (one.partition("::")[0] if whole else one) not in ran
-        }
-        messages.write(others | said)
-    elif how == "check" and (made := messages.made_elsewhere()):
-        config.stash[DIFFERING] = [f"not compared with it: made with {made}"]
-    elif how == "check" and (differing := messages.differences(said, kept)):
-        way_on = "python -m tests.messages renews the page, to be reviewed"
-        config.stash[DIFFERING] = [*differing, way_on]
-        if session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if differing := config.stash.get(DIFFERING, []):
-        terminalreporter.section("tests/messages.md")
-        for line in differing:
-            terminalreporter.write_line(line)
-    n, n_long, n_large = config.stash.get(COUNTS, [0, 0, 0])
-    size = size_of(config)
-    if size == "large":
-        terminalreporter.write_line(f"large: every case of every test, {n:,} in all")
-    elif size == "all":
-        terminalreporter.write_line(
-            f"all: {n - n_large:,} of {n:,} cases, {n_long:,} of them long; --large for the others"
-        )
-    elif n_long or n_large:
-        n_quick = n - n_long - n_large
-        terminalreporter.write_line(f"quick: {n_quick:,} of {n:,} cases; --all for more of them")
-
-
-def fuzzed(n: int) -> int:
-    """How many files or examples a fuzz test takes: a twentieth of `n`, a fifth with --all.
-
-    With --large all of them. RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night).
-    """
-    return max(1, round(n * SIZE[0] * float(os.environ.get("RAGSCORE_FUZZ", "1"))))
 
 
 def hit(chunk: str, doc: str, rank: int, **more: Any) -> dict[str, Any]:

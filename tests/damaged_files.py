@@ -8,9 +8,9 @@ import copy
 import json
 
 import yaml
-from conftest import answer, fuzzed, hit, record
+from conftest import EXAMPLES, answer, hit, record
 
-N_FILES, N_RECORDS = fuzzed(20), 50
+N_FILES, N_RECORDS = EXAMPLES // 4, 50
 ODD = [
     None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e",
     "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],

@@ -118,7 +118,6 @@ def judged():
 
 # SOURCE.md: share of references judged > 0 (mean over topics, 0 where there is none), unjudged
 # references, answers without citation (of 301)
-@pytest.mark.sampled(2)
 @needs_trec
 @pytest.mark.parametrize(
     ("name", "share", "unjudged", "silent", "words"),

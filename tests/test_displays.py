@@ -76,8 +76,7 @@ FOUND = {
 }
 
 
-@pytest.mark.long
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
 def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
     text = make(evaluation).to_latex(caption="Runs & others", label="tab:runs")
@@ -93,7 +92,6 @@ def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
 def test_a_result_begins_with_its_title_in_every_form(evaluation, make):
     found = make(evaluation)

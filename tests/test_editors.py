@@ -55,7 +55,6 @@ def shown_by(script: jedi.Script, line: int | None = None) -> list[list[str]]:
 
 
 @pytest.mark.large
-@pytest.mark.sampled(6)
 @EACH_METHOD
 def test_an_editor_shows_the_parameters(cls, name):
     code = f"import ragscore as rs\ndef given(x: {path_of(cls)}):\n    x.{name}("
@@ -68,7 +67,6 @@ def test_an_editor_shows_the_parameters(cls, name):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(6)
 @EACH_METHOD
 def test_a_notebook_shows_the_parameters(cls, name):
     known = {"x": object.__new__(cls)}

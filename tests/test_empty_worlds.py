@@ -9,8 +9,7 @@ import ragscore as rs
 from tests.messages import names, refused, says
 
 
-@pytest.mark.long
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_every_question_and_picture_returns_or_raises_a_data_error(world):
     ev, faults = evaluated(world), []
@@ -26,7 +25,6 @@ def test_every_question_and_picture_returns_or_raises_a_data_error(world):
     assert faults == []
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("world", "why"),

@@ -240,7 +240,7 @@ def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_
     assert stored.compare("dense", "hybrid").overall == ev.compare("dense", "hybrid").overall
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_keeps_the_policies_of_an_evaluation(ev, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.evaluate(ev.results, ev.golden, missing="zero", match="doc"))
@@ -260,7 +260,7 @@ def test_the_effect_of_labels_is_told_for_the_metrics_that_decide(ev):
     assert one["metric"].tolist() == ["hit@1"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     methods = [
@@ -277,7 +277,7 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
         exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_asking_for_an_evaluation_imports_no_analysis():
     code = (
         "import sys, ragscore as rs; rs.evaluate; print([name for name in sys.modules if"

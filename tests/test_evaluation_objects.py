@@ -66,7 +66,7 @@ def test_objects_print_a_table_and_the_names_of_their_frames(ev):
         assert len(text.splitlines()) < 20
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_printing_does_not_depend_on_what_was_asked_before(ev):
     for found, again in zip(objects_of(ev), objects_of(ev), strict=True):
         for name in found.FRAMES:

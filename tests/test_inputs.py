@@ -125,7 +125,6 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, field, named, pa
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "nothing",
     [
@@ -227,7 +226,6 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
     assert found["mrr"].tolist() == [0.5, 0]
 
 
-@pytest.mark.sampled(18)
 @pytest.mark.parametrize(
     ("call", "about"),  # the field, and what else the error names
     [
@@ -394,7 +392,6 @@ NAMED = [
 ]
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.filterwarnings("ignore:the candidate pool")  # these runs keep few hits
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize(
@@ -419,7 +416,6 @@ def test_a_wrong_argument_is_one_short_error(pair, verb, args, more, place, mean
     assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
-@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("call", "about"),  # the field, and what else the error names
     [

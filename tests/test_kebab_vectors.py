@@ -282,7 +282,6 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("a", "b", "kind"),
     [

@@ -67,7 +67,6 @@ def imports_of(file: Path) -> set[str]:
     return found
 
 
-@pytest.mark.each_case
 @EACH_FILE
 def test_a_module_imports_only_its_layer_and_those_above(file):
     layer = LAYERS.index(layer_of(name_of(file)))
@@ -82,7 +81,7 @@ def test_statistics_know_arrays_and_errors_only():
             assert others <= {"ragscore.frames.errors", "ragscore.frames.typing"}, name
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_imports_run_in_a_circle():
     left = {name: imports_of(file) - {name} for name, file in MODULES.items()}
     while free := {name for name, needed in left.items() if not needed & set(left)}:
@@ -96,7 +95,6 @@ def test_only_the_face_the_evaluation_and_the_plugin_lie_flat():
     assert {file.name for file in PACKAGE.glob("*.py")} <= flat
 
 
-@pytest.mark.each_case
 @EACH_FILE
 def test_no_module_but_profiles_names_a_profile_in_code(file):
     if name_of(file) == "ragscore.scoring.profiles" or layer_of(name_of(file)) == "cli":
@@ -146,7 +144,7 @@ def test_nothing_is_imported_before_it_is_used():
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_functions_are_what_the_package_shows_also_where_their_modules_were_imported_first():
     modules = [name for name in MODULES if not name.endswith("__main__")]
     code = f"""

@@ -15,7 +15,7 @@ from scipy.stats import binom
 import ragscore as rs
 from tests.messages import refused, warned
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PAIR = ("answered_unanswerable", "false_refusal")
@@ -817,7 +817,7 @@ def test_the_top_score_refuses_worse_than_the_rule_does(expected_docs):
     assert f"Its risk is {risks[0]:.3f} instead of {risks[1]:.3f}" in text
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_labels_are_answered_with_true_numbers(tmp_path):
     text, found = prose("08_label.ipynb"), output("08_label.ipynb", "first = near.head(20)")
     file, before = tmp_path / "golden.yaml", rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")

@@ -35,7 +35,7 @@ def fail(*_, **__):
     raise RuntimeError("no room")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
     for name in ("report.html", "report.md", "report.json"):
         ev.report(tmp_path / name)
@@ -43,7 +43,7 @@ def test_a_report_leaves_neither_figure_nor_thread(ev, left, tmp_path):
     assert left() == ([], [])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
     cmp = ev.compare("a", "b")
     mine = plt.figure()
@@ -75,7 +75,7 @@ def many(tmp_path, monkeypatch):
     return tmp_path / "per_query.jsonl"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     assert len(rs.load_results(many).responses) == 200
@@ -95,7 +95,7 @@ def test_reading_leaves_no_thread_even_where_it_fails(many, left, monkeypatch, t
     assert left()[0] == [] and len(kept) == 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_leaves_no_thread_even_where_it_fails(ev, left, monkeypatch, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(ev)

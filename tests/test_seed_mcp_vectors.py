@@ -93,7 +93,6 @@ def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_fo
 
 # The predicate cases of F.7; every one and more, by our own scores, is in test_predicates.py.
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),
     [
@@ -142,7 +141,6 @@ EXPECT = [{"query": f"q{n}", "expected_source_keys": [f"k{n}"]} for n in (1, 2, 
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ks", "passed", "mrr"),
     [

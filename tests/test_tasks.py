@@ -60,7 +60,6 @@ def ev():
 
 
 @pytest.mark.large
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_takes_two_lines_at_most(task, ev, monkeypatch, tmp_path):
     # what the format has no place for is counted

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
-from conftest import fuzzed
+from conftest import EXAMPLES
 from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
@@ -130,7 +130,7 @@ def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_t
     assert ev.to_profile("trec")["run"]["ndcg"] == pytest.approx(theirs)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs(ROBUST)
 def test_a_robust_run_has_trec_evals_means():
     results = rs.load_results(str(ROBUST / "input.pircRBa1.gz"), ties="trec")
@@ -144,7 +144,7 @@ def test_a_robust_run_has_trec_evals_means():
 
 # Random files: each judgement file with some runs, every pair scored in three ways
 
-N_QRELS, N_RUNS = fuzzed(40), 25
+N_QRELS, N_RUNS = EXAMPLES // 2, 25
 RECALLS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 AT = (1, 2, 5, 10)
 SINGLE = ("map", "Rprec", "bpref", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")

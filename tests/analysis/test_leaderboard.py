@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, fuzzed
+from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES
 from scipy.stats import binom, binomtest, permutation_test
 
 import ragscore as rs
@@ -288,7 +288,7 @@ def all_pairs(values, rounds, seed):
     return p
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
 def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):
@@ -320,7 +320,7 @@ def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_find
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_robust
 def test_which_trec_runs_are_tied_is_said_in_words(robust):
     board = leaderboard(robust, metrics=["map@1000"])
@@ -479,7 +479,7 @@ def of_no_difference(rng, n=30):
 def test_runs_that_do_not_differ_get_any_other_letter_or_word_in_at_most_5_percent():
     # 5 metrics × 4 runs: 30 pairs of letters, 15 verdict words. A rate of 5 % gives more than
     # `most` with a probability below 1 %.
-    n = fuzzed(120)
+    n = EXAMPLES
     most = binom.isf(0.01, n, 0.05)
     rng, n_letters, n_words, n_alone = np.random.default_rng(8), 0, 0, 0
     for _ in range(n):

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import fuzzed, hit, record
-from hypothesis import given, settings
+from conftest import hit, record
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -50,7 +50,6 @@ ranking = st.lists(st.sampled_from("stuvwxyz"), unique=True, min_size=1, max_siz
 
 
 @pytest.mark.large
-@settings(max_examples=fuzzed(60))
 @given(
     st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4), st.sampled_from([0.5, 0.9, 0.98])
 )

@@ -218,7 +218,7 @@ def demo():
     return rs.evaluate(str(root / "runs" / "*" / "per_query.jsonl"), root / "golden.yaml")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
     means = clone.metrics().set_index(["run_id", "metric"])
@@ -251,24 +251,24 @@ def test_a_clone_of_runs_by_different_labels_tells_that_and_shows_them_if_allowe
     assert shown["is_reported"].all() and shown["run_id"].nunique() == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone, demo):
     for ask in (
         lambda: clone.load("dense"),
         lambda: clone.scores("mrr@10"),
         lambda: clone.score(demo.golden),
     ):
-        with refused("dense", "metrics()", kept=False):
+        with refused("dense", "metrics()"):
             ask()
-    with refused("dense", "aggregates", kept=False) as caught:
+    with refused("dense", "aggregates") as caught:
         clone.evaluate(demo.golden).compare("dense", "hybrid")
     assert re.search(r"dense.responses-\w+\.parquet", str(caught.value))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
     stored_file(clone, "hybrid", "scores").unlink()
-    with refused("hybrid", kept=False) as caught:
+    with refused("hybrid") as caught:
         clone.trend("mrr@10")
     assert re.search(r"hybrid.scores-\w+\.parquet", str(caught.value))
 
@@ -327,7 +327,7 @@ def test_all_57_published_numbers_are_there():
     assert results.runs["note"].iloc[0] == "Baseline first 10 questions"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_published
 def test_the_published_runs_break_where_their_configs_say():
     # eval_set_commit_hash and dataset_version: db0a866e, ac49cfd3, 2e3265d7, then three times

@@ -277,7 +277,6 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("note", "shown"),
     [

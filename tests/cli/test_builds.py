@@ -54,7 +54,7 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
     printed = capsys.readouterr()
     says(printed.out, "Gate failed by ndcg@10")
     # how many days ago depends on the day
-    says(printed.err, "Baseline dense", "ago", "golden set 63253d3c, this one", kept=False)
+    says(printed.err, "Baseline dense", "ago", "golden set 63253d3c, this one")
     text = (project / "kept" / "comment.md").read_text()
     assert text.startswith("<!-- ragscore gate -->")
     assert text.count("](https://ci/page#x.q=") == 5, "the five queries that lost most"
@@ -67,13 +67,13 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
         assert (project / "kept" / name).stat().st_size > 10_000
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, capsys):
     store = rs.RunStore(project / "history")
     for name in ("dense", "bm25"):
         store.save(rs.load_results(f"runs/{name}"))
     main(f"gate store://history#dense runs/hybrid {GATE} --undecided pass".split())
-    says(capsys.readouterr().err, "Baseline dense", kept=False)
+    says(capsys.readouterr().err, "Baseline dense")
     for spec, told in (
         ("store://history#other", "other"), ("store://nowhere", "no such folder"),
         ("git:main:eval/none", "none"), ("git:main", "git:REF:PATH"),
@@ -83,7 +83,7 @@ def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, ca
         says(capsys.readouterr().err, told)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):
     told = json.loads((project / "runs/dense/run.json").read_text())
     told["golden_hash"] = "0" * 16
@@ -94,7 +94,7 @@ def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(projec
     assert main([*command.split(), "--allow-different", "golden"]) == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
     ev = rs.evaluate([str(DEMO / "runs/dense"), str(DEMO / "runs/hybrid")], DEMO / "golden.yaml")
     cmp = ev.compare("dense", "hybrid")
@@ -155,7 +155,7 @@ def comments():
     server.shutdown()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_actions_steps_fail_for_a_regression_and_keep_one_comment(project, comments):
     kept, address = comments
     (project / "event.json").write_text(json.dumps({"pull_request": {"number": 7}}))
@@ -213,7 +213,7 @@ def test_noise_that_counts(ragscore_gate):
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_the_plugin_fails_for_a_regression_and_not_for_noise(pytester, workers):
     pytester.makepyfile(TESTS.format(runs=str(DEMO / "runs"), golden=str(DEMO / "golden.yaml")))

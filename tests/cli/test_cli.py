@@ -285,7 +285,7 @@ def listed(text):
     return sum(line.startswith("| q") and line[3].isdigit() for line in text.splitlines())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_compare_lists_twenty_changed_queries_unless_asked_for_all(
     capsys, tmp_path, write_golden, write_run
 ):
@@ -405,7 +405,7 @@ def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_gold
     assert means == {"": [None, 0], "--unknown miss": [0, 1], "--empty-gold one": [1, 1]}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_compare_takes_the_policies_of_scoring(passages, capsys):
     golden, a, b = passages
     arguments = ["compare", a, b, "--golden", golden, "--json"]

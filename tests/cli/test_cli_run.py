@@ -90,7 +90,7 @@ def test_every_query_failing_is_status_3_and_no_metric(here, capsys, write_golde
     assert rs.load_results("runs/ask").runs["n_failed"].tolist() == [1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_mapping_file_and_an_address_are_asked(here, capsys):
     with Server(
         lambda seen: [{"id": "c1", "document": "d1"}] if seen.path == "/search" else chatbot(seen)

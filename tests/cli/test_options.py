@@ -227,7 +227,6 @@ LINES = [
 ]
 
 
-@pytest.mark.sampled(6, 12)
 @pytest.mark.parametrize(("line", "status", "text"), LINES, ids=[line for line, *_ in LINES])
 def test_an_option_does_what_it_says(
     line, status, text, desk, judge_address, no_input, monkeypatch, capsys

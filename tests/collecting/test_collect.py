@@ -412,13 +412,12 @@ FAULTS = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
     with Server(in_turn([FAULTS[fault]], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, k=1)
     named = "debug.retrieved_chunks" if fault == "neither" else fault.partition(":")[0]
-    says(results.responses["error"].iloc[0], named, kept=False)
+    says(results.responses["error"].iloc[0], named)
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
@@ -430,7 +429,7 @@ def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
     assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_server_that_drips_is_a_time_out(plain_golden, out):
     endless = Reply(text="", headers={"Content-Length": "1000000"}, drips=True)
     with Server(in_turn([endless], chatbot)) as server:
@@ -492,7 +491,6 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
 LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("given", ["61", "1e9", "inf", "1e400", LATER])
 def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out, given):
     replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
@@ -501,12 +499,11 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
         results = collect(server.url, plain_golden(2), out, retries=5, k=1)
     assert time.monotonic() - started < 20 and len(server.requests) == 2
     first, second = results.responses["error"].tolist()
-    says(first, 429, "60 s", kept=False)
+    says(first, 429, "60 s")
     assert pd.isna(second)
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
 def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
@@ -620,7 +617,7 @@ def test_a_command_that_fails_says_why(plain_golden, out):
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_command_that_hangs_is_ended(plain_golden, out, tmp_path):
     code = "import sys, time; time.sleep(60 if '0' in sys.argv[1] else 0); print('[]')"
     results = collect(
@@ -635,7 +632,7 @@ def test_a_command_that_prints_no_json_fails(plain_golden, out, code):
     printed = collect([sys.executable, "-c", code], plain_golden(1), out)
     says(printed.responses["error"].iloc[0], "JSON")
     missing = collect(["no-such-program"], plain_golden(1), out, fresh=True)
-    says(missing.responses["error"].iloc[0], "no-such-program", kept=False)
+    says(missing.responses["error"].iloc[0], "no-such-program")
 
 
 def test_a_run_in_which_all_fail_warns(plain_golden, out):
@@ -696,5 +693,5 @@ def test_a_finished_run_is_not_written_over(plain_golden, out):
 
 @pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found,), "mapping.yaml"])
 def test_what_is_no_system_is_refused(golden, out, given):
-    with refused(field="system", kept=False):
+    with refused(field="system"):
         collect(given, golden, out)

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import killed_collector
 import pytest
-from conftest import fuzzed
+from conftest import EXAMPLES
 
 import ragscore as rs
 from ragscore.collecting import journal
 from tests.messages import names, refused, says
 
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
-POINTS = fuzzed(50)
+POINTS = EXAMPLES
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def lines_without_timing(file: Path) -> list[str]:
     ).splitlines()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked for speed")
 def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
     command = [
@@ -95,7 +95,7 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
@@ -124,7 +124,7 @@ def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
     with pytest.raises(KeyboardInterrupt):
         rs.collect(system, golden, tmp_path / "run", workers=workers, timeout=30)
     assert {thread.ident for thread in threading.enumerate()} <= before
-    says(capsys.readouterr().err, "in flight", kept=False)
+    says(capsys.readouterr().err, "in flight")
     n_first, last[0] = len(asked), 0
     assert n_first < 16
     results = rs.collect(system, golden, tmp_path / "run", workers=workers, progress=False)

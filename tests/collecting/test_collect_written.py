@@ -18,7 +18,7 @@ from email.utils import format_datetime
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import answer, fuzzed, hit
+from conftest import EXAMPLES, answer, hit
 
 import ragscore as rs
 from ragscore.analysis.trend.noise import noise_floor
@@ -84,9 +84,8 @@ def any_reply(draw):
     return reply if draw.random() < 0.9 else any_value(draw)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(fuzzed(6)))
+@pytest.mark.parametrize("seed", range(EXAMPLES // 8))
 def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
     draw = random.Random(seed)
     replies = {query: any_reply(draw) for query in golden.queries["query"]}
@@ -292,7 +291,7 @@ def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_repeats_with_seeds_of_their_own_are_one_system_to_the_noise_floor(golden, tmp_path):
     def system(query, seed):
         return [{"doc_id": "d1" if random.Random(f"{query}{seed}").random() < 0.5 else "d2"}]
@@ -351,7 +350,7 @@ def ask(query):
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_golden):
     write_golden(

@@ -59,7 +59,6 @@ COMMAND = [sys.executable, "-c", "print('[]')"]
 HANGS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize(
     ("system", "options", "error"),
@@ -87,7 +86,7 @@ def test_a_function_or_command_leaves_nothing(golden, tmp_path, system, options,
     assert state() == before
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:every query failed")
 @pytest.mark.parametrize("kind", ["answers", "errors", "hangs", "Ctrl-C"])
 def test_an_endpoint_leaves_nothing(golden, tmp_path, kind):

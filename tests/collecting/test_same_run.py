@@ -48,7 +48,6 @@ def test_times_and_attempts_are_no_difference(runs):
     assert repr(same) == "a and b are the same, timing aside: 2 responses"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -123,7 +122,7 @@ def test_more_than_one_run_is_refused(runs):
     assert rs.collecting.same_run(both.select("a"), both.select("b"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
     write_golden, tmp_path
 ):

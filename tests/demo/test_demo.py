@@ -286,7 +286,7 @@ def small(corpus, tmp_path_factory):
     return documents[documents["doc_id"].isin(few["doc_id"])], few, tmp_path_factory.mktemp("cache")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_system_finds_an_obvious_answer(small):
     index = Index(small[1], small[2])
     for system in SYSTEMS:
@@ -297,7 +297,7 @@ def test_every_system_finds_an_obvious_answer(small):
         assert (np.diff(ranking.score) <= 0).all() and len(ranking.chunk) == 5
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_vectors_are_cached_and_do_not_depend_on_neighbours(small):
     first = Index(small[1], small[2]).vectors
     again = Index(small[1], small[2], progress=lambda items, total: pytest.fail("embedded again"))
@@ -318,7 +318,7 @@ def test_familiarity_runs_from_minus_one_to_a_fifth(small):
     assert -1 < familiarity.of("scatter sourdough", found) < 0.2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_demo_command_from_corpus_to_report(small, golden, tmp_path, monkeypatch, capsys):
     documents, chunks, cache = small
     monkeypatch.setattr(demo_run, "build_corpus", lambda: (documents, chunks))
@@ -330,7 +330,7 @@ def test_the_demo_command_from_corpus_to_report(small, golden, tmp_path, monkeyp
 
     assert main(["demo", "--out", str(out), "--golden", str(GOLDEN)]) == 0
     printed = capsys.readouterr().out
-    says(printed, "hit@5", "category", kept=False)
+    says(printed, "hit@5", "category")
     first = rs.RunStore(out / "runs").runs()
     assert (
         sorted(first["system"]) == sorted(SYSTEMS)

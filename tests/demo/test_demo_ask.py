@@ -26,7 +26,7 @@ def committed():
     return run
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
     results = rs.collect(
         demo_system("bm25", tmp_path / "cache"),
@@ -79,7 +79,7 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
     assert json.loads(before.runs["config"].iloc[0])["answerer"]["refuse_below"] == REFUSE_BELOW
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_retrieval_only_gives_no_answer(tmp_path):
     results = rs.collect(
         demo_system("bm25", tmp_path / "cache"),

@@ -29,7 +29,7 @@ def test_plain_refuses_where_chatty_tells_of_its_own():
     assert all(chatty(row["query"], search(row["query"])).endswith("by heart.") for row in GOLDEN)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_notebooks_answer_holds(write_golden, write_run):
     golden = rs.load_golden(write_golden(GOLDEN))
     files = []

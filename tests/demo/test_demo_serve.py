@@ -120,8 +120,7 @@ def served(index):
         yield running
 
 
-@pytest.mark.long
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", SYSTEMS)
 def test_a_run_collected_over_http_is_what_the_retriever_finds(
     served, index, golden, tmp_path, mode
@@ -235,7 +234,7 @@ def test_filters_of_a_golden_query_reach_the_system(served, write_golden, tmp_pa
         "folders": ["pandas"],
         "available": ["matplotlib", "numpy", "pandas", "python"],
     }
-    says(results.responses["error"].iloc[2], 422, "filters", "year", "doc_type", kept=False)
+    says(results.responses["error"].iloc[2], 422, "filters", "year", "doc_type")
     assert (
         results.responses["error"].notna().tolist() == [False, False, True]
         and results.responses["latency_folder_selection_ms"].iloc[0] > 0
@@ -492,7 +491,7 @@ sys.exit(main(["demo", "--serve", "--port", "0"]))
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_the_command_says_where_it_serves_and_ends_with_ctrl_c():
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -505,7 +504,7 @@ def test_the_command_says_where_it_serves_and_ends_with_ctrl_c():
     ) as process:
         try:
             line = process.stderr.readline()
-            says(line, "ragscore:", "bm25", "Ctrl-C", kept=False)
+            says(line, "ragscore:", "bm25", "Ctrl-C")
             address = re.search(r"http://127\.0\.0\.1:\d+\S*", line).group()
             assert address.endswith(ASK)
             assert httpx.post(address, json={"question": "here?"}).json()["references"] == []
@@ -524,4 +523,4 @@ def test_the_command_has_no_idle_options(monkeypatch, capsys):
         (["--serve", "--port", "70000"], ["port", 70000]),
     ):
         assert main(["demo", *options]) == 2
-        says(capsys.readouterr().err, *named, kept="70000" not in options)
+        says(capsys.readouterr().err, *named)

@@ -196,7 +196,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     pd.testing.assert_frame_equal(stored.loc[today.index, today.columns], today, check_dtype=False)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_path):
     few = RELABELLED
     for name in few:
@@ -247,7 +247,7 @@ def test_settings_follow_the_line_of_changes():
     assert settings_of("16-cells-repeat2") == ("hybrid_rerank", Settings(cells=64, seed=2))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("run_id", ["01-bm25-plain", RECHUNKED])
 def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, golden, tmp_path):
     _, settings = settings_of(run_id)
@@ -322,7 +322,7 @@ def test_another_passage_size_is_said_by_ids_and_version():
     assert "@400" not in chunker_version()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkeypatch, capsys):
     lines = [
         f"{word} number {n} of the guide"
@@ -366,7 +366,7 @@ def test_making_the_history_reports_one_line_for_each_variation(tmp_path, monkey
     assert made.runs()["golden_hash"].nunique() == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_committable_history_is_smaller_and_holds_the_same(store, tmp_path):
     shutil.copytree(store.path(RELABELLED[1]), tmp_path / RELABELLED[1])
     large = rs.RunStore(tmp_path)
@@ -407,7 +407,6 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("metric", "a", "b"),
     [
@@ -439,7 +438,7 @@ def test_a_deeper_reranking_takes_more_processor_time(results, readme):
     assert results.responses.columns.intersection(["elapsed_ms"]).empty
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:ids of .* do not join .level chunk.:UserWarning")
 def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
     results, golden, readme

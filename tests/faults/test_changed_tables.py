@@ -13,7 +13,7 @@ import pytest
 import ragscore as rs
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 # What no reader could know: (change, side, column) -> why.
 MEANT = {

@@ -47,7 +47,7 @@ from ragscore.collecting.systems import as_system
 from ragscore.frames.kinds import KINDS, conform
 from ragscore.golden.labelling.golden_text import GoldenFile
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 MB = 1 << 20
 MOST_BYTES, MOST_SECONDS = 1024 * MB, 20

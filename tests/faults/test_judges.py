@@ -34,7 +34,7 @@ from ragscore.judging.endpoint import CostTracker, completion_text, read_reply_b
 from ragscore.judging.judges import ReplyError, read_reply
 from tests.messages import check, names, says
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 PRICES = {"words": (1_000.0, 2_000.0)}
 N = 8
 # Every other answer has one sentence of two in its context: round(5 · 1/2) = 2 points of 5.
@@ -284,7 +284,7 @@ def test_a_damaged_cache_is_asked_again_and_never_believed(given, tmp_path, serv
         try:
             judged, said = judge(data, server.url, cache=path)
         except rs.DataError as error:  # nothing is left by which to tell that it is a cache
-            check(error, file=path, field="cache", kept=False)
+            check(error, file=path, field="cache")
             assert b"sha256" not in path.read_bytes()
             tally("judge: damaged cache", "refused")
             continue

@@ -27,7 +27,7 @@ LENGTHS = (8, 12, 16, 20, 32, 51, 164)
 SIGNS = string.ascii_letters + string.digits
 CUTS = (60, 200, 300, 500, 1_000, 10_000)  # where some message or buffer ends
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.slow,
     pytest.mark.filterwarnings(
         "ignore:every query failed", "ignore:replies differ", "ignore:.*do not join"
     ),

@@ -14,7 +14,7 @@ import pytest
 from faults import killed_writers
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked for speed")

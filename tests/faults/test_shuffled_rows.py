@@ -14,7 +14,7 @@ import pytest
 import ragscore as rs
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 SYSTEMS = ("a", "b", "c")
 DOCUMENTS = [f"d{n:02}" for n in range(14)]

@@ -22,7 +22,7 @@ from faults import small_stores as small
 from faults.children import STEPS, chance, outcome_of, start
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 ATTACKED = {
     "save": (None, small.save(1)),

@@ -20,7 +20,7 @@ from faults.children import chance
 from faults.size import tally, times
 from ragscore.store import checked
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 WAYS = small.READS | {
     "score": lambda store: small.as_text(store.score(small.labels(0), ["mrr@10", "hit@5"])),

@@ -13,7 +13,7 @@ from faults import small_stores as small
 from faults.children import Lines, Steps, chance, start
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 # What is done to which state.
 ATTACKED = {

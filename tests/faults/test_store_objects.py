@@ -25,7 +25,7 @@ from faults.children import chance, outcome_of
 from faults.size import tally, times
 from ragscore.store import objects
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 pytest.importorskip("s3fs")
 

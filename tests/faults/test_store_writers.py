@@ -16,7 +16,7 @@ from faults import small_stores as small
 from faults.children import Gate, chance, outcome_of, start
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 FIRST = small.State(0, 0)
 # What two or four writers do at once, and to which state.

@@ -392,7 +392,7 @@ def letters(figure) -> str:
     return re.sub(r"\s", "", "|".join(shown))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_text_is_a_text_in_every_figure(tmp_path):
     for seed in range(times(1)):
         with strict():
@@ -409,7 +409,6 @@ def test_a_text_is_a_text_in_every_figure(tmp_path):
         assert n_drawn > 12
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("run", [r"$\nothing$", "_a$b$", r"a^{\frac", "\x1b[31m"])
 def test_names_stand_in_figures_as_they_are_written(run, pair):
     results, golden = pair
@@ -486,7 +485,7 @@ def check_labelling(golden, ev, runs) -> None:
             assert_html(one)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_form_that_people_read_goes_through_the_one_rule():
     forms = {"__repr__", "_repr_html_", "to_markdown", "to_html", "to_text", "to_json"}
     rule = re.compile(

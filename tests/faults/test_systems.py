@@ -25,7 +25,7 @@ import pytest
 import ragscore as rs
 from faults.size import tally, times
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 LIMIT, MAX_BYTES, N_QUERIES = 0.6, 200_000, 6
 SECRET = "s3cret-0f-the-house"

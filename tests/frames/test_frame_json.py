@@ -182,7 +182,6 @@ MADE = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_report_reloads_into_the_same_object(three, kind):

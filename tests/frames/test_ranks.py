@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
-from conftest import fuzzed, hit, record
-from hypothesis import given, settings
+from conftest import hit, record
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -141,7 +141,6 @@ SCORES = st.dictionaries(
         st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1
     ).filter(lambda grades: max(grades.values()) > 0),
 )
-@settings(max_examples=fuzzed(40), deadline=None)
 def test_trec_ties_give_the_scores_of_trec_eval(scores, grades):
     ranked = rs.match.rank_hits(
         hits(*(("q", n, doc, score) for n, (doc, score) in enumerate(scores.items(), 1))), "trec"

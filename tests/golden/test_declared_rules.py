@@ -4,8 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -234,8 +233,7 @@ RULES = st.dictionaries(
 )  # fmt: skip
 
 
-@pytest.mark.long
-@settings(max_examples=fuzzed(40))
+@pytest.mark.slow
 @given(
     values=RULES,
     required=st.lists(st.sampled_from(["lang", "tags", "my own", "answerable"]), unique=True),

@@ -134,7 +134,6 @@ BROKEN = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("rule", BROKEN)
 def test_each_rule_finds_the_set_that_breaks_it(found, rule):
     rows, offence = BROKEN[rule]

@@ -9,14 +9,14 @@ import random
 import warnings
 
 import pytest
-from conftest import answer, fuzzed, hit, record
+from conftest import EXAMPLES, answer, hit, record
 from damaged_files import READERS, damaged, written
 from plausible_runs import equal, plausible, put
 
 import ragscore as rs
 from ragscore.io import arrow_lines, per_query
 
-N_FILES = fuzzed(20)
+N_FILES = EXAMPLES // 4
 
 
 def outcome(file, strict):
@@ -232,7 +232,6 @@ ODD_LINES = {
 }
 
 
-@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", list(ODD_LINES))
 @pytest.mark.parametrize("at", [0, 12])
 def test_an_odd_line_ends_the_same_wherever_it_stands(both, tmp_path, name, at):
@@ -260,7 +259,6 @@ def test_files_of_odd_bytes_end_the_same(both, tmp_path, content):
         both(file, strict)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "deep",
     [

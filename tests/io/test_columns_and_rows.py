@@ -9,8 +9,7 @@ from dataclasses import fields
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -121,7 +120,6 @@ OPTIONS = st.fixed_dictionaries(
 
 @given(judgements(), OPTIONS)
 @example(pd.DataFrame({"qid": ["q", "q"], "docid": ["a", "a"], "rel": [1, 2]}), {"strict": True})
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_judgements_of_a_frame(frame, options):
     assert_same_by_rows(rs.load_golden, frame, **options)
 
@@ -153,13 +151,11 @@ def of_queries(*values):
 @example({"q": {"a": 1, "b": 0.5}, "r": {}}, {"strict": True})
 @example({"q": ["a", "a", "b"], "r": [], "s": None}, {"strict": True})
 @example({"q": {"a": -1}}, {"strict": True})
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_judgements_of_a_dict(source, options):
     assert_same_by_rows(rs.load_golden, source, **options)
 
 
 @given(st.data(), OPTIONS)
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_judgements_of_list_columns(data, options):
     n = data.draw(st.integers(1, 4))
     values = data.draw(st.sampled_from([st.lists(st.sampled_from("abc"), max_size=3), MAPPINGS]))
@@ -193,13 +189,11 @@ HITS = (st.lists(st.sampled_from("abc"), max_size=4), SCORED, LISTS, ODD_SCORED)
 @example({"q": ["a", "b"], "r": []})
 @example({"q": [["a", 0.5], ["b", 0.7]]})
 @example({"q": [["a"], ["b", "c"]]})
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_hits_of_a_dict(source):
     assert_same_by_rows(rs.load_results, source)
 
 
 @given(st.data(), st.booleans())
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_hits_of_list_columns(data, strict):
     n = data.draw(st.integers(1, 4))
     lists = data.draw(st.lists(data.draw(st.sampled_from(HITS)), min_size=n, max_size=n))
@@ -300,7 +294,6 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 @given(st.data(), st.booleans(), st.sampled_from([1, 2, 1 << 12]), st.booleans())
-@settings(max_examples=fuzzed(400), deadline=None)
 def test_hits_of_a_file_of_records(tmp_path_factory, name, data, strict, batch, is_odd):
     _, lists, record = FILES[name]
     rows = [record(n, lists(data.draw, is_odd)) for n in range(data.draw(st.integers(1, 4)))]

@@ -237,7 +237,7 @@ assert stored.scores["short_hits@1"].tolist() == [1.0]
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_package_from_an_empty_folder_adds_a_metric_and_a_format(tmp_path):
     project, site, desk = (tmp_path / name for name in ("acme", "site", "desk"))
     package = project / "acme_eval"

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -86,7 +85,6 @@ def test_rows_are_written_back_as_they_were(lines, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.jsonl.gz"])
 def test_every_suffix_gives_equal_frames_and_the_same_bytes_again(lines, tmp_path, name):
     file = assert_comes_back(quietly(rs.load_golden, lines(ROWS)), tmp_path, name)
@@ -279,8 +277,7 @@ def test_a_column_without_any_value_comes_back(tmp_path, name):
     assert_comes_back(golden, tmp_path, name)
 
 
-@pytest.mark.long
-@settings(max_examples=fuzzed(40))
+@pytest.mark.slow
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))
 def test_any_golden_set_comes_back(tmp_path_factory, rows, name):
     folder = tmp_path_factory.mktemp("golden")

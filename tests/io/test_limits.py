@@ -75,7 +75,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, fro
     assert len(rs.load_results(file, max_bytes=None).responses) == 2000
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_gigabytes_of_one_byte_end_in_an_error_within_a_fraction_of_them(tmp_path):
     with gzip.open(tmp_path / "g.jsonl.gz", "wb", compresslevel=1) as out:
         for _ in range(300):

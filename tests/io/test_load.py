@@ -194,8 +194,7 @@ def test_ids_stay_as_written(write_golden):
 def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(
     write_golden, text, line, field, named
 ):
-    kept = "YAML" not in named
-    with refused(*named, file="golden.yaml", line=line, field=field, kept=kept):
+    with refused(*named, file="golden.yaml", line=line, field=field):
         rs.load_golden(write_golden(text))
 
 
@@ -238,8 +237,7 @@ Q = "- id: a\n  query: q\n"
 def test_odd_yaml_is_one_error_with_its_line_and_one_problem(
     write_golden, text, line, field, named
 ):
-    kept = named not in (["YAML"], ["YAML", "mapping"])
-    with refused(*named, file="golden.yaml", line=line, field=field, kept=kept):
+    with refused(*named, file="golden.yaml", line=line, field=field):
         rs.load_golden(write_golden(text))
     if "900" not in str(len(text)) and "\x07" not in text:
         with warnings.catch_warnings(action="ignore"):
@@ -609,8 +607,7 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
 def test_a_bad_record_stops_with_line_field_found_and_allowed(write_run, line, field, named):
     file = write_run("a", RUN_A[:1])
     file.write_text(file.read_text() + line + "\n")
-    kept = "JSON" not in named
-    with refused(*named, file="per_query.jsonl", line=2, field=field, kept=kept):
+    with refused(*named, file="per_query.jsonl", line=2, field=field):
         rs.load_results(file)
 
 

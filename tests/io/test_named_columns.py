@@ -74,7 +74,6 @@ def shapes(records, folder, name):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("values", TEXTS.values(), ids=TEXTS)
 def test_a_column_that_names_runs_keeps_them_apart(name, values, tmp_path):
@@ -129,7 +128,6 @@ def test_labels_of_keys_that_become_one_id_are_refused():
         rs.load_golden({1: ["a"], "1": ["b"]})
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("field", ["run_id", "run_name", "run", "system"])
 @pytest.mark.parametrize("n", [2, 6000], ids=["by line", "by block"])
 def test_a_run_file_of_two_runs_is_refused(field, n, tmp_path):

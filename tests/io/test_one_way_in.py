@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import fuzzed
+from conftest import EXAMPLES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -379,7 +379,7 @@ RANKINGS = st.dictionaries(
     IDS, st.lists(IDS, min_size=1, max_size=4, unique=True), min_size=1, max_size=4
 )
 PROPERTY = settings(
-    max_examples=fuzzed(20),
+    max_examples=EXAMPLES // 4,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -397,7 +397,7 @@ def expected_of(rankings):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @PROPERTY
 @given(rankings=RANKINGS, seed=st.integers(0, 9))
 def test_one_ranking_said_in_many_ways_gives_the_same_hits(rankings, seed, tmp_path):

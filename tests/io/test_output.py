@@ -25,7 +25,7 @@ def test_what_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path, monkeypa
 
     file = write_text(tmp_path / "report.md", "old")
     monkeypatch.setattr(*(("os.fsync", fails) if step == "fsync" else (Path, "replace", fails)))
-    with refused(os.strerror(code), file=file, kept=False) as caught:
+    with refused(os.strerror(code), file=file) as caught:
         write_text(file, "new")
     assert caught.value.allowed
     monkeypatch.undo()
@@ -42,13 +42,13 @@ def test_an_exception_while_it_is_written_leaves_the_old_file(tmp_path):
 
 def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
     (tmp_path / "report.md").mkdir()
-    with refused(os.strerror(errno.EISDIR), file="report.md", kept=False):
+    with refused(os.strerror(errno.EISDIR), file="report.md"):
         write_text(tmp_path / "report.md", "new")
 
 
 def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "runs").write_text("")
-    with refused(file="runs/report.md", kept=False):
+    with refused(file="runs/report.md"):
         write_text(tmp_path / "runs" / "report.md", "new")
 
 

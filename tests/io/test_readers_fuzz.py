@@ -3,7 +3,7 @@ DataError.
 
 Each reader sees 20 files of 50 records (see damaged_files.py), so 1,000 records, strictly and
 leniently; files that are one object (run.json, config.json, metrics.json, a report) are 20 objects.
-RAGSCORE_FUZZ multiplies the number of files (see conftest.fuzzed).
+RAGSCORE_EXAMPLES sets the number of files (see conftest.EXAMPLES).
 """
 
 import json
@@ -47,7 +47,6 @@ def read(name, folder, strict):
     )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(READERS))
 def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
     _, file, good, how, beside, _ = READERS[name]
@@ -68,7 +67,6 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
     assert n_loaded or N_FILES < 20  # few files may all be damaged
 
 
-@pytest.mark.sampled(19)
 @pytest.mark.parametrize("name", list(READERS))
 @pytest.mark.parametrize(
     "content",
@@ -96,7 +94,6 @@ def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
         read(name, tmp_path, strict)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", IS_GOLDEN)
 def test_golden_files_nearly_right_end_in_a_table_of_problems_or_one_error(name, tmp_path):
     format_name, file, good, how, beside, target = READERS[name]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import answer, fuzzed, hit, record
+from conftest import EXAMPLES, answer, hit, record
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -141,7 +141,7 @@ def results(draw):
 
 @given(results())
 @settings(
-    max_examples=fuzzed(30), deadline=None, phases=[Phase.generate]
+    max_examples=EXAMPLES, deadline=None, phases=[Phase.generate]
 )  # shrinking frames takes minutes
 def test_loading_what_was_written_gives_equal_frames(results):
     with tempfile.TemporaryDirectory() as folder:

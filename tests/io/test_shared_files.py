@@ -27,7 +27,6 @@ def opened(load, file):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(10)
 @pytest.mark.parametrize("load", [rs.load_results, rs.load_golden])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(DATA)))
 def test_a_real_file_is_read_or_refused_by_its_name(load, file):

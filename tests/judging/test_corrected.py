@@ -105,7 +105,7 @@ def test_the_corrected_difference_is_that_of_ppi_and_holds_the_truth(world):
     assert pd.isna(row["refused"])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_both_doors_lead_to_the_same_figures(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
@@ -186,7 +186,6 @@ def test_any_metric_may_stand_for_what_people_judge(world):
     says(row["sentence"], "hit@1", "judge")
 
 
-@pytest.mark.each_case
 @pytest.mark.parametrize(
     ("change", "metric", "field", "named"),
     [

@@ -352,7 +352,6 @@ MENDED = [
 ]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fault", MENDED)
 def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -365,7 +364,6 @@ def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     assert second["messages"][:2] == first["messages"]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", [*MENDED, "400"])
 def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, tmp_path, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -404,7 +402,6 @@ def test_what_stands_around_a_reply_is_taken_off(asked, fault):
     assert rows(judged, "judge_groundedness")[""] == 2 and len(server.bodies) == 1
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fault", ["429", "500", "drop"])
 def test_calls_that_fail_for_the_moment_are_made_again(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
@@ -536,7 +533,6 @@ def test_a_wait_of_more_than_a_minute_ends_its_judgment(asked, monkeypatch, aske
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("asked_wait", ["-5", "nan", "soon"])
 def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wait):
     monkeypatch.setitem(FAULTS, "odd", said(429, "{}", {"Retry-After": asked_wait}))
@@ -546,7 +542,6 @@ def test_a_wait_that_says_nothing_is_the_usual_one(asked, monkeypatch, asked_wai
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["scored", "fails", "refused", "Ctrl-C"])
 def test_nothing_stays_behind_a_call(asked, tmp_path, monkeypatch, how):
     given = asked()
@@ -609,7 +604,6 @@ def test_an_error_in_a_judges_own_function_ends_one_judgment(asked, server):
     says(judged.ledger["reason"].iloc[0], "KeyError", "no such claim")
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "row",
     [
@@ -626,7 +620,7 @@ def test_a_row_that_is_no_verdict_ends_one_judgment(asked, server, row):
     mine = replace(rs.judging.get_judge("groundedness"), parse=parse)
     judged = rs.judge(*asked(), mine, endpoint(server), cache=None)
     assert judged.ledger["state"].tolist() == ["judge_failed", "scored", "scored"]
-    says(judged.ledger["reason"].iloc[0], "judging", kept=False)
+    says(judged.ledger["reason"].iloc[0], "judging")
 
 
 def test_a_warning_that_is_made_an_error_hands_over_what_was_judged(asked, server, monkeypatch):
@@ -767,7 +761,6 @@ OTHERWISE = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, write_golden, name):
     changed = OTHERWISE[name]
@@ -862,7 +855,7 @@ def test_a_cache_that_cant_be_written_is_refused_before_anything_is_paid_for(
 ):
     for place in (tmp_path, tmp_path / "file" / "c.jsonl"):
         (tmp_path / "file").write_text("")
-        with refused("cache=None", file=place, field="cache", kept=False):
+        with refused("cache=None", file=place, field="cache"):
             rs.judge(*asked(), "abstention", endpoint(server), cache=place)
     assert server.bodies == []
 
@@ -1162,7 +1155,6 @@ def test_hits_without_a_text_are_no_context(asked, server):
 # Arguments
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("change", "field", "named"),
     [

@@ -203,7 +203,7 @@ def judged(write_golden, write_run, tmp_path):
         )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
     first, _golden, server = judged
     second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.bodies)
@@ -221,7 +221,7 @@ def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
     assert everything.table["n"].tolist() == [12, 12]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_none(judged):
     first, _golden, server = judged
     same = rs.judging.Endpoint("words", base_url=server.url)
@@ -477,7 +477,7 @@ def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
 # Files
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_inputs_that_were_kept_are_judged_again_without_the_run(judged, tmp_path):
     first, golden, server = judged
     rs.judge(

@@ -48,7 +48,7 @@ def ev():
     return rs.evaluate(root / "runs" / "*" / "per_query.jsonl", root / "golden.yaml")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_detectable_difference_grows_with_what_else_is_compared(ev):
     def detectable(metrics):
         two = ev.select(["dense", "hybrid_rerank"])

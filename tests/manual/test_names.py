@@ -118,7 +118,6 @@ def test_a_refusal_is_read_in_the_order_the_run_file_page_gives(tmp_path, answer
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("a", "b", "outcome", "counts"),
     [

@@ -8,7 +8,6 @@ import pytest
 from tests.manual import NOTEBOOKS, ROOT, pages, plain, run
 
 
-@pytest.mark.each_case
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_blocks_of_a_page_print_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -16,7 +16,7 @@ import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.manual import NOTEBOOKS, ROOT, pages
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 NEEDED = ("sphinx", "myst_nb", "numpydoc", "pydata_sphinx_theme")
 LOOKED_AT = (

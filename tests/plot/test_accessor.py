@@ -40,12 +40,12 @@ def content(ax):
     return ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), lines, len(ax.patches)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_usual_picture_is_drawn_by_a_call(cmp):
     assert content(cmp.plot()) == content(rs.plot.forest(cmp.deltas, None, "dense", "hybrid"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
     assert content(cmp.plot.ranks()) == content(rs.plot.ranks(cmp))
     assert content(cmp.plot.scatter("mrr@10")) == content(

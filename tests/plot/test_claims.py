@@ -21,12 +21,12 @@ def alike():
     return rs.evaluate(equal_runs(4, 182, rng), golden)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_nothing_is_claimed_of_runs_that_do_not_differ(alike):
     assert everything_claimed(alike) == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_differs_is_claimed_by_letters_words_and_titles():
     found = {claim.partition(" ")[0].rstrip(":") for claim in everything_claimed(demo())}
     assert {"letters", "forest", "of", "leaderboard", "refusals", "ndcg", "bm25"} <= found

@@ -30,7 +30,6 @@ TABLE = pd.DataFrame({
 })  # fmt: skip
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_file_has_the_asked_width_and_its_type_embedded(name, tmp_path):
     ax = PICTURES[name](world(2))
@@ -56,7 +55,7 @@ def test_a_figure_is_saved_as_it_is_and_drawn_anew_only_where_it_is_its_own(tmp_
     assert sorted(file.name for file in tmp_path.iterdir()) == ["one.svg", "two.pdf"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_look_alike_in_a_file_and_on_the_screen(tmp_path):
     ev = replace(world(8).ev, baseline="bm25").select(["hybrid", "bm25"])
     file = rs.plot.save(ev.plot("hit@5"), tmp_path / "picture.svg", width=3.35)
@@ -65,7 +64,7 @@ def test_runs_look_alike_in_a_file_and_on_the_screen(tmp_path):
     assert own["bm25"] == "#212121"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_stored_run_looks_alike_whichever_are_evaluated(tmp_path):
     store, golden = rs.RunStore(tmp_path), world(8).golden
     store.save(world(8).results)

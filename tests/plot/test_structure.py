@@ -28,7 +28,6 @@ def closed():
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("name", "n_runs", "place"), CASES)
 def test_everything_drawn_is_whole_and_apart(name, n_runs, place):
     found = faults(draw(name, n_runs, place), expected_names(name, n_runs))
@@ -45,7 +44,6 @@ ON_PAPER = [
 ]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "n_runs", "names", "place", "style"), ON_PAPER)
 def test_it_fits_a_column_half_a_notebook_and_names_of_40_letters_in_light_and_dark(
     name, n_runs, names, place, style
@@ -57,8 +55,7 @@ def test_it_fits_a_column_half_a_notebook_and_names_of_40_letters_in_light_and_d
 SIXTY = tuple(f"category number {n} of many" for n in range(60))
 
 
-@pytest.mark.long
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["alone", "paper", "half"])
 @pytest.mark.parametrize("n_runs", [1, 3, 25])
 @pytest.mark.parametrize("name", ["slices", "heatmap", "slice_deltas"])
@@ -77,8 +74,7 @@ def test_of_sixty_categories_the_largest_with_values_are_drawn(name, n_runs, pla
     assert not faults(ax.figure)
 
 
-@pytest.mark.long
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["alone", "paper", "half"])
 @pytest.mark.parametrize("name", [name for name in PICTURES if name not in PANELS])
 def test_one_query_is_drawn_whole(name, place):

@@ -330,7 +330,7 @@ def test_a_text_that_is_wrapped_again_has_no_line_ends_in_between():
     assert once.get_text() == twice.get_text() and "\n" in once.get_text()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_notebook_shows_every_figure_of_its_cells_the_first_one_or_not():
     # The backend of notebooks switches interactive drawing on when it is first used: in a theme.
     code = (

@@ -113,7 +113,6 @@ def test_time_is_said_with_its_verdict_and_else_in_numbers(demo):
     says(lacking.sentence, "median 19 ms against 11 ms of dense")
 
 
-@pytest.mark.sampled(1, 4)
 @pytest.mark.parametrize("how", ["plain", "baseline", "lacking", "margins"])
 def test_the_matrix_says_what_compare_says_of_each_pair(demo, how):
     ev, margins = demo, None
@@ -167,7 +166,7 @@ def test_of_many_runs_the_newest_is_compared_in_full_and_the_others_by_their_ver
     assert table["against"].tolist() == ["r1", "—"], "a baseline is read against no run"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_thirteen_runs_twelve_are_in_the_matrix_and_the_rest_is_counted():
     page = runs_of({f"r{n:02d}": 0.1 + n / 20 for n in range(13)}).report().to_html()
     matrix = page.partition('class="matrix"')[2].partition("</table>")[0]
@@ -193,7 +192,7 @@ def test_the_printed_table_is_best_first_and_no_wider_than_a_terminal(demo):
     assert [line.split()[0] for line in table[-10:]] == LONG[::-1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hostile_names_are_text_everywhere():
     ev = runs_of(dict(zip(HOSTILE, [0.1, 0.3, 0.5, 0.7, 0.9], strict=True)))
     for page in (ev.report().to_html(), ev._repr_html_()):
@@ -236,7 +235,7 @@ CHOOSE = (
 ROWS = "[...document.querySelectorAll('.rs-standings tbody tr')]"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)])
 def test_the_first_screen_has_the_sentence_and_all_ten_runs(page, width, height):
     browser = opened(page, width, height)
@@ -254,7 +253,7 @@ def test_the_first_screen_has_the_sentence_and_all_ten_runs(page, width, height)
     assert browser.run("document.querySelector('nav').getBoundingClientRect().height") < 60
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a4_cuts_no_column(page):
     browser = opened(page, 703, 1000, "print")  # A4 at 96 dots an inch, less its margins
     browser.run("document.querySelectorAll('details').forEach(one => one.open = true)")
@@ -268,7 +267,7 @@ def test_a4_cuts_no_column(page):
     assert browser.run(f"{held}.every(one => one.scrollWidth <= one.clientWidth + 1)")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_choosing_a_baseline_reads_the_page_again_and_the_link_keeps_it(page):
     browser = opened(page, 1400, 900)
     words = f"{ROWS}.map(row => row.querySelector('.w').textContent)"
@@ -297,7 +296,7 @@ def test_choosing_a_baseline_reads_the_page_again_and_the_link_keeps_it(page):
     assert browser.complaints == []
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_cell_of_the_matrix_leads_to_its_section_or_its_line(page):
     browser = opened(page, 1400, 900)
     links = browser.run(

@@ -108,7 +108,7 @@ def test_it_warns_of_judges_that_differ():
         ev.explore()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(demo, content):
     runs = [one["id"] for one in content["runs"]]
     assert runs == ["dense", "hybrid"]
@@ -143,7 +143,7 @@ def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(dem
         assert content["queries"]["refuse"][query] == view.should_refuse
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, content):
     per_query = cmp.per_query.set_index("query_id").reindex(content["queries"]["id"])
     words = content["outcomes"]
@@ -162,7 +162,7 @@ def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, con
     assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp.primary)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
     citations = demo.results.citations.sort_values(["query_id", "position"])
     for run, run_id in enumerate(("dense", "hybrid")):
@@ -183,7 +183,7 @@ def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo
     assert np.allclose(content["queries"]["change"][1], largest, atol=2e-6)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo):
     content = unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
     assert [(one["id"], one["role"]) for one in content["runs"]] == [
@@ -205,7 +205,7 @@ def test_one_run_has_no_outcome(demo):
     assert found[hit_at_10.eq(1).to_numpy()].all() and not found[hit_at_10.eq(0).to_numpy()].any()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(demo)
@@ -264,7 +264,7 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_demo_has_the_text_of_every_hit_once(demo, cmp):
     texts = pd.read_parquet(DEMO / "passages.parquet")
     assert set(texts["chunk_id"]) == set(demo.results.hits["chunk_id"])
@@ -380,7 +380,7 @@ def test_a_comparison_from_json_says_what_it_needs(cmp):
 # Bytes
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_equal_frames_give_equal_bytes(demo, cmp):
     again = rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
     assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
@@ -466,7 +466,7 @@ def test_hits_that_are_deep_in_both_runs_and_met_nothing_go_before_unchanged_que
     assert kept_in(content) == [1] * 30
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     content = unpacked(cmp.explore(max_mb=0.001))
     assert sum(kept_in(content)) == 1
@@ -474,7 +474,7 @@ def test_the_smallest_explorer_keeps_the_largest_change(cmp):
     assert change[kept_in(content).index(1)] == max(change)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
     whole = wordy.explore("q1")
     size = len(whole.packed) / 1e6
@@ -510,7 +510,7 @@ def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
     assert wordy.explore(max_mb=1).left_out == ()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_plans_that_a_sample_finds_too_large_are_not_tried(wordy, monkeypatch):
     size = len(wordy.explore().packed) / 1e6
     tried = wordy.explore(max_mb=size * 0.1)
@@ -590,7 +590,6 @@ def test_a_frame_can_select_only_what_is_there(cmp, state):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @needs_widget
 @pytest.mark.parametrize(
     "hit", [None, 7, {"run": "nobody", "rank": 1}, {"run": "dense", "rank": "1"}, {"rank": [1]}, {}]
@@ -611,7 +610,7 @@ def test_notes_come_back_as_a_frame(cmp):
     assert ex.notes.to_numpy().tolist() == [kept]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_widget
 def test_labelling_opens_at_the_selected_query_with_the_hit_on_top(write_golden, write_run):
     others = [hit(f"x{n}", "dx", n, snippet=f"words of {n}") for n in (1, 2, 3)]
@@ -691,7 +690,7 @@ def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     assert content["queries"]["first"][0][query] == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_calls_of_the_explorer_are_those_of_the_view_and_of_the_report():
     ev = of_calls()
     content, view, report = unpacked(ev.explore()), ev.query("q"), ev.calls()
@@ -754,7 +753,7 @@ def test_turns_name_their_conversation_and_are_a_filter():
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_looks_alike_in_plots_reports_and_explorers(demo, tmp_path):
     ev = replace(demo, baseline="dense")
     drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}

@@ -17,7 +17,7 @@ import ragscore as rs
 from ragscore.reporting.explorer.element import element
 from ragscore.reporting.explorer.element import page as html_page
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 NASTY = [

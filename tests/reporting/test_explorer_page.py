@@ -15,7 +15,7 @@ import ragscore as rs
 from ragscore.stats.multiple import holm
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the explorer with"),
 ]
 

@@ -10,7 +10,7 @@ import ragscore as rs
 from tests.messages import says
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page"),
 ]
 WANTED = ["pd-031", "np-033", "mh-001"]  # the three regressions of the demo's newest run

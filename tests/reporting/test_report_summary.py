@@ -98,7 +98,6 @@ def test_of_a_run_alone_answers_to_be_refused_come_first_then_the_lowest_values(
     ]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "overall", ["better", "worse", "mixed", "no worse", "can't tell", "higher"]
 )
@@ -120,7 +119,7 @@ def test_a_summary_counts_outcomes_names_the_gate_and_says_what_is_left_out(runs
     assert summary.reading["query_id"].tolist() == ["lost first", "lost", "lost dear"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
     made = runs.select("old").report()
     summary = summary_of(made)
@@ -129,7 +128,7 @@ def test_a_run_alone_has_a_summary_and_an_explorer_of_it(runs):
     assert made.explorer and "Query by query" in made.to_html()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_of_a_comparison_from_json_has_no_explorer_and_says_why(runs):
     cmp = rs.Comparison.from_json(runs.compare("old", "new").to_json())
     made = cmp.report()

@@ -44,7 +44,6 @@ def line(path, start, end):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("citations", "strict", "weak"),
     [

@@ -7,8 +7,7 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -215,7 +214,7 @@ def test_a_profile_scores_one_call_as_one_list(both):
         pd.testing.assert_frame_equal(found, rs.score(lists, golden, profile=name))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
     results, golden = both
     store = rs.RunStore(tmp_path / "store")
@@ -229,7 +228,7 @@ def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
     assert ev.settings["n_several_calls"].tolist() == [2] and ev.primary[0] == "recall@10"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("n_runs", [1, 3])
 def test_a_store_counts_calls_without_hits(tmp_path, n_runs):
     found = {"q1": [["t"], []], "q2": [["x"], ["t"], []], "q3": [["t"]]}
@@ -277,7 +276,6 @@ lists = st.lists(st.sampled_from("abcde"), max_size=4, unique=True)
 
 
 @pytest.mark.large
-@settings(max_examples=fuzzed(50))
 @given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
 def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):
     results = rs.load_results({"q": calls, "other": [["a"]]})
@@ -293,8 +291,7 @@ def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):
         assert found == pytest.approx(expected)
 
 
-@pytest.mark.long
-@settings(max_examples=fuzzed(50))
+@pytest.mark.slow
 @given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
 def test_each_and_best_are_the_mean_and_the_best_of_the_calls_alone(calls, right):
     names = ["mrr", "ndcg@3", "recall@2"]

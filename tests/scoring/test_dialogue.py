@@ -144,7 +144,6 @@ BOTH = [{"rel_path": "new.md", "heading_path": "N"}, {"rel_path": "old.md", "hea
 DATED = [BOTH[0] | {"date": "2025-03-01"}, BOTH[1] | {"date": "2024-03-01T10:00:00Z"}]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rule", "supports", "cited", "ok"),
     [
@@ -208,7 +207,6 @@ def test_the_proxy_is_nan_where_it_hangs_on_a_cut_text(value):
     assert np.isnan(value("scope_miss_proxy", case(), row(retrieved_chunks=chunks)))
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("scope", "folders", "miss"),
     [

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import fuzzed, golden_of, hits_of, targets_of
-from hypothesis import given, settings
+from conftest import golden_of, hits_of, targets_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -121,7 +121,6 @@ CASES = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_the_reading_that_would_join_ids_is_named_with_the_line_that_makes_it(case, is_swapped):
@@ -150,13 +149,12 @@ def test_expected_chunks_and_hits_of_whole_documents_are_joined_by_both():
     assert repaired(said, results, golden) == ([1, 1], [])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(
     st.lists(st.from_regex(r"[a-z]{3,8}", fullmatch=True), min_size=6, max_size=40, unique=True),
     st.sampled_from(["{}.md", "Docs/{}", "{}#1", " {}", "x-{}-y", "0{}", "{}"]),
     st.sampled_from(["{}", "a/{}", "{}.txt"]),
 )
-@settings(max_examples=fuzzed(60))
 def test_what_is_said_to_join_joins(names, form, other):
     ids, expected = [form.format(one) for one in names], [other.format(one) for one in names[:5]]
     join = find_join(pd.Index(ids), pd.Index(expected))
@@ -308,7 +306,6 @@ def test_a_golden_set_without_a_label_is_said_to_have_none():
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [1, 7, 10**6])
 @pytest.mark.parametrize("form", ["D{}", "d{}.md", "x/d{}", "y{}", "d{}"])
 def test_a_store_says_the_same_however_it_is_read(form, part_hits, tmp_path):

@@ -4,8 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from conftest import fuzzed
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -87,10 +86,9 @@ def every_labelling(docs, grades, free, labels, min_grade):
     return scores.loc[list(labelled), labels]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(cases(), st.integers(1, 2))
-@settings(max_examples=fuzzed(60))
 def test_every_labelling_lies_within_the_bounds_and_most_bounds_are_reached(case, min_grade):
     docs, grades, free = case
     labels = [parse_label(text).text for text in LABELS]
@@ -150,7 +148,6 @@ def test_a_label_on_an_item_that_a_list_lacks_adds_a_target_alone():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(st.lists(cases(), min_size=1, max_size=4), st.integers(0, 2), st.integers(1, 2))
-@settings(max_examples=fuzzed(40))
 def test_labels_of_whole_lists_score_as_labels_of_their_items_to_the_bit(several, grade, min_grade):
     lists = judged_lists(
         results_of({f"q{n}": docs for n, (docs, _, _) in enumerate(several)}),

@@ -54,7 +54,7 @@ def independent(nuggets):
 NUGGET = st.tuples(st.sampled_from(["vital", "okay"]), st.sampled_from(VERDICTS))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(st.lists(NUGGET, min_size=1, max_size=12))
 def test_scores_are_those_of_an_independent_port(tmp_path_factory, drawn):
     nuggets = [(f"fact {n}", *one) for n, one in enumerate(drawn)]

@@ -50,7 +50,6 @@ def passes(load, expectation, found_hits, **options):
 @pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),
     [
@@ -153,7 +152,6 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "expectation", "hits", "passed"),
     [

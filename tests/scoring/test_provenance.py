@@ -207,7 +207,7 @@ def is_refused(store, component, *named, columns=None):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, write_golden):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -224,7 +224,7 @@ def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, w
     assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_other_tags_are_no_other_provenance(runs, write_golden):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -242,7 +242,7 @@ def test_stored_scores_by_different_rules_are_refused(runs):
     is_refused(store, "rule", "chunk", "by_chunk", "doc", "by_doc")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_stored_scores_by_different_policies_are_refused(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -262,7 +262,7 @@ def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_fo
     assert len(store.scores(["mrr"])) == 6
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_matters(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
@@ -283,7 +283,6 @@ def test_a_run_without_answers_differs_in_passed_alone_and_stands_beside_others(
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", ["provenance", "policies", "match", "profile"])
 def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, part):
     store, a, _, golden = runs
@@ -332,7 +331,6 @@ def both(pair, **of_b):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
 def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
     results, golden = both(pair, **other)

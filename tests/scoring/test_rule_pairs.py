@@ -9,8 +9,7 @@ from unittest import mock
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -134,7 +133,6 @@ def share_of(hit, target):
 
 @pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
-@settings(max_examples=fuzzed(100))
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_span(), hits_frame(hits), targets_frame(targets))
     expected = {
@@ -176,7 +174,6 @@ def anchored(hit, target):
 
 @pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
-@settings(max_examples=fuzzed(100))
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_anchor(), hits_frame(hits), targets_frame(targets))
     judged = {(h, t): anchored(hits[h], targets[t]) for h, t in pairs_of(hits, targets)}
@@ -256,7 +253,6 @@ def met(hit, question, metadata, substrings):
     st.sampled_from(["any", "all"]),
     st.sampled_from([2, codes.PIECE]),
 )
-@settings(max_examples=fuzzed(60))
 def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata, substrings, piece):
     asked = dict(zip(QUERIES, questions, strict=True))
     keyed = [

@@ -253,7 +253,7 @@ print(rule_name(made(1)), rule_name(made(2)))
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_rule_has_one_name_in_all_processes_and_another_one_for_what_it_closes_over():
     def named(seed):
         command = [sys.executable, "-c", NAMED]
@@ -323,7 +323,7 @@ def test_support_groups_of_documents_say_nothing_about_chunks():
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)),

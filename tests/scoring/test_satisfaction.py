@@ -79,7 +79,6 @@ def first_match(kinds, of_metadata, of_substrings):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("of_metadata", "of_substrings"), list(product(product(CHOICES, CHOICES), repeat=2))
 )
@@ -111,7 +110,6 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:ids of")
 @pytest.mark.parametrize(
     ("hits", "values", "keys", "rank"),

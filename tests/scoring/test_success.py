@@ -45,7 +45,6 @@ def load(write_golden, write_run):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("query", "given", "points", "expected"),
     [

@@ -102,7 +102,6 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, cause):
     scores, golden, results = of_cause(cause)

@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, spearmanr
 
@@ -87,7 +86,6 @@ def test_what_was_not_compared_is_not_tested_and_costs_nothing():
     assert joint_test(np.zeros((0, 2)), [True, False]).p.tolist() != [0, 0]
 
 
-@settings(max_examples=fuzzed(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(3, 60))
 def test_order_of_queries_and_of_the_runs_do_not_matter(seed, n):
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def test_rare_failures_are_tested_by_permutation_at_any_n():
     assert not by_limit[0] and p[0] == pytest.approx(counts.pmf(ks)[far].sum(), rel=1e-9)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("is_mixed", [False, True])
 def test_false_alarms_of_welch_keep_to_5_percent_with_groups(is_mixed):
     # pairs that share most of their value; wholly on one side, or one member on each

@@ -9,8 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -59,7 +58,6 @@ def resamples(column, method="numpy", seed=5):
 
 
 @given(matrices(CELLS), st.sampled_from(["numpy", "splitmix64"]))
-@settings(max_examples=fuzzed(60))
 def test_intervals_of_many_means_are_those_of_one_resample_after_another(rows, method):
     low, high = bootstrap_means(rows, ITERATIONS, 0.9, 5, method)
     for place, column in enumerate(zip(*rows, strict=True)):
@@ -73,7 +71,6 @@ def test_intervals_of_many_means_are_those_of_one_resample_after_another(rows, m
 
 
 @given(matrices(TENTHS))
-@settings(max_examples=fuzzed(60))
 def test_studentised_intervals_are_those_of_one_resample_after_another(rows):
     low, high = bootstrap_t_interval(rows, ITERATIONS, 0.9, 5)
     for place, column in enumerate(zip(*rows, strict=True)):
@@ -145,7 +142,6 @@ def test_no_interval_depends_on_how_many_metrics_are_held_at_a_time(monkeypatch)
 
 
 @given(st.lists(st.floats(0.01, 3), min_size=17, max_size=30), st.randoms(use_true_random=False))
-@settings(max_examples=fuzzed(30))
 def test_p_by_random_signs_is_that_of_one_pattern_after_another(sizes, random):
     differences = [random.choice([-1, 1]) * size for size in sizes]
     # Signs are drawn for the largest difference first, for all patterns; a row begins at a whole
@@ -180,7 +176,7 @@ print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 def test_peak_memory_does_not_grow_with_the_resamples():
     few, many = (

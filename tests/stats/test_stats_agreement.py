@@ -6,8 +6,7 @@ import krippendorff
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as students
 from stats.agreement_clusters import COEFFICIENTS, coverage
@@ -54,7 +53,6 @@ def noisy(n, share, seed=0):
 
 
 @given(PAIRS)
-@settings(max_examples=fuzzed(60), deadline=None)
 def test_kappas_agree_with_statsmodels(pairs):
     first, second = zip(*pairs, strict=True)
     if len(set(first) | set(second)) == 1:
@@ -66,7 +64,6 @@ def test_kappas_agree_with_statsmodels(pairs):
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
 @given(table=TABLES)
-@settings(max_examples=fuzzed(60), deadline=None)
 def test_alpha_agrees_with_krippendorff(scale, table):
     found = krippendorff_alpha(table, scale, iterations=FEW)
     rated = [[value for value in row if not np.isnan(value)] for row in table]
@@ -145,7 +142,6 @@ def test_an_unused_point_of_the_scale_keeps_its_place():
 
 
 @given(PAIRS)
-@settings(max_examples=fuzzed(40), deadline=None)
 def test_the_weighted_kappa_is_lins_concordance(pairs):
     x, y = np.array(pairs).T
     if np.ptp(np.append(x, y)):
@@ -218,7 +214,6 @@ def test_items_with_one_rating_count_nowhere():
 
 
 @given(TABLES, st.randoms(use_true_random=False))
-@settings(max_examples=fuzzed(40), deadline=None)
 def test_neither_the_order_of_items_nor_that_of_raters_changes_alpha(table, random):
     ratings = np.array(table)
     rows, columns = (
@@ -238,7 +233,6 @@ def test_neither_the_order_of_items_nor_that_of_raters_changes_alpha(table, rand
 
 
 @given(PAIRS, st.sampled_from([cohen_kappa, weighted_kappa, gwet_ac1]))
-@settings(max_examples=fuzzed(60), deadline=None)
 def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, coefficient):
     first, second = zip(*pairs, strict=True)
     one, other = (
@@ -253,7 +247,6 @@ def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, co
 
 
 @given(TABLES)
-@settings(max_examples=fuzzed(40), deadline=None)
 def test_the_unit_of_points_changes_no_alpha_and_their_distances_no_ordinal_one(table):
     ratings = np.array(table)
     for scale, changed in (
@@ -285,7 +278,7 @@ def test_an_interval_doesnt_depend_on_how_many_resamples_are_held_at_a_time(monk
     assert krippendorff_alpha(ratings, "ordinal", iterations=200) == whole
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, 200])
 def test_intervals_hold_the_true_kappa(n):
     # A share of .3 of the items is rated by chance: κ = .7. 300 draws: ± .025.
@@ -449,7 +442,7 @@ def test_one_group_has_no_interval():
         cohen_kappa(first, second, groups=[1, 2])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
     found = coverage(name, 0.8, draws=300, iterations=100)

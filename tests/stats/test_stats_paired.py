@@ -5,8 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
@@ -168,7 +167,6 @@ def test_sign_flips_agree_with_scipys_exact_permutation_test(n):
 
 
 @given(DIFFERENCES)
-@settings(max_examples=fuzzed(60))
 def test_sign_flips_are_enumerated_where_few_differences_are_not_zero(differences):
     differences = np.array(differences)
     moved = differences[differences != 0]
@@ -195,7 +193,6 @@ def test_sixteen_differences_are_enumerated_and_seventeen_drawn():
 
 
 @given(st.one_of(DIFFERENCES, LONG_DIFFERENCES), st.randoms(use_true_random=False))
-@settings(max_examples=fuzzed(60))
 def test_neither_the_order_of_queries_nor_that_of_the_runs_changes_p(differences, random):
     shuffled = random.sample(differences, len(differences))
     p = sign_flip_p(differences, iterations=500)[0]
@@ -234,7 +231,6 @@ def test_a_metric_doesnt_depend_on_the_others():
 
 @pytest.mark.large
 @given(LONG_DIFFERENCES, st.integers(0, 300), st.randoms(use_true_random=False))
-@settings(max_examples=fuzzed(30))
 def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change_p(
     differences, empty, random
 ):

@@ -138,7 +138,7 @@ def test_what_doesnt_fit_is_refused():
         ppi_mean([1, 0], [4, 0], [1, 0], bounds=(0, 1))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [None, (0, 1)])
 def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels(bounds):
     rng = np.random.default_rng(0)
@@ -292,7 +292,6 @@ def test_differences_that_dont_fit_are_refused():
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("scale", ["binary", "points"])
 def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shape):

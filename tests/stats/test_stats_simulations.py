@@ -59,7 +59,7 @@ from ragscore.stats import (
 )
 from ragscore.stats.intervals import interval_for_margin
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
 

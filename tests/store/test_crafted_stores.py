@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import fuzzed, hit, record
+from conftest import EXAMPLES, hit, record
 from stored import compact_file, describe, described, stored_file
 
 import ragscore as rs
@@ -122,7 +122,7 @@ def outcome(store, read):
     return None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [RUN_FILE, COMPACT_FILE, "metrics"])
 def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that_names_it(
     root, what
@@ -135,7 +135,7 @@ def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that
     run_json = (root / "a" / RUN_FILE).read_bytes()
     rng, n_errors = random.Random(0), 0
     every = list(places(content))
-    chosen = every if fuzzed(1) > 1 else rng.sample(every, min(len(every), 60))
+    chosen = rng.sample(every, min(len(every), 8 * EXAMPLES))
     for at in chosen:
         new = changed(content, at, rng.choice([*ODD, "drop", "drop"]))
         try:
@@ -248,7 +248,7 @@ def test_metrics_of_another_run_are_refused(root):
     store = rs.RunStore(root)
     write_metrics(root, json.loads(stored_file(store, "b", "metrics").read_bytes()))
     file = f"a/{stored_file(store, 'a', 'metrics').name}"
-    with refused("b", file=file, field="run_id", kept=False):
+    with refused("b", file=file, field="run_id"):
         rs.RunStore(root).metrics()
 
 
@@ -324,7 +324,7 @@ def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root)
         assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
         file = compact_file(rs.RunStore(root), "scores")
     file.unlink()
-    with refused(file=file, kept=False):
+    with refused(file=file):
         rs.RunStore(root).scores(["mrr"])
     rs.RunStore(root).compact()
     assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
@@ -425,7 +425,7 @@ def test_no_reader_waits_for_what_lies_beside_a_run(tmp_path, name):
     assert isinstance(error, rs.DataError) and error.file == str(tmp_path / name)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_no_thread_stays_behind_a_call_of_a_store(tmp_path):
     def calls():
         store = rs.RunStore(tmp_path / "store")

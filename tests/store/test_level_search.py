@@ -119,7 +119,6 @@ def levels_of(kept, golden, monkeypatch, **choices):
     )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("by_statistics", [True, False], ids=["by statistics", "by hits"])
 @pytest.mark.parametrize("part_hits", [None, 2], ids=["together", "one by one"])

@@ -144,7 +144,6 @@ def test_what_nothing_names_is_swept_once_nobody_can_hold_it(tmp_path):
     assert left_after(timedelta(hours=25)) == {"named", "report", "run"}
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", ["refresh", "add"])
 def test_a_change_of_a_run_that_somebody_else_changed_is_refused(
     pair, tmp_path, monkeypatch, change

@@ -97,7 +97,7 @@ def assert_same(found, expected):
             )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     expected = one_by_one(several)
     monkeypatch.delattr(tables, "read_run")
@@ -128,7 +128,6 @@ def of_text(run_id):
     return edit
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("break_it", "table", "field", "named"),
     [
@@ -169,7 +168,7 @@ def of_text(run_id):
 def test_a_table_that_cant_be_read_is_named(several, break_it, table, field, named):
     break_it(several)
     file = ANY if table is None else f"b/{stored_file(several, 'b', table).name}"
-    with refused(*named, file=file, field=field, kept=False):
+    with refused(*named, file=file, field=field):
         several.load()
 
 

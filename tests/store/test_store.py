@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, fuzzed, hit, record
+from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
@@ -85,14 +85,14 @@ HITS = st.lists(
 )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @given(
     st.lists(HITS, min_size=1, max_size=3),
     st.lists(st.none() | TEXT, min_size=3, max_size=3),
     TEXT.filter(lambda name: name.strip("\0")),
 )
 @settings(
-    max_examples=fuzzed(60),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -222,7 +222,7 @@ def test_files_of_an_overwritten_run_stay_for_its_readers_and_go_with_a_later_st
     }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -375,7 +375,7 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
         store.metrics()
     store.refresh(golden)
     file = stored_file(store, "a", "scores").name
-    with refused("a", "mrr@7", file=file, field="metrics", kept=False):
+    with refused("a", "mrr@7", file=file, field="metrics"):
         store.scores(["mrr@7"])
     assert np.isfinite(store.scores(["mrr@10"])["mrr@10"]).all()
 
@@ -472,7 +472,6 @@ def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write
     )
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rule", "match"),
     [
@@ -499,7 +498,7 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
     pd.testing.assert_frame_equal(store.scores(), before)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
@@ -521,7 +520,6 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"", b'{"run_id": "a"}'])
 def test_a_description_without_its_checksum_is_named(pair, tmp_path, content):
     store = rs.RunStore(tmp_path)
@@ -575,7 +573,6 @@ def test_a_name_that_no_store_gives_a_file_is_refused(pair, tmp_path, name, read
         store.load() if read == "load" else store.files("hits")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "content", "read"),
     [
@@ -602,12 +599,11 @@ def test_a_file_that_is_gone_is_named(pair, tmp_path):
     store.save(pair[0].select(["a"]))
     file = stored_file(store, "a", "responses")
     file.unlink()
-    with refused(file=file, kept=False):
+    with refused(file=file):
         store.load()
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "content", "read", "line", "field", "named"),
     [
@@ -627,8 +623,7 @@ def test_a_sound_file_that_holds_no_table_is_named(
     store.save(results.select(["a"]), golden=golden)
     put_file(store, "a", kind, content)
     file = stored_file(store, "a", kind).name
-    kept = not {"JSON", "Parquet"} & set(named)
-    with refused(*named, file=file, line=line, field=field, kept=kept):
+    with refused(*named, file=file, line=line, field=field):
         getattr(store, read)()
 
 
@@ -637,7 +632,7 @@ def test_a_parquet_file_of_other_columns_is_named(pair, tmp_path):
     store.save(pair[0].select(["a"]))
     put_table(store, "a", "hits", pd.DataFrame({"run_id": ["a"], "rank": ["first"]}))
     file = stored_file(store, "a", "hits").name
-    with refused(file=file, field="hits", kept=False):
+    with refused(file=file, field="hits"):
         store.load()
 
 
@@ -646,7 +641,7 @@ def test_a_table_rewritten_by_another_program_under_its_name_is_refused(pair, tm
     store.save(pair[0].select(["a"]))
     file = stored_file(store, "a", "hits")
     pd.read_parquet(file).to_parquet(file)
-    with refused(file=file, kept=False):
+    with refused(file=file):
         store.load()
 
 
@@ -740,7 +735,7 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
     assert metrics["policies"]["collapse"] == "doc"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)

@@ -135,7 +135,7 @@ def peak_memory():
     return int(peak) * 1024
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory of a process is read from /proc")
 def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, large, monkeypatch):
     store, golden = large
@@ -165,7 +165,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     @rs.metric("short@k", "1 if a hit is short", reads="hits.x_tokens", needs=(), kind="binary")
     def short(lists):
@@ -185,7 +185,7 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     assert set(here["short@2"]) == {0.0, 1.0}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_workers_score_calls_as_the_policy_of_a_profile_says(client, tmp_path):
     rng = np.random.default_rng(0)
     found = {
@@ -217,7 +217,7 @@ def without_texts(store):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     store, golden = large
     flag = tmp_path / "killed"
@@ -243,7 +243,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch):
     results, golden = without_texts(large[0]), large[1]
     store = rs.RunStore(tmp_path / "small")
@@ -272,7 +272,7 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
     pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     store, golden = large
     with warnings.catch_warnings():

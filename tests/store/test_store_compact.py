@@ -74,8 +74,7 @@ def copied(store, kind="scores"):
     return sorted(compact.valid_rows(there, kind, list(there.stored))[1])
 
 
-@pytest.mark.long
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)  # two runs of three rows
     store.save(runs(), golden=golden)
@@ -96,11 +95,11 @@ def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, mon
     assert before[0]["run_id"].drop_duplicates().tolist() == [
         f"run {n}" for n in (6, 5, 4, 3, 2, 1)
     ]
-    with refused(6, "mrr@7", field="metrics", kept=False):
+    with refused(6, "mrr@7", field="metrics"):
         store.scores("mrr@7")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, write_golden):
     results = runs()
     first = results.select([f"run {n}" for n in (1, 2, 3, 4, 5)])
@@ -149,7 +148,6 @@ def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, w
     assert copied(store) == ["run 1", "run 2", "run 3", "run 5", "run 6"]
 
 
-@pytest.mark.sampled(1)
 def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
     write_run, golden, store
 ):
@@ -174,7 +172,6 @@ def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
     results = runs(3)
     store.save(results.select(["run 3", "run 2"]), golden=golden)
@@ -184,11 +181,10 @@ def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
         told["run_id"][told["table"] == "scores"].tolist() == ["run 3", "run 2"]
         and (told["table"] == "hits").sum() == 3
     )
-    with refused("run 1", "run 3", "run 2", kept=False):
+    with refused("run 1", "run 3", "run 2"):
         store.scores("mrr")
 
 
-@pytest.mark.sampled(1)
 def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, golden, store):
     results = runs(2)
     for name, values in (("run 2", 1.5), ("run 1", "text")):
@@ -201,7 +197,6 @@ def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, 
     assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
@@ -218,14 +213,14 @@ def test_runs_are_found_by_system_date_and_config(runs, store, asked, found):
     assert store.find(**asked) == found
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
     for name in ("run 6", "run 4"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
     assert store.scores("mrr", runs=store.find(system="dense"))["run_id"].nunique() == 3
-    with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}", kept=False):
+    with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
         store.scores("mrr")
 
 
@@ -235,7 +230,7 @@ def test_a_time_that_is_none_is_refused(runs, store):
         store.find(since="soon")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     store = rs.RunStore(tmp_path / "s")
@@ -295,7 +290,7 @@ def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
     assert len(store.files("hits")) == 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)
     store = rs.RunStore(tmp_path)
@@ -318,7 +313,7 @@ def opened(root):
     return [call.args[1] for call in reader.call_args_list]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
@@ -399,7 +394,6 @@ def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tm
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "garbage",
     ["damaged", "no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],

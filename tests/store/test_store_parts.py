@@ -147,7 +147,6 @@ CHOICES = pytest.mark.parametrize(
 )  # fmt: skip
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part_hits", [1, 6, 10**6])
 @CHOICES
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
@@ -181,7 +180,7 @@ def unsplit(varied, tmp_path, monkeypatch):
     return store, varied[1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 # A run has at most 32 hits: by 16 times as many all three go together, by fewer two or one.
 @pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (512, 1), (250, 3)])
 @CHOICES
@@ -198,7 +197,7 @@ def test_small_runs_scored_together_get_the_scores_of_the_whole(
     assert sorted(parts_said) == sorted(whole_said) and len(scored) == n_batches
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("part_hits", [None, 100])
 @pytest.mark.parametrize("profile", [None, "kebab"])
 def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile, part_hits):
@@ -274,7 +273,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
     assert groups.num_row_groups == 8 and len(parts) >= 8
     last, queries = read_part(parts[-1])
     assert last.hits["query_id"].unique().tolist() == ["doc"] and list(queries.own) == ["doc"]
-    with refused(file=stored_file(store, "a", "hits").name, kept=False):
+    with refused(file=stored_file(store, "a", "hits").name):
         read_part(parts[0])
 
 
@@ -299,7 +298,7 @@ def test_every_response_and_hit_is_in_one_part(varied):
             )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
     store, golden = varied
     results = store.load()
@@ -363,7 +362,7 @@ def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
         )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"]
 )
@@ -393,7 +392,7 @@ def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(
     varied, tmp_path, monkeypatch
 ):
@@ -411,7 +410,7 @@ def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted
         pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
     store, golden = rs.RunStore(tmp_path / "bare"), varied[1]
     for name in "abc":

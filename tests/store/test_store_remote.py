@@ -65,7 +65,7 @@ def names_in(store: rs.RunStore) -> list[str]:
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_path):
     results, golden = pair
     local = rs.RunStore(tmp_path)
@@ -79,14 +79,14 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     pd.testing.assert_frame_equal(remote.metrics(), local.metrics())
     pd.testing.assert_frame_equal(remote.provenance(), local.provenance())
     assert remote.refresh(golden, collapse="doc") == ["a", "b"]
-    says(repr(remote), 2, kept=False)
+    says(repr(remote), 2)
     assert remote.scores(["mrr"], collapse="doc").shape == (
         6,
         6 - ("created_at" not in local.runs()) - ("system" not in local.runs()),
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote):
     results, golden = pair
     remote.save(results, golden=golden)
@@ -100,7 +100,7 @@ def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote
     assert [name.split("/")[-2] for name in remote.files("hits")] == ["a", "b"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
     remote.save(pair[0], golden=pair[1])
     remote.root.fs.rm(f"{remote.root.path}/a/run.json")
@@ -110,14 +110,14 @@ def test_a_run_without_its_run_json_is_not_there(pair, remote):
     assert remote.save(pair[0].select("a")) == ["a"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_readers(
     pair, remote, monkeypatch
 ):
     results, golden = pair
     remote.save(results, golden=golden)
     before = names_in(remote)
-    with refused("a, b", "overwrite=True", field="run_id", kept=False):
+    with refused("a, b", "overwrite=True", field="run_id"):
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
@@ -126,11 +126,11 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
     remote.save(results, overwrite=True)
     assert named_by(remote, "a") == ["hits", "responses"]
     assert len(names_in(remote)) == 2 * len(("run.json", "hits", "responses"))
-    with refused("a, b", kept=False):
+    with refused("a, b"):
         remote.scores()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote, monkeypatch):
     """Both have found the place free, and written their tables, before either writes its
     run.json.
@@ -159,15 +159,14 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     won = [n for n, outcome in enumerate(outcomes) if outcome == ["r"]]
     lost = [outcome for outcome in outcomes if outcome != ["r"]]
     assert len(won) == 1 and len(lost) == 1
-    check(lost[0], "r", "overwrite=True", field="run_id", kept=False)
+    check(lost[0], "r", "overwrite=True", field="run_id")
     loaded, expected = remote.load(), versions[won[0]]
     for kind in ("runs", "responses", "hits"):
         pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
     assert len(names_in(remote)) == len(("run.json", "hits", "responses"))
 
 
-@pytest.mark.long
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, overwrite):
     results, golden = pair
@@ -180,7 +179,7 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
 
     monkeypatch.setattr(run_tables, "write_scores", crash)
     kept = "the a saved before is as it was" if overwrite else "no a was saved"
-    with refused(kept, file="a", kept=False) as caught:
+    with refused(kept, file="a") as caught:
         remote.save(results, golden=golden, overwrite=overwrite)
     assert caught.value.file == f"{remote.root}/a"
     assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
@@ -196,7 +195,7 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
         return written(draft, run, text, scored)
 
     monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
-    with refused(file="a", field="run_id", kept=False):
+    with refused(file="a", field="run_id"):
         store.save(results)
     assert store.runs()["run_id"].tolist() == ["a"]
     assert len(list(store.path("a").iterdir())) == len(("run.json", "hits", "responses"))
@@ -207,13 +206,13 @@ def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
     chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
     remote.add("a", chunks=chunks)
     assert remote.load("a").chunks["chunk_id"].tolist() == ["c1"]
-    with refused(file="a", field="chunks", kept=False):
+    with refused(file="a", field="chunks"):
         remote.add("a", chunks=chunks)
 
 
 def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
     remote.save(pair[0])
-    with refused(file="a", kept=False):
+    with refused(file="a"):
         remote.path("a")
 
 
@@ -240,5 +239,5 @@ def test_a_description_without_a_run_id_is_named(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])
     describe(tmp_path, "a", lambda _: {"system": "x"})
-    with refused(file="run.json", field="run_id", kept=False):
+    with refused(file="run.json", field="run_id"):
         store.runs()

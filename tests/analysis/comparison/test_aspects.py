@@ -126,7 +126,7 @@ def test_where_p_alone_is_small_and_the_word_is_not_a_line_says_why(ev):
     says(cmp.notes(), ".05", "ndcg@10")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@3", "ndcg@10"])
     assert cmp.primary == ("ndcg@10",)

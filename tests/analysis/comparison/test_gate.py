@@ -111,7 +111,6 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
 def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
     write_golden, write_run, policy
@@ -280,7 +279,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     ].tolist() and content["table"][1]["baseline"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         shown = html.unescape(text)
-        says(shown, "mrr", "1 not evaluated", "b", "a", found.overall, kept=text == shown)
+        says(shown, "mrr", "1 not evaluated", "b", "a", found.overall)
         assert "loss of 0.5" in text and "q1" in text
     says(found.table["reason"][0], 0.5)
 
@@ -311,7 +310,6 @@ def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, ca
     )
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["threshold", "interval"])
 def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, rule):
     failed = runs([], error="late")
@@ -385,7 +383,7 @@ def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, writ
     assert found._repr_html_().count("<script>") == 1, "the table's own"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys):
     golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
     a, b = (write_run(name, [record("q0", FOUND)], config={"k": k}) for k, name in enumerate("ab"))

@@ -7,8 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import yaml
-from conftest import fuzzed
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -91,7 +90,7 @@ def test_a_metric_that_labels_do_not_move_is_refused(file):
         compared(file, ["passed", "failed"]).label_first()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_labelling_what_comes_first_moves_the_verdict(file):
     before = compared(file)
     assert before.deltas.set_index("metric").loc["mrr@10", "delta"] == pytest.approx(-1 / 6)
@@ -124,7 +123,7 @@ def test_labelling_what_comes_first_moves_the_verdict(file):
     assert table.set_index("run_id")["n_unjudged"].to_dict() == {"old": 1, "new": 1}  # s of q2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_terminal_and_the_command_line_open_the_same_list(file, tmp_path):
     said: list[str] = []
     session = LabelSession(file, rs.load_results(RUNS), first=compared(file).label_first().hits)
@@ -160,10 +159,9 @@ def two_runs(draw):
     return {run: {q: draw(lists) for q in ("q1", "q2")} for run in ("old", "new")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(two_runs(), st.sampled_from(["mrr@2", "recall@2", "ndcg@3", "map@3", "rprec"]))
-@settings(max_examples=fuzzed(25))
 def test_no_fewer_labels_than_said_turn_the_sign(runs, metric):
     grades = {"q1": ["a"], "q2": ["b", "never"]}
     results = rs.load_results(runs, columns=None)

@@ -111,7 +111,7 @@ def test_a_slower_answer_is_a_regression(compared):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     text = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_markdown()
     line = next(
@@ -159,7 +159,7 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
         compare_runs(*compared, "a", "b", metrics=["mrr"], **{field: {"mrr": -0.1}})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
     cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
     page = cmp.report().to_html()
@@ -177,7 +177,7 @@ def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(comp
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_tie_margin_may_be_given_by_command(write_golden, write_run, capsys):
     golden = write_golden(GOLDEN)
     runs = [

@@ -51,7 +51,7 @@ def test_two_runs_alone_have_one_comparison_and_its_leaderboard(ev):
         np.testing.assert_allclose(rows.loc[own.index, "p_adjusted"], own["p"], atol=1e-12)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_says_of_every_pair_what_the_leaderboard_says(ev):
     made = ev.report()
     tied = made.leaderboard.pairs.set_index(["metric", "run_baseline", "run_candidate"])["is_tied"]
@@ -76,7 +76,7 @@ def test_a_closer_look_stands_beside_where_two_runs_alone_would_show_more(ev):
     assert (again.closer, again.question) == (cmp.closer, cmp.question)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_fewer_pairs_are_corrected_for_less(ev):
     def p_of(one):
         return one.compare("bm25", "hybrid").deltas.set_index("metric").loc["passed", "p_adjusted"]

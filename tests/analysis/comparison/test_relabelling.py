@@ -70,7 +70,7 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_queries_that_did_not_change_show_no_difference(weeks):
     results, old, new = weeks
     same = label_effect(results, new, old, "monday", "friday").unchanged
@@ -165,7 +165,6 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
 
 
 @pytest.mark.large
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "before, after, what",
     [
@@ -190,7 +189,6 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "more",
     [
@@ -244,7 +242,7 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_system_that_gains_as_many_queries_as_it_loses_has_changed(write_golden, write_run):
     """The means are equal, and no answer is as it was."""
     golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]}

@@ -8,8 +8,7 @@ import re
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -122,8 +121,7 @@ def by_hand(ev, metric):
     return [n, a, b, b - a]
 
 
-@pytest.mark.long
-@settings(max_examples=fuzzed(12), deadline=None)
+@pytest.mark.slow
 @given(pairs_of_runs, st.integers(2, 4))
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_beside_each_other_add_up_and_agree_with_the_word(pairs, digits):

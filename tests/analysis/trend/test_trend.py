@@ -10,7 +10,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, fuzzed, hit, record
+from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from matplotlib.dates import date2num
 from scipy.stats import t as student
 from stored import put_table, stored_table
@@ -264,7 +264,7 @@ def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     store, new = changing
     scores = stored_table(store, "c", "scores")
@@ -369,9 +369,9 @@ def test_first_outside(side, counts, place):
     assert np.flatnonzero(found).tolist() == ([] if place is None else [place])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bands_of_a_simulated_unchanged_system_hold_their_level():
-    draw, n = np.random.default_rng(3), fuzzed(150)
+    draw, n = np.random.default_rng(3), EXAMPLES
     means = draw.normal(0.5, 0.02, (n, 6))
     floors = [
         noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
@@ -453,7 +453,7 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
     assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_golden_set_may_be_given_by_its_path(store, golden):
     file = DEMO / "golden.yaml"
     for given in (file, str(file), [file]):
@@ -655,7 +655,7 @@ def test_words_that_do_not_fit_are_counted_together(table):
     assert words(ax) == said[7.6], "placed anew in another width"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_words_are_placed_in_any_output_and_size(table, tmp_path):
     figure = rs.plot.trend(table, notes={"07-dense": "costs $5 and $6 \\frac"}).figure
     for name in ("a.svg", "a.pdf", "a.png"):
@@ -694,7 +694,7 @@ def test_words_above_the_axes_do_not_overlap(table, width):
     assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_store_follows_and_draws_a_metric(changing):
     store, _ = changing
     found = store.trend("hit@1")
@@ -786,7 +786,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
     assert main(["trend", str(DEMO / "nowhere"), "--metric", "mrr@10"]) == 2
-    says(capsys.readouterr().err, "nowhere", kept=False)
+    says(capsys.readouterr().err, "nowhere")
 
 
 @pytest.mark.large

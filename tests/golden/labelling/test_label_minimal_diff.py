@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import fuzzed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -281,7 +280,6 @@ def checked_edit(before: GoldenText, query_id: str, changes: dict) -> None:
 
 
 @given(yaml_files(), st.data())
-@settings(max_examples=fuzzed(150))
 def test_any_yaml_file_and_any_edit_differ_in_that_row_only(text, data):
     try:
         before = text_of(text)
@@ -304,7 +302,6 @@ def test_a_no_break_space_is_text_not_white():
     st.sampled_from(["\n", "\r\n", "\n\n"]),
     st.data(),
 )
-@settings(max_examples=fuzzed(100))
 def test_any_json_lines_and_any_edit_differ_in_that_row_only(rows, line_end, data):
     lines = [
         json.dumps({"id": f"q{n}", **row}, ensure_ascii=data.draw(st.booleans()), indent=None)

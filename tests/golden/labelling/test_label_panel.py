@@ -184,7 +184,7 @@ MARKED = ".ragscore-hit .ragscore-grade-1.mod-success"
 HIT = ".ragscore-label .ragscore-hit"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_lab
 def test_a_click_in_jupyterlab_outlives_its_kernel(tmp_path, golden_file, runs):
     write_notebook(

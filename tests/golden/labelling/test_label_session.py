@@ -346,7 +346,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(
     assert golden_file.read_text() == GOLDEN and not list(golden_file.parent.glob(".golden*"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_processes_lose_no_click(golden_file, write_golden, runs, tmp_path):
     file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(20)], "many.yaml")
     code = (

@@ -135,7 +135,7 @@ def test_a_change_by_someone_else_is_shown(files):
     says(said[2], 1)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_labels_from_a_pipe(files):
     command = [
         sys.executable,
@@ -160,7 +160,7 @@ def test_the_command_labels_from_a_pipe(files):
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_says_in_one_line_what_is_wrong(files):
     done = subprocess.run(
         [sys.executable, "-m", "ragscore.cli", "label", str(files[1]), str(files[1])],

@@ -133,7 +133,7 @@ def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs,
     assert {GROUNDEDNESS, CORRECTNESS} <= set(deltas["metric"])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_report_shows_the_points_of_judges(ev):
     report = ev.report()
     assert {GROUNDEDNESS, CORRECTNESS} <= set(report.summary["metric"])
@@ -162,7 +162,7 @@ def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.evaluate(golden).summary(GROUNDEDNESS)["n"].tolist() == [3, 3]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_compacted_store_keeps_the_points_of_judges(store):
     before = store.scores()
     store.compact()
@@ -179,7 +179,7 @@ def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, gol
     assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
     assert ev.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
     assert store.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
@@ -210,7 +210,6 @@ def compared(tmp_path, golden, changed=None, profile="chatbot", cases=(BEFORE, A
 UNJUDGED = {name: (rank, None, None) for name, (rank, *_) in BEFORE.items()}
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cases", [(BEFORE, AFTER), (UNJUDGED, UNJUDGED)])
 @pytest.mark.parametrize(
     ("changed", "component"),
@@ -240,7 +239,6 @@ def test_temperatures_within_a_thousandth_are_the_same(tmp_path, golden):
     assert cmp.invariants.set_index("name").loc["judge_temperature", "state"] == "equal"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("profile", ["chatbot", None])
 @pytest.mark.parametrize("key", ["judge_model", "judge_prompt_version", "judge_temperature"])
 def test_what_one_run_does_not_state_of_its_judge_is_a_warning(tmp_path, golden, key, profile):
@@ -318,7 +316,7 @@ def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(
     assert "0.750" in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_that_hold_a_label_and_runs_that_lack_it_make_one_trend(tmp_path, two_runs, golden):
     store = rs.RunStore(tmp_path / "mixed")
     judged, unjudged = two_runs.select([A]), two_runs.select([B])
@@ -337,7 +335,7 @@ def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, 
     other = golden.select(["t1", "t2"])
     with refused("given:", other.golden_hash[:8], field="golden"):
         store.trend("hit@7", golden=other)
-    with refused(A, "hit@7", field="metrics", kept=False):
+    with refused(A, "hit@7", field="metrics"):
         store.scores("hit@7")
 
 

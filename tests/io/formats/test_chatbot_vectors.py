@@ -258,7 +258,7 @@ def judge_state(results, golden):
 JUDGE = {"judge_model": "m", "judge_prompt_version": "v1.0", "judge_temperature": 0.0}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "state"),
     [

@@ -6,8 +6,8 @@ from dataclasses import replace
 import ir_measures
 import pandas as pd
 import pytest
-from conftest import fuzzed, hit, record
-from hypothesis import given, settings
+from conftest import hit, record
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -75,7 +75,6 @@ def test_a_beir_folder_is_written_as_it_was(small, tmp_path):
         min_size=1,
     )
 )
-@settings(max_examples=fuzzed(60), deadline=None)
 def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
     file = tmp_path_factory.mktemp("run") / "run.txt"
     rows = [

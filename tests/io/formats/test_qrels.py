@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import fuzzed
+from conftest import EXAMPLES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -472,7 +472,6 @@ def read_whole(read, formats, name, *arguments):
         assert isinstance(loaded, rs.Golden | rs.Results)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("name", "texts"),
@@ -490,7 +489,7 @@ def test_any_content_ends_in_frames_or_one_error(tmp_path_factory, name, texts):
     folder = tmp_path_factory.mktemp(name)
 
     @given(texts)
-    @settings(max_examples=fuzzed(60), deadline=None)
+    @settings(max_examples=EXAMPLES, deadline=None)
     def fuzz(text):
         text = text.encode("utf-8", errors="surrogatepass")
         (folder / "file").write_bytes(text)
@@ -532,7 +531,6 @@ def test_any_content_ends_in_frames_or_one_error(tmp_path_factory, name, texts):
         unique_by=lambda row: row[:2],
     )
 )
-@settings(max_examples=fuzzed(40), deadline=None)
 def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("good") / "qrels.txt"
     file.write_text("".join(f"{query} 0 {doc} {grade}\n" for query, doc, grade in rows))

@@ -46,7 +46,7 @@ def scores(robust):
     return rs.score(*robust, labels, missing="zero")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs(ROBUST)
 def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores):
     results, golden = robust
@@ -88,7 +88,7 @@ def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores)
         )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs(ROBUST)
 def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, scores):
     results, golden = robust

@@ -4,8 +4,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -183,7 +182,6 @@ def texts(draw, width):
 @example('a Q0 "d 1 1 t\nb Q0 d" 1 1 t')
 @example("a Q0 NA 1 1 NULL")
 @example("a Q0 d +1 1e400 t")
-@settings(max_examples=fuzzed(300), deadline=None)
 def test_columns_read_at_once_are_those_read_line_by_line(text):
     read = field_table(text, trec.RUN_COLUMNS)
     if read is None or (hits := trec._regular_hits(read)) is None:
@@ -198,7 +196,6 @@ def test_columns_read_at_once_are_those_read_line_by_line(text):
 @given(texts(4))
 @example("q 0 d 1\nq 0 d 1")
 @example("q 0 d -1\np 0 d 0\nq 0 e 2")
-@settings(max_examples=fuzzed(300), deadline=None)
 def test_judgements_read_at_once_are_those_read_line_by_line(tmp_path_factory, text):
     file = tmp_path_factory.mktemp("qrels") / "qrels.txt"
     file.write_text(text, encoding="utf-8", newline="")

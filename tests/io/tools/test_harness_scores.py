@@ -427,7 +427,7 @@ def test_ratings_and_behaviour_in_opensearch():
     assert counts == {100.0: 3389, 10.0: 1898, 1.0: 305, 0.0: 1086}
     assert golden.queries["query"].iloc[0] == "t towels kitchen"
     assert golden.targets.groupby("query_id", sort=False).size().iloc[0] == 40
-    with warned("150", kept=False):
+    with warned("150"):
         asked = rs.load_golden(folder / "esci_us_queryset.json")
     assert set(asked.queries["query_id"]) == set(golden.queries["query_id"])
     results = rs.load_results(folder / "ubi_queries_events.ndjson.gz")

@@ -12,7 +12,7 @@ from random import Random
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
+from conftest import EXAMPLES
 
 import ragscore as rs
 from ragscore.analysis.reported import check_reported
@@ -330,11 +330,11 @@ def test_a_log_of_inspect_that_unpacks_to_too_much_is_refused(tmp_path):
     assert len(rs.load_results(file, max_bytes=None).responses) == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_log_of_inspect_with_any_flipped_byte_is_read_or_refused(tmp_path):
     whole = (FIXTURES / "inspect_log.eval").read_bytes()
     draw = Random(31)
-    for at in draw.sample(range(len(whole)), fuzzed(300)):
+    for at in draw.sample(range(len(whole)), 2 * EXAMPLES):
         content = bytearray(whole)
         content[at] ^= 1 << draw.randrange(8)
         file = tmp_path / "log.eval"
@@ -705,7 +705,6 @@ COUNTED_OTHERWISE = {
 
 
 @pytest.mark.large
-@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 @pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))
 def test_a_value_that_another_tool_counted_otherwise_shows(name):

@@ -2,7 +2,7 @@
 
 Each importer sees 20 files of 50 rows that the tool wrote, changed here and there, so 1,000
 records, beside the examples that hypothesis makes from nothing. RAGSCORE_FUZZ multiplies all of
-them (see conftest.fuzzed).
+them (see conftest.EXAMPLES).
 """
 
 import csv
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
+from conftest import EXAMPLES
 from damaged_files import N_FILES, N_RECORDS, changed, damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,7 +80,7 @@ WRAPPED = {
     "promptfoo": lambda rows: {"evalId": "e", "results": {"results": rows}},
 }
 GENTLE = settings(
-    max_examples=fuzzed(20),
+    max_examples=EXAMPLES // 4,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -128,7 +128,7 @@ ROWS_AT = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", list(READ))
 def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
     rows = [
@@ -185,7 +185,6 @@ def test_real_files_cut_short_or_with_a_byte_changed(tool, tmp_path, data):
     ends_well(file, None)
 
 
-@pytest.mark.sampled(15)
 @pytest.mark.parametrize("tool", [*(tool.name for tool in TOOLS), "table"])
 @pytest.mark.parametrize(
     "content",
@@ -211,7 +210,7 @@ def test_files_of_nothing_nonsense_and_depth(tool, content, tmp_path):
         ends_well(tmp_path / name, tool)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_fuzz_would_see_what_it_reads():
     # The same harness on files that are whole gives frames: a reader that refused everything would
     # pass the tests above.

@@ -7,8 +7,8 @@ import json
 
 import pandas as pd
 import pytest
-from conftest import fuzzed, hit, record
-from hypothesis import given, settings
+from conftest import hit, record
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -102,7 +102,6 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
 
 
 @pytest.mark.large
-@settings(max_examples=fuzzed(40))
 @given(
     st.lists(
         st.tuples(TEXT, st.dictionaries(IDS, st.integers(0, 255), max_size=3), OWN),
@@ -162,7 +161,6 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
 
 
 @pytest.mark.large
-@settings(max_examples=fuzzed(40))
 @given(
     st.dictionaries(
         IDS,
@@ -291,7 +289,6 @@ SENTENCE = st.fixed_dictionaries(
 
 
 @pytest.mark.large
-@settings(max_examples=fuzzed(40))
 @given(
     st.lists(
         st.tuples(st.lists(IDS, max_size=2), st.lists(SENTENCE, max_size=3), OWN),

@@ -401,7 +401,7 @@ def test_check_prints_what_was_read_of_traces_and_what_would_take_the_rest(tmp_p
     assert told["left_out"][0]["field"] == "calls_from" and len(told["metrics"]) > 30
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spans.json", "spans.jsonl"])
 @pytest.mark.parametrize("is_array", [True, False])
 def test_a_file_of_spans_is_read_without_all_of_it_in_memory(tmp_path, name, is_array):
