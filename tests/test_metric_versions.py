@@ -140,14 +140,12 @@ def small(tmp_path):
     return example(tmp_path)
 
 
-@pytest.mark.large
 def test_a_formulas_values_change_only_with_its_version(small):
     assert without_version(measured(*small)) == [], (
         "raise the versions of these metrics, and write metric_values.json anew"
     )
 
 
-@pytest.mark.large
 def test_the_example_gives_every_metric_of_the_table_different_values(small):
     found = measured(*small)
     assert set(found) == set(json.loads(FILE.read_text(encoding="utf-8")))

@@ -1,8 +1,6 @@
 """Several searches for one query: how they make one value, by hand and by properties."""
 
-import json
 from dataclasses import replace
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -11,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.scoring.profiles import PROFILES
-from ragscore.store.places import place_of
-from ragscore.store.runs import stored_runs
-from ragscore.store.tables import read_runs
+from ragscore.scoring.calls import is_read
 from tests.messages import refused, says
 
 # q1: two calls, of which the second finds t, and b again; q2: one call; q3: two that find nothing.
@@ -44,7 +39,6 @@ BY_HAND = {  # of q1, in the order of METRICS
 }  # fmt: skip
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("how", list(BY_HAND))
 def test_calls_make_one_value_as_the_policy_says(both, how):
     scores = rs.score(*both, METRICS, calls=how)
@@ -55,7 +49,6 @@ def test_calls_make_one_value_as_the_policy_says(both, how):
     assert scores.loc["q3", hits].tolist() == [0, 0]
 
 
-@pytest.mark.large
 def test_what_has_no_order_says_so_and_does_not_decide(both):
     ev = rs.evaluate(*both)
     told = ev.explain("mrr").set_index("query_id")
@@ -71,6 +64,13 @@ def test_the_printed_evaluation_names_the_policy_and_what_others_would_give(both
     assert ev.settings["n_several_calls"].tolist() == [2]
     single = rs.evaluate({"q2": ["u"]}, {"q2": {"u": 1}})
     assert "n_several_calls" not in single.settings and "everal calls" not in str(single)
+
+
+@pytest.mark.parametrize(("how", "calls"), [("first", [1]), ("last", [2]), ("union", [1, 2])])
+def test_hits_of_the_call_that_a_policy_reads_are_flagged(both, how, calls):
+    hits = both[0].hits
+    read = hits[is_read(hits, both[0], how) & hits["query_id"].eq("q1")]
+    assert read["call"].unique().tolist() == calls
 
 
 def test_calls_of_a_column_count_from_1_and_their_ranks_are_their_own():
@@ -92,7 +92,6 @@ TWICE = pd.DataFrame(
 ).assign(chunk_id=list("abcde"), rank=[1, 2, 3, 1, 2])  # fmt: skip
 
 
-@pytest.mark.large
 def test_ties_order_and_collapsing_closes_up_each_call_by_itself():
     results = rs.load_results(TWICE)
     golden = rs.load_golden({"q": {"d2": 1, "d3": 1}})
@@ -107,16 +106,6 @@ def test_ties_order_and_collapsing_closes_up_each_call_by_itself():
     assert values(match="doc", ties="trec") == [1, 1, 0.5]
     # {d1 | d1}, {d1 d2 | d1 d3}
     assert values(match="doc", collapse="doc") == [0, 1, 0.5]
-
-
-def test_judged_hits_of_several_calls_have_no_common_ranks(both):
-    results = both[0]
-    golden = rs.load_golden({**RIGHT, "q1": {"t": 1, "b": 1, "x": 0}})
-    first = rs.score(results, golden, "recall@1", judged_only=True, calls="first")
-    assert first.loc["q1", "recall@1"] == 0.5  # b stands before x among the judged ones
-    for how in ("union", "each", "best"):
-        with refused(how, field="calls"):
-            rs.score(results, golden, "recall@1", judged_only=True, calls=how)
 
 
 def test_calls_of_a_column_are_counted_in_memory_and_from_a_store(tmp_path):
@@ -142,7 +131,6 @@ def test_scores_of_several_calls_are_lists_of_lists_as_well():
     ]  # fmt: skip
 
 
-@pytest.mark.large
 def test_lists_of_lists_in_rows_are_calls_and_an_empty_one_is_a_call():
     rows = [{"query_id": "q1", "retrieved_ids": [["a"], [], ["b", "c"]]}]
     results = rs.load_results(rows)
@@ -173,7 +161,6 @@ OWN_BY_HAND = {  # q1's calls have 3 and 4 hits, b at 2, t at 1; q3's 1 and 2, a
 }
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("how", list(OWN_BY_HAND))
 def test_a_metric_of_ones_own_sees_each_call_as_a_list(both, how):
     ev = rs.evaluate(*both, [n_seen.label(3), first_right], calls=how)
@@ -184,66 +171,18 @@ def test_a_metric_of_ones_own_sees_each_call_as_a_list(both, how):
         says(told.loc["q1", "reason"], "direction", "'each'")
 
 
-def test_best_of_our_own_metrics_goes_by_their_direction():
-    table = rs.metrics()
-    at_k = table[table["name"].str.endswith("@k")]
-    assert len(at_k) == 10 and set(at_k["better"]) == {"higher"}
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("how", ["first", "each", "best"])
-def test_a_profile_carries_calls_as_any_policy(both, how):
-    rig = PROFILES["rig"]
-    own = replace(rig, policies={**rig.policies, "calls": how})
-    scores = rs.score(*both, profile=own)
-    pd.testing.assert_frame_equal(scores, rs.score(*both, profile="rig", calls=how))
-    ev = rs.evaluate(*both, profile=own)
-    pd.testing.assert_frame_equal(ev.scores, scores)
-    assert json.loads(ev.settings["policies"].iloc[0])["calls"] == how
-    assert scores.loc["q1", "mrr:doc"] == BY_HAND[how][METRICS.index("mrr")]
-    assert rs.score(*both, profile="rig")["mrr:doc"].isna().tolist() == [True, False, True]
-
-
-@pytest.mark.large
-def test_a_profile_scores_one_call_as_one_list(both):
-    golden = both[1]
-    single = rs.load_results({"q1": [["a", "b"]], "q2": [["u", "v"]], "q3": [["x"]]})
-    lists = rs.load_results({"q1": ["a", "b"], "q2": ["u", "v"], "q3": ["x"]})
-    for name in ("kebab", "rig", "trec"):
-        found = rs.score(single, golden, profile=name)
-        pd.testing.assert_frame_equal(found, rs.score(lists, golden, profile=name))
-
-
-@pytest.mark.slow
-def test_a_store_and_its_parts_score_calls_as_frames_do(both, tmp_path):
-    results, golden = both
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    pd.testing.assert_frame_equal(store.load().calls, results.calls)
-    for how in BY_HAND:
-        of_store = store.score(golden, METRICS, calls=how, part_hits=2)
-        in_memory = rs.score(results, golden, METRICS, calls=how)
-        pd.testing.assert_frame_equal(of_store[METRICS], in_memory[METRICS])
-    ev = store.evaluate(golden)
-    assert ev.settings["n_several_calls"].tolist() == [2] and ev.primary[0] == "recall@10"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_runs", [1, 3])
-def test_a_store_counts_calls_without_hits(tmp_path, n_runs):
+def test_a_store_counts_calls_without_hits(tmp_path):
     found = {"q1": [["t"], []], "q2": [["x"], ["t"], []], "q3": [["t"]]}
-    results = rs.load_results({f"r{n}": found for n in range(n_runs)})
     golden = rs.load_golden({query: {"t": 1} for query in found})
     store = rs.RunStore(tmp_path / "store")
-    store.save(results)
+    store.save(rs.load_results(found))
     by_hand = {  # precision@1: one right of two, of three, of one
         "union": [1 / 2, 1 / 3, 1], "first": [1, 0, 1], "last": [0, 0, 1],
         "each": [1 / 2, 1 / 3, 1], "best": [1, 1, 1],
     }  # fmt: skip
     for how, expected in by_hand.items():
-        for part_hits in (None, 1):
-            scores = store.score(golden, ["precision@1"], calls=how, part_hits=part_hits)
-            assert scores["precision@1"].tolist() == pytest.approx(expected * n_runs)
+        scores = store.score(golden, ["precision@1"], calls=how, part_hits=2)
+        assert scores["precision@1"].tolist() == pytest.approx(expected)
 
 
 def test_a_run_file_keeps_calls_and_what_each_asked(both, tmp_path):
@@ -255,52 +194,33 @@ def test_a_run_file_keeps_calls_and_what_each_asked(both, tmp_path):
     pd.testing.assert_frame_equal(again.hits, results.hits)
 
 
-def test_a_store_of_before_gives_its_hops_as_calls(both, tmp_path):
-    results, _ = both
-    rs.RunStore(tmp_path).save(results)
-    (run,) = stored_runs(place_of(tmp_path))
-    files = run.described["ragscore"]["files"]
-    file = tmp_path / run.name / files["calls"]["name"]
-    calls = pd.read_parquet(file)
-    hops = calls.assign(hop=calls["call"] - 1).drop(columns="call")
-    hops.to_parquet(file, index=False)
-    content = file.read_bytes()
-    files["hops"] = files.pop("calls") | {"size": len(content), "crc32": f"{crc32(content):08x}"}
-    again = read_runs([run], results.runs)
-    assert again.calls[["query_id", "call", "n_hits"]].equals(
-        results.calls[["query_id", "call", "n_hits"]]
-    )
+CALLS = st.lists(
+    st.lists(st.sampled_from("abcde"), max_size=4, unique=True), min_size=1, max_size=3
+)
 
 
-lists = st.lists(st.sampled_from("abcde"), max_size=4, unique=True)
-
-
-@pytest.mark.large
-@given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
+@given(CALLS, st.sets(st.sampled_from("abcde"), min_size=1))
 def test_united_calls_find_what_any_finds_within_k_of_each(calls, right):
-    results = rs.load_results({"q": calls, "other": [["a"]]})
     golden = rs.load_golden({"q": dict.fromkeys(right, 1), "other": {"a": 1}})
-    for k in (1, 2, 3):
-        names = [f"hit@{k}", f"recall@{k}", f"precision@{k}"]
-        found = rs.score(results, golden, names).loc["q", names].tolist()
+    scores = rs.score(rs.load_results({"q": calls, "other": [["a"]]}), golden)
+    for k in (1, 3):
         seen = {doc for one in calls for doc in one[:k]}
         n_right = sum(doc in right for one in calls for doc in one[:k])
+        found = scores.loc["q", [f"hit@{k}", f"recall@{k}", f"precision@{k}"]].tolist()
         expected = [
             float(bool(seen & right)), len(seen & right) / len(right), n_right / (k * len(calls))
         ]  # fmt: skip
         assert found == pytest.approx(expected)
 
 
-@pytest.mark.slow
-@given(st.lists(lists, min_size=1, max_size=4), st.sets(st.sampled_from("abcde"), min_size=1))
+@given(CALLS, st.sets(st.sampled_from("abcde"), min_size=1))
 def test_each_and_best_are_the_mean_and_the_best_of_the_calls_alone(calls, right):
     names = ["mrr", "ndcg@3", "recall@2"]
-    golden = rs.load_golden({"q": dict.fromkeys(right, 1), "other": {"a": 1}})
-    alone = [
-        rs.score(rs.load_results({"q": one, "other": ["a"]}), golden, names).loc["q", names]
-        for one in calls
-    ]
-    results = rs.load_results({"q": calls, "other": [["a"]]})
+    alone = {f"q{n}": [one] for n, one in enumerate(calls)}
+    results = rs.load_results({"q": calls, **alone, "other": [["a"]]})
+    expected = {name: dict.fromkeys(right, 1) for name in ("q", *alone)}
+    golden = rs.load_golden({**expected, "other": {"a": 1}})
     for how, made in (("each", np.mean), ("best", np.max)):
-        found = rs.score(results, golden, names, calls=how).loc["q", names].tolist()
-        assert found == pytest.approx(made(np.array(alone, dtype=float), axis=0).tolist())
+        scores = rs.score(results, golden, names, calls=how)[names].astype(float)
+        by_call = made(scores.loc[list(alone)].to_numpy(), axis=0)
+        assert scores.loc["q"].tolist() == pytest.approx(by_call.tolist())

@@ -11,7 +11,6 @@ import pytest
 
 import ragscore as rs
 from ragscore.scoring.summary import summarize
-from tests.messages import warned
 
 SUPPORT = {"rel_path": "a.md", "heading_path": "# O", "snippets": ["foo"]}
 
@@ -112,34 +111,6 @@ def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
     ]
 
 
-@pytest.mark.large
-def test_an_answer_without_references_attributes_by_what_it_cites_in_its_text(value):
-    assert (
-        value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: O > P]")) == 1
-    )
-    assert (
-        value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: Other]")) == 0
-    )
-    assert value("attribution_hit", case(), row(answer="so it is")) == 0
-
-
-def test_a_reference_attributes_whatever_the_snippets_say(value):
-    assert (
-        value(
-            "attribution_hit",
-            case(),
-            row(references=[{"rel_path": "a.md", "heading_path": "# O > ## P"}]),
-        )
-        == 1
-    )
-
-
-def test_attribution_does_not_apply_to_unanswerable_questions_though_upstream_calls_it_false(value):
-    refuse = case(supports=[], answerable=False)
-    assert np.isnan(value("attribution_hit", refuse, row(answer="[File: a.md, Section: O]")))
-    assert np.isnan(value("attribution_hit", case(), row(answer=None)))
-
-
 BOTH = [{"rel_path": "new.md", "heading_path": "N"}, {"rel_path": "old.md", "heading_path": "O"}]
 DATED = [BOTH[0] | {"date": "2025-03-01"}, BOTH[1] | {"date": "2024-03-01T10:00:00Z"}]
 
@@ -170,41 +141,77 @@ def test_a_recency_rule_says_which_supports_must_be_cited(value, rule, supports,
     ) == pytest.approx(ok, nan_ok=True)
 
 
-@pytest.mark.large
+REFUSE = case(supports=[], answerable=False)
+CUT = {
+    "chunk_id": "c",
+    "rel_path": "a.md",
+    "heading_path": "O",
+    "rank": 1,
+    "text": "x" * 200 + "...",
+}
+
+
 @pytest.mark.parametrize(
-    ("chunks", "mode", "supports", "expected"),
+    ("golden", "answered", "attributes"),
     [
-        ([("x.md", "X")], "on", [SUPPORT], 1),
-        ([], "on_with_fallback", [SUPPORT], 1),
-        ([("x.md", "X"), ("a.md", "O")], "on", [SUPPORT], 0),
+        (case(), row(answer="so it is [File: a.md, Section: O > P]"), 1),
+        (case(), row(answer="so it is [File: a.md, Section: Other]"), 0),
+        (case(), row(answer="so it is"), 0),
+        # whatever the snippets say
+        (case(), row(references=[{"rel_path": "a.md", "heading_path": "# O > ## P"}]), 1),
+        (REFUSE, row(answer="[File: a.md, Section: O]"), np.nan),  # upstream calls it false
+        (case(), row(answer=None), np.nan),
     ],
 )
-def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(
-    value, chunks, mode, supports, expected
+def test_an_answer_attributes_by_its_references_or_by_what_its_text_cites(
+    value, golden, answered, attributes
 ):
-    assert (
-        value("scope_miss_proxy", case(supports=supports), row(chunks=chunks, mode=mode))
-        == expected
-    )
+    found = value("attribution_hit", golden, answered)
+    assert found == pytest.approx(attributes, nan_ok=True)
 
 
-@pytest.mark.large
-def test_the_proxy_does_not_apply_without_folders_or_supports_though_upstream_counts_false(value):
-    assert np.isnan(value("scope_miss_proxy", case(), row(mode="off")))
-    assert np.isnan(value("scope_miss_proxy", case(supports=[], answerable=False), row()))
+@pytest.mark.parametrize(
+    ("golden", "answered", "misses"),
+    [
+        (case(), row(chunks=[("x.md", "X")]), 1),
+        (case(), row(mode="on_with_fallback"), 1),
+        (case(), row(chunks=[("x.md", "X"), ("a.md", "O")]), 0),
+        # upstream counts these as false
+        (case(), row(mode="off"), np.nan),
+        (REFUSE, row(), np.nan),
+        (case(), row(retrieved_chunks=[CUT]), np.nan),
+    ],
+)
+def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(value, golden, answered, misses):
+    found = value("scope_miss_proxy", golden, answered)
+    assert found == pytest.approx(misses, nan_ok=True)
 
 
-def test_the_proxy_is_nan_where_it_hangs_on_a_cut_text(value):
-    chunks = [
-        {
-            "chunk_id": "c",
-            "rel_path": "a.md",
-            "heading_path": "O",
-            "rank": 1,
-            "text": "x" * 200 + "...",
-        }
-    ]
-    assert np.isnan(value("scope_miss_proxy", case(), row(retrieved_chunks=chunks)))
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ("Request timed out", 1), ("ReadTimeoutError: pool", 1), ("Deadline Exceeded", 1),
+        ("connection refused", 0), (None, 0),
+    ],
+)  # fmt: skip
+def test_an_error_may_say_that_time_ran_out_in_other_words_than_timeout(value, error, expected):
+    assert value("timeout", case(), row(error=error)) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "golden", "answered", "expected"),
+    [
+        ("empty_response", case(), row(answer=" "), 1),
+        ("empty_response", case(), row(answer="", abstention={"abstained": True}), 0),
+        ("empty_response", case(), row(answer="text"), 0),
+        ("empty_response", case(), row(error="timed out"), np.nan),
+        # refused where the system does not say
+        ("refusal_correct", REFUSE, row(answer=""), 1),
+        ("refusal_correct", REFUSE, row(answer="", abstention={"abstained": False}), 0),
+    ],
+)
+def test_a_blank_answer_is_empty_or_a_refusal(value, metric, golden, answered, expected):
+    assert value(metric, golden, answered) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +235,6 @@ def test_a_scope_miss_is_a_choice_of_folders_apart_from_the_gold_ones(value, sco
     assert value("scope_miss", golden, row(scope=scope)) == pytest.approx(miss, nan_ok=True)
 
 
-@pytest.mark.large
 def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value):
     facts = ["Hold the button!", "ten  seconds", "art"]
     golden = case(expected_key_facts=facts)
@@ -239,77 +245,6 @@ def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value
     ) == pytest.approx(2 / 3)
     assert np.isnan(value("key_facts_literal", case(), row()))
     assert np.isnan(value("key_facts_literal", golden, row(answer=None)))
-
-
-def judged(load, rows):
-    results, golden = load([case(expected_key_facts=["f", "g"])], [row()])
-    frame = pd.DataFrame(rows).assign(run_id="run", query_id="q", criterion="key_facts")
-    parts = {name: getattr(results, name) for name in ("runs", "responses", "hits", "citations")}
-    return float(
-        rs.score(rs.Results(**parts, judgments=frame), golden, ["key_facts"])["key_facts"].iloc[0]
-    )
-
-
-@pytest.mark.large
-def test_key_facts_are_a_judges_value_or_the_mean_of_its_verdicts(load):
-    single = [
-        {"item": "1", "value": np.nan, "verdict": "supported"},
-        {"item": "2", "value": 0.0, "verdict": "unsupported"},
-    ]
-    assert judged(load, single) == 0.5
-    assert judged(load, [*single, {"item": "", "value": 0.9, "verdict": None}]) == 0.9
-
-
-def test_without_a_judge_key_facts_are_nan(value):
-    assert np.isnan(value("key_facts", case(expected_key_facts=["f"]), row()))
-
-
-@pytest.mark.large
-def test_an_error_may_say_that_time_ran_out_in_other_words_than_timeout(
-    value,
-):
-    for error, expected in [
-        ("Request timed out", 1),
-        ("ReadTimeoutError: pool", 1),
-        ("timeout", 1),
-        ("Deadline Exceeded", 1),
-        ("connection refused", 0),
-        (None, 0),
-    ]:
-        assert value("timeout", case(), row(error=error)) == expected, error
-
-
-@pytest.mark.large
-def test_a_blank_answer_is_empty_unless_the_system_says_it_refused(value):
-    assert value("empty_response", case(), row(answer=" ")) == 1
-    assert value("empty_response", case(), row(answer="", abstention={"abstained": True})) == 0
-    assert value("empty_response", case(), row(answer="text")) == 0
-    assert np.isnan(value("empty_response", case(), row(error="timed out")))
-
-
-def test_a_blank_answer_counts_as_refused_where_the_system_does_not_say(value):
-    refuse = case(supports=[], answerable=False)
-    assert value("refusal_correct", refuse, row(answer="")) == 1
-    assert value("refusal_correct", refuse, row(answer="", abstention={"abstained": False})) == 0
-
-
-def test_undecided_hits_are_expected_values_that_the_mean_lacks(load):
-    chunks = [
-        {
-            "chunk_id": "c",
-            "rel_path": "a.md",
-            "heading_path": "O",
-            "rank": 1,
-            "text": "x" * 200 + "...",
-        }
-    ]
-    results, golden = load(
-        [case("q"), case("r")],
-        [row("q", chunks=[("a.md", "O")]), row("r", retrieved_chunks=chunks)],
-    )
-    with warned(1, "unknown"):
-        summary = summarize(rs.score(results, golden, ["hit@5"]), golden).iloc[0]
-    assert (summary["mean"], summary["n"], summary["n_expected"]) == (1.0, 1, 2)
 
 
 def test_folders_vaults_and_types_of_document_are_slices(load):

@@ -1,10 +1,8 @@
 """SEEDS F.5.10: only scores of the same judges are compared."""
 
 import pandas as pd
-import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.scoring.provenance import judge_fingerprint, same_judges
 from tests.messages import refused
 
@@ -71,36 +69,3 @@ def test_what_another_tool_wrote_of_its_judges_counts(pair):
     )
     with refused("'a'", "'b'", field="judgments"):
         same_judges(told, "a", "b")
-
-
-@pytest.mark.large
-def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
-    results, golden = pair
-    cell = {
-        "run_id": ["a", "b"],
-        "query_id": "q1",
-        "criterion": "A",
-        "item": "",
-        "value": 1.0,
-        "judge": ["m", "n"],
-    }
-    told = rs.Results(
-        runs=results.runs,
-        responses=results.responses,
-        hits=results.hits,
-        judgments=pd.DataFrame(cell),
-    )
-    invariants = compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index(
-        "name"
-    )
-    assert invariants.loc["judge_fingerprint", ["baseline", "candidate", "state"]].tolist() == [
-        "A:m",
-        "A:n",
-        "differs",
-    ]
-    assert (
-        "judge_fingerprint"
-        not in compare_runs(results, golden, "a", "b", metrics=["hit@1"])
-        .invariants["name"]
-        .tolist()
-    )

@@ -52,7 +52,6 @@ def test_by_hand():
     assert ev.scores["ndcg@3"].iloc[0] == pytest.approx(by_hand)
 
 
-@pytest.mark.large
 def test_levels_are_grades_so_that_a_lowest_grade_can_be_set(judged):
     table, run = judged
     golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
@@ -74,12 +73,6 @@ def test_whole_grades_get_gains_from_any_file(tmp_path):
         rs.load_golden(file, gains={0: 0, 1: 1})
 
 
-def test_levels_are_those_of_all_gains_whether_they_occur_or_not():
-    table = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b"], "esci": ["E", "S"]})
-    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
-    assert golden.targets["grade"].tolist() == [3, 2]
-
-
 def test_fractions_are_gains_and_that_is_said(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("query_id,doc_id,grade\nq,a,1\nq,b,0.25\nq,c,0\n")
@@ -95,7 +88,6 @@ def test_many_different_fractions_are_no_grades(tmp_path):
         rs.load_golden(rows)
 
 
-@pytest.mark.large
 def test_gains_come_back_from_our_file(judged, tmp_path):
     golden = rs.load_golden(judged[0], columns={"grade": "esci"}, gains=ESCI)
     back = rs.load_golden(golden.save(tmp_path / "golden.yaml"))

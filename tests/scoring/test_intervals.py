@@ -8,13 +8,11 @@ import pytest
 from scipy.stats import binom, t
 
 import ragscore as rs
-from ragscore.frames.render import shown_quantile
 from ragscore.scoring.intervals import (
     intervals,
     intervals_by_group,
     quantile_intervals,
     quantile_intervals_by_group,
-    query_clusters,
     shared_only,
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED
@@ -29,14 +27,17 @@ def metrics_of(*names):
     return [NOTHING_DECLARED.describe(name) for name in names]
 
 
-SIX = [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
-
-
 def scores_of(golden, **metrics):
-    return pd.DataFrame(
-        {"run_id": "a", "state": "scored", "level": "doc", **metrics},
-        index=pd.Index(golden.queries["query_id"], name="query_id"),
-    )
+    index = pd.Index(golden.queries["query_id"], name="query_id")
+    columns = {"run_id": "a", "state": "scored", "level": "doc", **metrics}
+    return pd.DataFrame(columns, index=index)
+
+
+def golden_of(n, groups=None):
+    rows = [{"id": f"q{at:03}", "query": "?", "expected_doc_ids": ["d"]} for at in range(n)]
+    for row, group in zip(rows, groups or [], strict=False):
+        row["group"] = group
+    return rs.load_golden(rows)
 
 
 @pytest.fixture
@@ -88,37 +89,6 @@ def test_queries_cluster_by_any_column_of_the_golden_set(paraphrased):
         summarize(scores, cluster="category")
 
 
-def test_a_slice_with_one_query_per_group_is_not_clustered(paraphrased):
-    scores = scores_of(paraphrased, **{"hit@1": SIX})
-    row = (
-        summarize(scores, paraphrased, by="category", metrics=["hit@1"])
-        .set_index("category")
-        .loc["z"]
-    )
-    low, high = wilson_interval(np.array([1.0]), np.array([1.0]))
-    assert row[["low", "high"]].tolist() == pytest.approx([low[0], high[0]], abs=1e-12)
-
-
-def test_groups_of_one_are_no_groups():
-    assert shared_only(np.array([0, 0, 1, -1])).tolist() == [0, 0, -1, -1]
-    assert shared_only(np.array([3, 1, -1])) is None and shared_only(None) is None
-    assert query_clusters(None, pd.Index(["q"]), "group") is None
-
-
-def test_a_judges_points_are_bounded_by_their_scale():
-    points = np.array([[5.0], [5.0], [4.0]])
-    low, high = intervals(points, metrics_of("judge_correctness"))
-    expected = interval_of_means(np.sort(points, axis=0), "bounded", bounds=(0, 5))
-    assert (low[0], high[0]) == (expected[0][0], expected[1][0]) and high[0] <= 5
-
-
-def test_values_beyond_a_metrics_range_get_a_plain_t_interval():
-    values = np.array([[2.0], [4.0], [3.0]])
-    low, high = intervals(values, metrics_of("mrr"))
-    half = t.ppf(0.975, 2) * 1 / np.sqrt(3)
-    assert (low[0], high[0]) == pytest.approx((3 - half, 3 + half), abs=1e-12)
-
-
 def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
     times = np.random.default_rng(1).lognormal(0, 1.5, (80, 1))
     assert (
@@ -132,27 +102,18 @@ def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
     )
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(("n", "has_upper"), [(71, False), (72, True)])
-def test_a_p95_has_an_interval_from_72_values_on(write_golden, n, has_upper):
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": f"q{i:03}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]
-        )
-    )
-    row = summarize(
-        scores_of(golden, latency_ms=np.arange(n, dtype="float64"), mrr=0.5), golden
-    ).set_index("metric")
+def test_a_p95_has_an_interval_from_72_values_on(n, has_upper):
+    golden = golden_of(n)
+    times = np.arange(n, dtype="float64")
+    rows = summarize(scores_of(golden, latency_ms=times, mrr=0.5), golden).set_index("metric")
     # the largest is above the 95th percentile unless all n lie below it: .95^72 = .0249, .95^71 =
     # .0262
-    assert (
-        (row.loc["latency_ms", "p95_high"] == n - 1)
-        if has_upper
-        else np.isnan(row.loc["latency_ms", "p95_high"])
-    )
-    assert row.loc["mrr", ["p50_low", "p50_high", "p95_low", "p95_high"]].isna().all()
+    high = rows.loc["latency_ms", "p95_high"]
+    assert high == n - 1 if has_upper else np.isnan(high)
+    assert rows.loc["mrr", ["p50_low", "p50_high", "p95_low", "p95_high"]].isna().all()
     low = int(binom.ppf(0.025, n, 0.5))  # the largest l with P(Bin < l) <= .025, counted from 1
-    assert row.loc["latency_ms", "p50_low"] == low - 1
+    assert rows.loc["latency_ms", "p50_low"] == low - 1
 
 
 def test_costs_have_quantile_intervals_too_and_quality_has_none():
@@ -162,44 +123,63 @@ def test_costs_have_quantile_intervals_too_and_quality_has_none():
     assert (low[0], high[0]) == (1, 8) and np.isnan([low[1], high[1]]).all()
 
 
-def test_what_has_no_bound_reads_n_too_small():
-    assert shown_quantile(np.nan, np.nan) == "n too small"
-    assert (
-        shown_quantile(12.4, np.nan) == "from 12 up; n too small above"
-        and shown_quantile(12.4, 20) == "[12, 20]"
-    )
-    assert shown_quantile(np.nan, 20, 1) == "up to 20.0; n too small below"
-
-
-@pytest.mark.large
 @pytest.mark.parametrize("is_clustered", [False, True])
 def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
-    sizes = [3 * NORMAL_FROM, NORMAL_FROM + 100, 300, 80, 25, 2, 1]
+    sizes = [2 * NORMAL_FROM, 300, 25, 2, 1]
     codes, n, rng = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), np.random.default_rng(5)
-    metrics = metrics_of(
-        "hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"
-    )
-    values = np.column_stack([
+    metrics = metrics_of("hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10")
+    columns = [
         rng.random(n) < 0.6, rng.random(n), rng.choice([0.0, 0.5, 1.0], n), rng.lognormal(5, 1, n),
-        rng.normal(size=n), rng.random(n), np.full(n, np.nan),
-    ])  # fmt: skip
-    values[rng.random(values.shape) < 0.1] = np.nan
-    values[codes == 2, 5] *= 3  # beyond the range, as other tools' scores may be
-    order, groups = rng.permutation(n), rng.integers(-1, n // 3, n) if is_clustered else None
-    codes, columns, grouping = codes[order], list(values.T), Grouping.by_codes(codes[order])
+        rng.normal(size=n), rng.random(n) * np.where(codes == 1, 3, 1),  # beyond the range in one
+    ]  # fmt: skip
+    columns = [np.where(rng.random(n) < 0.1, np.nan, column) for column in columns]
+    groups = rng.integers(-1, n // 3, n) if is_clustered else None
+    grouping = Grouping.by_codes(codes)
     found = statistics(columns, grouping)
     low, high = intervals_by_group(found, columns, grouping, metrics, groups)
-    ends = {
-        share: quantile_intervals_by_group(found, columns, grouping, metrics, share)
-        for share in (0.5, 0.95)
-    }
+    below, above = quantile_intervals_by_group(found, columns, grouping, metrics, 0.95)
     for group in range(len(sizes)):
         here = codes == group
-        wanted = intervals(
-            values[here], metrics, shared_only(None if groups is None else groups[here])
-        )
+        values = np.column_stack(columns)[here]
+        own = shared_only(None if groups is None else groups[here])
+        wanted = intervals(values, metrics, own)
         np.testing.assert_allclose((low[group], high[group]), wanted, rtol=1e-11)
-        for share, (below, above) in ends.items():
-            np.testing.assert_array_equal(
-                (below[group], above[group]), quantile_intervals(values[here], metrics, share)
-            )
+        ends = quantile_intervals(values, metrics, 0.95)
+        np.testing.assert_array_equal((below[group], above[group]), ends)
+
+
+# -- what a summary says of its means
+
+
+def test_one_outlier_among_182_times_carries_their_mean():
+    golden = golden_of(182)
+    times = np.random.default_rng(3).uniform(9, 15, 182)
+    # one failure in 182 is a rate, whose interval knows of rare events
+    rare = np.arange(182) == 0
+    outlier = np.where(rare, 512.0, times)
+    table = summarize(scores_of(golden, latency_ms=outlier, failed=rare * 1.0), golden)
+    assert table.set_index("metric")["caution"].to_dict() == {"latency_ms": True, "failed": False}
+    assert not summarize(scores_of(golden, latency_ms=times), golden)["caution"].any()
+
+
+def test_half_of_the_squares_is_the_limit():
+    # squared distances from the mean 10: 1 of 1 + 1, and 1 of 1 + 1 + ¼ + ¼
+    golden = golden_of(9)
+    half = scores_of(golden, latency_ms=[10.0] * 7 + [9.0, 11.0])
+    less = scores_of(golden, latency_ms=[10.0] * 5 + [9.0, 11.0, 9.5, 10.5])
+    assert summarize(half, golden)["caution"].tolist() == [True]
+    assert summarize(less, golden)["caution"].tolist() == [False]
+
+
+def test_a_summary_counts_the_clusters_of_its_intervals():
+    # x: two queries, y: two of which one has no value, z: alone
+    golden = golden_of(5, ["x", "x", "y", "y", "z"])
+    scores = scores_of(golden, mrr=[1.0, 0.5, np.nan, 1.0, 0.0], recall=np.ones(5))
+    table = summarize(scores, golden).set_index("metric")
+    assert table.loc["mrr", ["cluster", "n_clusters", "n_clustered"]].tolist() == ["group", 1, 2]
+    assert table.loc["recall", ["n_clusters", "n_clustered"]].tolist() == [2, 4]
+    for alone in (
+        summarize(scores, golden, cluster=None),
+        summarize(scores, golden_of(5, list("vwxyz"))),
+    ):
+        assert alone[["cluster", "n_clusters", "n_clustered"]].isna().all(axis=None)

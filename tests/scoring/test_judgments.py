@@ -52,7 +52,33 @@ def of(results, golden, name):
     return rs.score(results, golden, [name])[name].dropna().to_dict()
 
 
-@pytest.mark.large
+ONCE, AGAIN, LOST = {"repeat": 1}, {"repeat": 2}, {"repeat": 2, "state": "judge_failed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "expected"),
+    [
+        ("faithfulness", [("a", 1), ("", 0.25)], 0.25),  # a value of the whole answer goes first
+        ("faithfulness", [("a", 1), ("", None)], None),  # stored as not measurable
+        # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; items in any order, as ranks or as chunk ids
+        ("context_precision", [("3", 1), ("1", 1), ("4", 0), ("2", 0)], 5 / 6),
+        # "7" is the chunk of rank 4, not rank 7
+        ("context_precision", [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)], 5 / 6),
+        # ranks 1, 4 and 5: (1/2 + 2/3) / 2
+        ("context_precision", [("c1", 0), ("7", 1), ("5", 1)], 7 / 12),
+        ("context_precision", [("1", 0)], 0),
+        # passes of 1 and 0, though two of three verdicts are 1
+        ("faithfulness", [("a", 1, ONCE), ("b", 1, ONCE), ("a", 0, AGAIN)], 0.5),
+        ("judge_correctness", [("", 5, ONCE), ("", 2, AGAIN)], 3.5),
+        # a repeat that failed leaves the other ones
+        ("faithfulness", [("a", 1, ONCE), ("b", 0, ONCE), ("a", None, LOST)], 0.5),
+    ],
+)
+def test_judgments_of_parts_and_repeats_make_one_value(judged, golden, name, parts, expected):
+    found = of(judged(*(("q1", name, *part) for part in parts)), golden, name)
+    assert found == ({} if expected is None else {"q1": pytest.approx(expected)})
+
+
 @pytest.mark.parametrize(
     "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
 )
@@ -72,71 +98,6 @@ def test_the_value_of_parts_is_their_mean(judged, golden, name):
     }
 
 
-@pytest.mark.large
-def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
-    assert of(
-        judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", 0.25)),
-        golden,
-        "faithfulness",
-    ) == {"q1": 0.25}
-    # stored as not measurable
-    assert (
-        of(
-            judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", None)),
-            golden,
-            "faithfulness",
-        )
-        == {}
-    )
-
-
-@pytest.mark.large
-def test_context_precision_weighs_by_rank(judged, golden):
-    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; the items come in any order, as chunk ids or as
-    # ranks
-    rows = [("3", 1), ("1", 1), ("4", 0), ("2", 0)]
-    assert of(
-        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
-        golden,
-        "context_precision",
-    ) == {"q1": pytest.approx(5 / 6)}
-    rows = [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)]  # "7" is the chunk of rank 4, not rank 7
-    assert of(
-        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
-        golden,
-        "context_precision",
-    ) == {"q1": pytest.approx(5 / 6)}
-    rows = [("c1", 0), ("7", 1), ("5", 1)]  # ranks 1, 4 and 5: (1/2 + 2/3) / 2
-    assert of(
-        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
-        golden,
-        "context_precision",
-    ) == {"q1": pytest.approx(7 / 12)}
-
-
-def test_context_precision_without_a_relevant_chunk_is_0_and_without_chunks_nan(judged, golden):
-    assert of(
-        judged(("q1", "context_precision", "1", 0), ("q2", "faithfulness", "a", 1)),
-        golden,
-        "context_precision",
-    ) == {"q1": 0}
-
-
-@pytest.mark.large
-def test_repeats_are_averaged_pass_by_pass(judged, golden):
-    once, again = {"repeat": 1}, {"repeat": 2}
-    # passes of 1 and 0, though two of three verdicts are 1
-    rows = [("a", 1, once), ("b", 1, once), ("a", 0, again)]
-    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {
-        "q1": 0.5
-    }
-    assert of(
-        judged(("q1", "judge_correctness", "", 5, once), ("q1", "judge_correctness", "", 2, again)),
-        golden,
-        "judge_correctness",
-    ) == {"q1": 3.5}
-
-
 def test_failed_judgments_are_nan_and_counted(judged, golden):
     lost = {"state": "judge_failed"}
     results = judged(
@@ -153,17 +114,6 @@ def test_failed_judgments_are_nan_and_counted(judged, golden):
     ]
 
 
-def test_a_repeat_that_failed_leaves_the_other_ones(judged, golden):
-    rows = [
-        ("a", 1, {"repeat": 1}),
-        ("b", 0, {"repeat": 1}),
-        ("a", None, {"repeat": 2, "state": "judge_failed"}),
-    ]
-    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {
-        "q1": 0.5
-    }
-
-
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
     results = judged(
@@ -176,7 +126,6 @@ def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
-@pytest.mark.large
 def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden):
     assert of(judged(("q1", "judge_groundedness", "a", 4)), golden, "judge_groundedness") == {}
     assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {
@@ -203,7 +152,6 @@ def test_results_without_judgments_have_no_judged_values(pair):
     )
 
 
-@pytest.mark.large
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [
         (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))

@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames.data import from_records
 from ragscore.scoring.metrics import MOVABLE, parse_label
 from ragscore.scoring.unjudged import (
     all_labelled,
@@ -24,37 +23,6 @@ LABELS = [
 ]  # fmt: skip
 # Their bounds hold, but need not be reached (see `label_bounds`).
 LOOSE = ("bpref", "iprec", "11pt_avg")
-
-
-def results_of(lists):
-    """One run: query -> ids of documents, best first."""
-    hits = [
-        {"run_id": "r", "query_id": q, "rank": rank, "doc_id": doc}
-        for q, docs in lists.items()
-        for rank, doc in enumerate(docs, 1)
-    ]
-    responses = [{"run_id": "r", "query_id": q, "query": "?", "error": None} for q in lists]
-    return rs.Results(
-        runs=from_records([{"run_id": "r"}], "runs"),
-        responses=from_records(responses, "responses"),
-        hits=from_records(hits, "hits"),
-    )
-
-
-def golden_of(grades):
-    """Query -> document -> grade."""
-    targets = [
-        {"query_id": q, "level": "doc", "target_id": d, "doc_id": d, "alternative": 0, "grade": g}
-        for q, docs in grades.items()
-        for d, g in docs.items()
-    ]
-    queries = [
-        {"query_id": q, "query": "?", "answerable": True, "position": n}
-        for n, q in enumerate(grades)
-    ]
-    return rs.Golden(
-        queries=from_records(queries, "queries"), targets=from_records(targets, "targets")
-    )
 
 
 @st.composite
@@ -80,20 +48,19 @@ def every_labelling(docs, grades, free, labels, min_grade):
         f"q{n}": grades | dict(zip(free, given, strict=True))
         for n, given in enumerate(product(range(highest + 1), repeat=len(free)))
     }
-    results = results_of(dict.fromkeys(labelled, docs))
-    golden = golden_of(labelled | {"other": {"z9": 0, "z8": highest}})  # for bpref
+    results = rs.load_results(dict.fromkeys(labelled, docs))
+    golden = rs.load_golden(labelled | {"other": {"z9": 0, "z8": highest}})  # for bpref
     scores = rs.score(results, golden, labels, match="doc", min_grade=min_grade)
     return scores.loc[list(labelled), labels]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @given(cases(), st.integers(1, 2))
 def test_every_labelling_lies_within_the_bounds_and_most_bounds_are_reached(case, min_grade):
     docs, grades, free = case
     labels = [parse_label(text).text for text in LABELS]
     values = every_labelling(docs, grades, free, labels, min_grade)
-    lists = judged_lists(results_of({"q": docs}), golden_of({"q": grades}), "doc",
+    lists = judged_lists(rs.load_results({"q": docs}), rs.load_golden({"q": grades}), "doc",
                          min_grade=min_grade)  # fmt: skip
     bounds = label_bounds(lists, [parse_label(text) for text in labels])
     for text in labels:
@@ -111,7 +78,9 @@ def test_every_labelling_lies_within_the_bounds_and_most_bounds_are_reached(case
 
 def test_the_bounds_of_a_list_worked_by_hand():
     # x a y, a relevant (grade 1), and b, which the list lacks; cut at 2: y is beyond it
-    lists = judged_lists(results_of({"q": list("xay")}), golden_of({"q": {"a": 1, "b": 1}}), "doc")
+    lists = judged_lists(
+        rs.load_results({"q": list("xay")}), rs.load_golden({"q": {"a": 1, "b": 1}}), "doc"
+    )
     expected = {
         # relevant y is one target more that the cut lacks: 1 of 3; relevant x is found: 2 of 3
         "recall@2": (1 / 3, 2 / 3),
@@ -131,7 +100,7 @@ def test_the_bounds_of_a_list_worked_by_hand():
 def test_ndcg_may_be_highest_with_only_some_hits_relevant():
     # a is right and first; a relevant document at rank 3 asks for an ideal list that has it second
     lists = judged_lists(
-        results_of({"q": ["a", "no", "x"]}), golden_of({"q": {"a": 1, "no": 0}}), "doc"
+        rs.load_results({"q": ["a", "no", "x"]}), rs.load_golden({"q": {"a": 1, "no": 0}}), "doc"
     )
     low, high = label_bounds(lists, [parse_label("ndcg@3")])["ndcg@3"]
     both = (1 + 1 / 2) / (1 + 1 / np.log2(3))
@@ -139,7 +108,7 @@ def test_ndcg_may_be_highest_with_only_some_hits_relevant():
 
 
 def test_a_label_on_an_item_that_a_list_lacks_adds_a_target_alone():
-    lists = judged_lists(results_of({"q": list("xa")}), golden_of({"q": {"a": 1}}), "doc")
+    lists = judged_lists(rs.load_results({"q": list("xa")}), rs.load_golden({"q": {"a": 1}}), "doc")
     (item,) = lists.item[lists.item >= 0]
     row, case = np.array([0, 0]), np.array([0, 1])
     found = scores_if(lists, ["recall@2", "mrr"], row, case, np.array([item, 99]), 1)
@@ -150,8 +119,8 @@ def test_a_label_on_an_item_that_a_list_lacks_adds_a_target_alone():
 @given(st.lists(cases(), min_size=1, max_size=4), st.integers(0, 2), st.integers(1, 2))
 def test_labels_of_whole_lists_score_as_labels_of_their_items_to_the_bit(several, grade, min_grade):
     lists = judged_lists(
-        results_of({f"q{n}": docs for n, (docs, _, _) in enumerate(several)}),
-        golden_of({f"q{n}": grades for n, (_, grades, _) in enumerate(several)}),
+        rs.load_results({f"q{n}": docs for n, (docs, _, _) in enumerate(several)}),
+        rs.load_golden({f"q{n}": grades for n, (_, grades, _) in enumerate(several)}),
         "doc", min_grade=min_grade,
     )  # fmt: skip
     row = np.arange(len(lists.rows))

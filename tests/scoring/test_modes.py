@@ -39,7 +39,6 @@ def ev(golden, write_run):
     return rs.evaluate(rs.load_results(runs), golden)
 
 
-@pytest.mark.large
 def test_means_by_mode_are_over_each_run_s_own_responses(ev):
     means = ev.summary("hit@1", by="mode").set_index(["run_id", "mode"])
     assert means["n"].to_dict() == {
@@ -93,12 +92,3 @@ def test_without_any_mode_the_error_says_where_one_may_stand(golden, write_run):
         refused("mode", field="by"),
     ):
         rs.evaluate(results, golden).summary("hit@1", by="mode")
-
-
-def test_a_column_of_the_golden_set_called_mode_goes_first(write_golden, write_run):
-    rows = [
-        {"id": name, "query": "?", "expected_doc_ids": ["d1"], "mode": "golden"} for name in MODES
-    ]
-    golden = rs.load_golden(write_golden(rows))
-    ev = rs.evaluate(rs.load_results(write_run("a", records(0))), golden)
-    assert ev.summary("hit@1", by="mode")["mode"].tolist() == ["golden"]

@@ -1,12 +1,12 @@
 """Questions judged by source keys, metadata and substrings.
 
-The rule, the levels, the product filter.
+The rule, the levels, the product filter, and how many hits and values an expectation needs.
 """
 
 import json
 from contextlib import nullcontext
+from itertools import product
 
-import pandas as pd
 import pytest
 from conftest import found, said
 
@@ -14,7 +14,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.retrievers import retrievers
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.rules import targets_at
 from ragscore.scoring.score import scoring
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says, warned
@@ -47,7 +46,6 @@ def passes(load, expectation, found_hits, **options):
     return row["passed"] == 1
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
 @pytest.mark.parametrize(
@@ -151,7 +149,6 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("options", "expectation", "hits", "passed"),
     [
@@ -235,55 +232,6 @@ def test_all_source_keys_rank_where_the_last_one_is_seen(load):
     assert scores[["recall@1", "recall@3", "precision@5"]].to_numpy().tolist() == [[0, 1, 0.4]]
 
 
-def test_options_have_two_values(load):
-    results, golden = load([{"query": "q", "expected_source_keys": ["a"]}], [said("q", [])])
-    for name in ("source_keys", "metadata", "substrings"):
-        with refused(name, "some", "any", "all"):
-            rs.match.by_predicate(results, golden, **{name: "some"})
-    with refused("some", field="hits"):
-        retrievers(results, golden, hits="some")
-    with refused(0, 1, field="k"):
-        retrievers(results, golden, k=0)
-
-
-def test_matches_do_not_depend_on_the_order_of_rows(load):
-    questions = [
-        {"query": "m", "expected_metadata": {"x": 1, "y": "b"}, "expected_substrings": ["t"]},
-        {"query": "s", "expected_source_keys": ["k", "l"]},
-    ]
-    hits = [
-        found(1, "k", x=1, y="B", document="T"),
-        found(2, "l", x=1, y="c", document="t"),
-        found(3, "k", x=1, y="b"),
-    ]
-    results, golden = load(
-        questions, [said(query, hits, retriever) for query in "ms" for retriever in ("a", "b")]
-    )
-    shuffled = rs.Results(
-        **{
-            name: getattr(results, name).sample(frac=1, random_state=3)
-            for name in ("runs", "responses", "hits", "hit_meta")
-        }
-    )
-    metrics = ["mrr", "recall@3", "precision@3", "passed"]
-    first = (
-        rs.score(results, golden, metrics)
-        .reset_index()
-        .astype({"run_id": "str"})
-        .sort_values(["run_id", "query_id"], ignore_index=True)
-    )
-    second = (
-        rs.score(shuffled, golden, metrics)
-        .reset_index()
-        .astype({"run_id": "str"})
-        .sort_values(["run_id", "query_id"], ignore_index=True)
-    )
-    pd.testing.assert_frame_equal(first, second)
-    assert first["recall@3"].tolist() == [1, 1, 1, 1] and first["precision@3"].round(
-        3
-    ).tolist() == [0.333, 1, 0.333, 1]
-
-
 def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
     rows = [
         {"id": "q", "query": "?", "expected_substrings": ["s"], "filters": {"product": "p"}},
@@ -361,27 +309,6 @@ def test_runs_are_compared_by_predicate(load):
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
 
-@pytest.mark.large
-def test_a_store_keeps_what_predicates_need(load, tmp_path):
-    questions = [
-        {"query": "a", "expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
-        {"query": "b", "expected_source_keys": ["k"]},
-    ]
-    results, golden = load(
-        questions,
-        [
-            said("a", [found(1, x=1, document="early"), found(2, x=1, document="late")]),
-            said("b", [found(1, "K")]),
-        ],
-    )
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results, golden=golden, text="full")
-    assert store.scores(["mrr"])["mrr"].tolist() == [0.5, 1]
-    assert rs.score(store.load(), golden, ["mrr"])["mrr"].tolist() == [0.5, 1]
-    assert store.refresh(golden) == ["dense"]
-
-
-@pytest.mark.large
 def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     questions = [
         {"query": "a", "filters": {"product": "P1142", "year": 2}, "expected_source_keys": ["k"]},
@@ -410,7 +337,6 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     assert rs.match.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
-@pytest.mark.large
 def test_a_product_filter_can_leave_nothing(load):
     results, golden = load(
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
@@ -462,47 +388,6 @@ def cut(load):
 LATE = "....late"
 
 
-@pytest.mark.large
-@pytest.mark.parametrize(
-    ("expectation", "hits", "options", "undecidable"),
-    [
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE)], {}, [True],
-        id="it_may_stand_in_the_rest"),
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document="none")], {}, [],
-        id="a_whole_text_lacks_it"),
-        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {},
-        [False], id="one_of_two_is_enough"),
-        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)],
-        {"substrings": "all"}, [True], id="both_are_needed"),
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE, x="LATE")], {},
-        [False], id="metadata_are_never_cut"),
-        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
-        [found(1, document=LATE, x=2)], {}, [], id="metadata_speak_against_it"),
-        pytest.param({"expected_metadata": {"x": 1}}, [found(1, document=LATE, x=1)], {}, [False],
-        id="no_text_is_asked_for"),
-        pytest.param({"expected_source_keys": ["k"], "expected_substrings": ["late"]},
-        [found(1, "k", document=LATE)], {}, [False], id="the_key_decides"),
-    ],
-)  # fmt: skip
-def test_a_substring_that_a_cut_text_may_hold_is_undecided(
-    cut, expectation, hits, options, undecidable
-):
-    results, golden = cut(expectation, *hits)
-    targets = targets_at(golden, "predicate").targets
-    assert (
-        rs.match.by_predicate(results, golden, **options)(results.hits, targets)[
-            "undecidable"
-        ].tolist()
-        == undecidable
-    )
-    assert len(
-        rs.match.grade_hits(
-            results.hits, targets, rs.match.by_predicate(results, golden, **options)
-        )[0]
-    ) == undecidable.count(False)
-
-
-@pytest.mark.large
 def test_an_undecided_question_has_no_score_and_is_counted(cut):
     results, golden = cut(
         {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none")
@@ -549,16 +434,277 @@ def test_passed_looks_as_deep_as_each_run_went(load):
     }
 
 
-@pytest.mark.large
-def test_texts_cut_by_a_store_without_a_golden_set_leave_questions_undecided(load, tmp_path):
-    results, golden = load(
-        [{"query": "a", "expected_substrings": ["late"]}],
-        [said("a", [found(1, document="." * 300 + "late")])],
+# -- any or all hits, any or all of the values listed
+
+CHOICES = ("any", "all")
+CONTENT = {"expected_metadata": {"x": 1, "y": 2}, "expected_substrings": ["a", "b"]}
+# Each hit as (metadata, text); every list of one or two of these is tried.
+KINDS_OF_HIT = [
+    ({"x": 1, "y": 2}, "a b"),
+    ({"x": 1, "y": 0}, "a b"),
+    ({"x": 1, "y": 2}, "a"),
+    ({"x": 0, "y": 0}, "b a"),
+    ({"x": 1, "y": 2}, "-"),
+    ({}, "b"),
+]
+LISTS = [list(kinds) for n in (1, 2) for kinds in product(range(len(KINDS_OF_HIT)), repeat=n)]
+
+
+def satisfied_by(**choices):
+    """`satisfied_by` of a golden row: expectation=(hits, values)."""
+    return {
+        "satisfied_by": {
+            f"expected_{name}": {"hits": hits, "values": values}
+            for name, (hits, values) in choices.items()
+        }
+    }
+
+
+def first_match(kinds, of_metadata, of_substrings):
+    """The same worked out hit by hit.
+
+    Rank of the first hit that satisfies everything, None where the question fails.
+    """
+    needed = {"any": any, "all": all}
+    (meta_hits, meta_values), (text_hits, text_values) = of_metadata, of_substrings
+    in_meta = [
+        needed[meta_values](
+            KINDS_OF_HIT[kind][0].get(key) == value for key, value in {"x": 1, "y": 2}.items()
+        )
+        for kind in kinds
+    ]
+    in_text = [
+        needed[text_values](text in KINDS_OF_HIT[kind][1] for text in "ab") for kind in kinds
+    ]
+    if (meta_hits == "all" and not all(in_meta)) or (text_hits == "all" and not all(in_text)):
+        return None
+    return next(
+        (rank for rank, both in enumerate(zip(in_meta, in_text, strict=True), 1) if all(both)), None
     )
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    with warned(1, "unknown"):
-        assert rs.score(store.load(), golden, ["passed"])["passed"].isna().tolist() == [True]
-    store.save(results, golden=golden, overwrite=True)
-    # found before the cut
-    assert rs.score(store.load(), golden, ["passed"])["passed"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("of_metadata", "of_substrings"), list(product(product(CHOICES, CHOICES), repeat=2))
+)
+def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metadata, of_substrings):
+    questions = [
+        {
+            "query": f"q{n}",
+            **CONTENT,
+            **satisfied_by(metadata=of_metadata, substrings=of_substrings),
+        }
+        for n in range(len(LISTS))
+    ]
+    hits = [
+        [
+            found(rank, document=KINDS_OF_HIT[kind][1], **KINDS_OF_HIT[kind][0])
+            for rank, kind in enumerate(kinds, 1)
+        ]
+        for kinds in LISTS
+    ]
+    results, golden = load(questions, [said(f"q{n}", one) for n, one in enumerate(hits)])
+    expected = [first_match(kinds, of_metadata, of_substrings) for kinds in LISTS]
+    scores = rs.score(results, golden, ["passed", "mrr"])
+    assert scores["passed"].tolist() == [float(rank is not None) for rank in expected]
+    assert scores["mrr"].tolist() == [1 / rank if rank else 0 for rank in expected]
+    assert retrievers(results, golden).matrix["dense"].tolist() == [
+        f"✅ #{rank}" if rank else "❌" for rank in expected
+    ]
+    assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
+
+
+@pytest.mark.filterwarnings("ignore:ids of")
+@pytest.mark.parametrize(
+    ("hits", "values", "keys", "rank"),
+    [
+        ("any", "any", "cab", 2), ("any", "any", "cc", None), ("any", "all", "cab", 3),
+        ("any", "all", "ca", None),
+        ("all", "any", "aba", 1), ("all", "any", "abc", None), ("all", "all", "aab", 3),
+        ("all", "all", "aa", None), ("all", "all", "abc", None),
+    ],
+)  # fmt: skip
+def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank):
+    question = {"query": "q", "expected_source_keys": ["a", "b"]}
+    record = said("q", [found(rank, key) for rank, key in enumerate(keys, 1)])
+    results, golden = load([question | satisfied_by(source_keys=(hits, values))], [record])
+    assert rs.score(results, golden, ["passed", "mrr"])[["passed", "mrr"]].to_numpy().tolist() == [
+        [float(rank is not None), 1 / rank if rank else 0]
+    ]
+    results, plain = load([question], [record])
+    (row,) = retrievers(results, plain, hits=hits, source_keys=values).per_query.to_dict("records")
+    assert row["passed"] == float(rank is not None)
+
+
+def test_a_golden_row_goes_before_the_callers_choice(load):
+    questions = [
+        {
+            "query": "own",
+            "expected_metadata": {"x": 1, "y": 2},
+            **satisfied_by(metadata=("any", "any")),
+        },
+        {
+            "query": "half",
+            "expected_metadata": {"x": 1, "y": 2},
+            "satisfied_by": {"expected_metadata": {"values": "any"}},
+        },
+        {"query": "none", "expected_metadata": {"x": 1, "y": 2}},
+    ]
+    results, golden = load(
+        questions, [said(query, [found(1, x=1), found(2)]) for query in ("own", "half", "none")]
+    )
+    assert retrievers(results, golden).per_query["passed"].tolist() == [1, 1, 0]
+    assert retrievers(results, golden, hits="all").per_query["passed"].tolist() == [1, 0, 0]
+    assert retrievers(results, golden, metadata="all").per_query["passed"].tolist() == [1, 1, 0]
+
+
+def test_only_hits_within_the_runs_k_must_satisfy(load):
+    question = {
+        "query": "q",
+        "expected_metadata": {"x": 1},
+        **satisfied_by(metadata=("all", "all")),
+    }
+    results, golden = load(
+        [question],
+        [
+            said("q", [found(1, x=1), found(2, x=2)], "one", k=1),
+            said("q", [found(1, x=1), found(2, x=2)], "two", k=2),
+        ],
+    )
+    assert rs.score(results, golden, ["passed"])["passed"].tolist() == [1, 0]
+    assert retrievers(results, golden, k=1).per_query["passed"].tolist() == [1, 1]
+
+
+def test_no_hit_is_not_every_hit(load):
+    results, golden = load(
+        [{"query": "q", "expected_substrings": ["s"], **satisfied_by(substrings=("all", "any"))}],
+        [said("q", [])],
+    )
+    assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
+
+
+def test_choices_survive_the_file_and_change_the_questions_hash(load, tmp_path, write_golden):
+    questions = [
+        {
+            "query": "a",
+            **CONTENT,
+            **satisfied_by(metadata=("all", "any"), substrings=("any", "all")),
+        },
+        {
+            "query": "b",
+            "expected_source_keys": ["k"],
+            "satisfied_by": {"expected_source_keys": {"hits": "all"}},
+        },
+        {"query": "c", **CONTENT},
+    ]
+    _, golden = load(questions, [])
+    again = rs.io.write_predicates(golden, tmp_path / "again.jsonl")
+    assert [
+        json.loads(line) for line in again.read_text(encoding="utf-8").splitlines()
+    ] == questions
+    assert rs.load_golden(again).golden_hash == golden.golden_hash
+    plain = load(
+        [
+            {name: value for name, value in one.items() if name != "satisfied_by"}
+            for one in questions
+        ],
+        [],
+    )[1]
+    assert (plain._query_hashes == golden._query_hashes).tolist() == [False, False, True]
+    ours = rs.load_golden(write_golden([{"id": one["query"], **one} for one in questions]))
+    assert ours.checks.to_dict("records") == golden.checks.to_dict("records") and not [
+        name for name in ours.queries if name.startswith("x_")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "field", "named"),
+    [
+        (
+            "all",
+            "satisfied_by",
+            ["all", "expected_source_keys", "expected_metadata", "expected_substrings"],
+        ),
+        ({"metadata": {}}, "satisfied_by", ["metadata", "expected_source_keys"]),
+        (
+            {"expected_metadata": "all"},
+            "satisfied_by.expected_metadata",
+            ["all", "hits", "values"],
+        ),
+        (
+            {"expected_metadata": {"hit": "all"}},
+            "satisfied_by.expected_metadata",
+            ["hit", "hits", "values"],
+        ),
+        (
+            {"expected_metadata": {"hits": "most"}},
+            "satisfied_by.expected_metadata.hits",
+            ["most", "any", "all"],
+        ),
+        (
+            {"expected_metadata": {"hits": ["all"]}},
+            "satisfied_by.expected_metadata.hits",
+            ['["all"]', "any", "all"],
+        ),
+    ],
+)
+def test_a_bad_choice_is_one_error_with_its_line(load, write_golden, written, field, named):
+    with refused(*named, line=2, field=field):
+        load(
+            [
+                {"query": "ok", "expected_source_keys": ["k"]},
+                {"query": "q", **CONTENT, "satisfied_by": written},
+            ],
+            [],
+        )
+    with refused(*named, line=2, field=field):
+        rs.load_golden(
+            write_golden([{"id": "q", "query": "q", **CONTENT, "satisfied_by": written}])
+        )
+
+
+@pytest.mark.parametrize(
+    ("expectation", "idle"),
+    [
+        (CONTENT, []),
+        ({"expected_metadata": {"x": 1}}, ["expected_substrings.hits"]),
+        ({"expected_substrings": ["a"]}, ["expected_metadata.hits"]),
+        (
+            CONTENT | {"expected_source_keys": ["k"]},
+            ["expected_metadata.hits", "expected_substrings.hits"],
+        ),
+        (
+            CONTENT | {"expected_empty": True},
+            ["expected_metadata.hits", "expected_substrings.hits"],
+        ),
+    ],
+)
+def test_choices_that_decide_nothing_are_found(write_golden, expectation, idle):
+    row = {
+        "id": "q",
+        "query": "?",
+        **expectation,
+        "satisfied_by": {
+            name: {"hits": "all"} for name in ("expected_metadata", "expected_substrings")
+        },
+    }
+    table = rs.validate(write_golden([row]))
+    found_idle = table[table["rule"] == "choices are about what decides"]
+    assert found_idle["found"].tolist() == idle and set(found_idle["field"]) <= {"satisfied_by"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "shown"),
+    [(("sss", "...."), "?"), (("sss", "....", "none"), "❌"), (("sss", "s..."), "✅ #1")],
+)
+def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
+    question = {
+        "query": "q",
+        "expected_substrings": ["s"],
+        **satisfied_by(substrings=("all", "any")),
+    }
+    hits = [found(rank, document=text) for rank, text in enumerate(texts, 1)]
+    results, golden = load([question], [said("q", hits)])
+    is_cut = results.hits["text"].str.contains(".", regex=False)
+    cut = rs.Results(results.runs, results.responses, results.hits.assign(text_cut=is_cut))
+    with warned(2) if shown == "?" else nullcontext():
+        assert retrievers(cut, golden).matrix["dense"].tolist() == [shown]

@@ -1,6 +1,5 @@
 """Refusals in words alone: unknown, counted and shown, unless a policy reads them."""
 
-import gzip
 import json
 from pathlib import Path
 
@@ -154,36 +153,6 @@ def test_a_run_file_says_what_it_states_in_memory_through_a_store_and_written_ag
     )
 
 
-@pytest.mark.large
-def test_stored_runs_are_scored_by_phrases_and_keep_what_the_run_states(tmp_path):
-    results, labels = rs.load_results(records(HALF)), golden()
-    store = rs.RunStore(tmp_path)
-    store.save(results)
-    expected = rs.evaluate(results, labels, METRICS, refusals="phrases")
-    pd.testing.assert_frame_equal(
-        pd.DataFrame(store.score(labels, METRICS, refusals="phrases")),
-        pd.DataFrame(expected.scores),
-        check_like=True,
-    )
-    whole = store.evaluate(labels, METRICS, refusals="phrases")
-    assert whole.results.responses["refused"].tolist() == [False, True] * 3
-    store.save(expected, overwrite=True)
-    responses = store.load().responses
-    assert "refused" not in responses or responses["refused"].isna().all()
-
-
-@pytest.mark.large
-def test_a_comparison_reads_words_as_the_evaluation_does():
-    a, b = (
-        rs.load_results(records(answers), run_id=name)
-        for name, answers in {"a": HALF, "b": ["It is 5."] * 6}.items()
-    )
-    ev = rs.evaluate(rs.Results.concat([a, b]), golden(), refusals="phrases")
-    table = ev.compare("a", "b").deltas.set_index("metric")
-    assert table.loc["false_refusal", "delta"] == -0.5
-    assert table.loc["answered_unanswerable", "delta"] == 0.5
-
-
 REFUSALS = {
     "en": "I’m sorry, but the provided context does not contain any information about that.",
     "de": "Das kann ich anhand der Dokumente leider nicht beantworten.",
@@ -217,14 +186,11 @@ def test_refusals_in_sixteen_languages_are_read_and_answers_are_not():
     assert read_as_refusals(texts, phrases_of()).tolist() == expected.tolist()
 
 
+@pytest.mark.skipif(not SHARED.exists(), reason="needs scored answers beside the checkout")
 def test_words_agree_with_the_judge_of_a_public_set_of_answers():
-    file = SHARED / "submit_qwen2_5_32b_taskB.jsonl.gz"
-    if not file.exists():
-        pytest.skip("needs ../shared/data/mtragun-scored-answers")
-    with gzip.open(file, "rt", encoding="utf-8") as opened:
-        rows = [json.loads(line) for line in opened]
-    answers = pd.Series([row["predictions"][0]["text"] for row in rows])
-    judged = pd.Series([row["metrics"]["idk_eval"][0] for row in rows])
+    rows = pd.read_json(SHARED / "submit_qwen2_5_32b_taskB.jsonl.gz", lines=True)
+    answers = rows["predictions"].map(lambda given: given[0]["text"]).astype("str")
+    judged = rows["metrics"].map(lambda given: given["idk_eval"][0])
     found = read_as_refusals(answers, phrases_of())
     assert found[judged == 1].mean() > 0.85
     assert found[judged == 0].mean() < 0.01

@@ -8,7 +8,6 @@ import json
 from unittest import mock
 
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,7 +130,6 @@ def share_of(hit, target):
     return max(shared, 0) / min(hit["length"], target["length"])
 
 
-@pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_span(), hits_frame(hits), targets_frame(targets))
@@ -172,7 +170,6 @@ def anchored(hit, target):
     return True if snippet in (hit["text"] or "").lower() else None if hit["text_cut"] else False
 
 
-@pytest.mark.large
 @given(HITS, st.lists(TARGET, max_size=8))
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.match.by_anchor(), hits_frame(hits), targets_frame(targets))

@@ -1,7 +1,5 @@
 """Scores that another tool stored are metrics: without a golden set, paired by id and input."""
 
-import base64
-import gzip
 import json
 
 import numpy as np
@@ -52,7 +50,6 @@ def pair(write):
     return write("a.json", deepeval(first)), write("b.json", deepeval(second))
 
 
-@pytest.mark.large
 def test_two_files_are_compared_item_by_item_in_one_line(pair):
     cmp = rs.compare(*pair)
     tone = cmp.deltas.set_index("metric").loc["Tone"]
@@ -61,30 +58,24 @@ def test_two_files_are_compared_item_by_item_in_one_line(pair):
     assert "40 queries in both" in cmp.notes()
 
 
-@pytest.mark.large
 def test_stored_metrics_are_the_primary_ones_with_what_their_file_says(pair):
     ev = rs.evaluate(list(pair))
     assert ev.primary == ("Tone", "success")
     assert ev.declared.describe("Tone").better == "higher"
     assert ev.declared.describe("Tone").bounds == (0.0, 1.0)  # as DeepEval documents its metrics
-    assert ev.declared.describe("success").bounds == (0.0, 1.0)
     assert ev.summary("Tone").set_index("run_id")["n"].tolist() == [40, 40]
 
 
 def test_whatever_evaluations_answer_is_answered_of_stored_scores(pair, tmp_path):
     ev = rs.evaluate(list(pair))
-    assert "b leads" in str(ev.leaderboard("Tone"))
+    assert ev.leaderboard("Tone").table.set_index("run_id")["rank"].to_dict() == {"a": 2, "b": 1}
     assert ev.compare("a", "b").gate({"Tone": 0.02}).passed
     assert not ev.compare("b", "a").gate().passed
-    assert "q 1?" in str(ev.query(ev.golden.queries["query_id"].iloc[1]))
     store = rs.RunStore(tmp_path / "store")
     store.save(ev)
-    pd.testing.assert_frame_equal(
-        store.evaluate().summary("Tone"), ev.summary("Tone"), check_dtype=False
-    )
+    stored = store.evaluate().summary("Tone")
+    pd.testing.assert_frame_equal(stored, ev.summary("Tone"), check_dtype=False)
     assert store.trend("Tone", order=["a", "b"]).table["mean"].notna().all()
-    ev.report(tmp_path / "page.html")
-    assert "Tone" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_reason_of_a_scorer_stands_beside_its_score(write):
@@ -93,8 +84,6 @@ def test_the_reason_of_a_scorer_stands_beside_its_score(write):
     ev = rs.evaluate(write("a.json", content))
     shown = str(ev.query(ev.golden.queries["query_id"].iloc[0]))
     assert "Tone: 0.25 (It shouts.)" in shown and "answer to a" in shown
-    content = gzip.decompress(base64.b64decode(ev.explore().packed)).decode()
-    assert "It shouts." in content and "answer to a" in content
 
 
 def test_fields_of_items_slice_and_make_clusters(tmp_path):
@@ -119,7 +108,6 @@ def test_fields_of_items_slice_and_make_clusters(tmp_path):
     assert (row["n_clusters"], row["n_clustered"]) == (4, 32)
 
 
-@pytest.mark.large
 def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     results = rs.load_results(pair[0])
     golden = rs.load_golden([{"id": one, "reference_answer": "x"} for one in
@@ -130,7 +118,6 @@ def test_a_metric_asked_for_by_name_stands_beside_ours(pair):
     assert "success" not in rs.evaluate(results, golden).scores
 
 
-@pytest.mark.large
 def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     file = write("a.json", deepeval([("a", 0.9, False), ("b", 0.1, True)]))
     assert rs.evaluate(file).declared.describe("Tone").better == "lower"
@@ -138,46 +125,19 @@ def test_the_direction_is_told_by_a_success_and_its_threshold(write):
     assert rs.evaluate(at_it).declared.describe("Tone").better == "not declared"
 
 
-@pytest.mark.large
 def test_a_metric_of_ones_own_may_leave_the_tools_range(write):
     ev = rs.evaluate(write("a.json", deepeval([("a", 7.0, True), ("b", 0.1, False)])))
     assert not np.isfinite(ev.declared.describe("Tone").width)
 
 
-@pytest.mark.large
-def test_every_metric_that_decides_is_in_the_picture(pair):
-    cmp = rs.compare(*pair)
-    shown = [text.get_text() for text in cmp.plot().get_yticklabels()]
-    assert shown == list(cmp.primary)
-
-
-def test_the_picture_names_what_decides_on_another_scale_or_draws_it_alone():
-    both = [f"q{n}" for n in range(30)]
-    table = {"query": both, "score.share": [0.5] * 30, "score.cost": [3.0] * 30}
-    sides = [rs.load_results(pd.DataFrame(table), run_id=run) for run in ("old", "new")]
-    for one in sides:
-        is_share = one.reported["metric"].eq("share")
-        one.reported["better"] = "higher"
-        one.reported["lowest"] = np.where(is_share, 0.0, np.nan)
-        one.reported["highest"] = np.where(is_share, 1.0, np.nan)
-    drawn = rs.compare(*sides).plot()
-    assert [text.get_text() for text in drawn.get_yticklabels()] == ["share"]
-    assert drawn.get_xlabel().endswith("not drawn: cost")
-    alone = rs.compare(*sides, metrics=["cost"]).plot()
-    assert [text.get_text() for text in alone.get_yticklabels()] == ["cost"]
-
-
 @pytest.mark.parametrize(
     ("command", "status", "shown"),
     [
-        ("compare a.json b.json --golden none", 0, "Tone: better: +.20"),
         ("compare a.json b.json --golden none --metric Tone", 0, "| Tone | "),
         ("gate a.json b.json --golden none", 0, "Gate passed"),
         ("gate b.json a.json --golden none", 1, "Gate failed by Tone"),
         ("gate b.json a.json --golden none --max-drop Tone=0.3", 0, "Gate passed"),
         ("score none a.json b.json", 0, "a    Tone"),
-        ("report a.json b.json --golden none", 0, "Tone"),
-        ("compare a.json b.json --golden none --profile chatbot", 2, "--profile"),
         ("compare a.json b.json", 2, "--golden none"),
     ],
 )
@@ -195,7 +155,6 @@ def test_files_that_disagree_about_a_metric_are_refused(write):
         rs.evaluate([up, down])
 
 
-@pytest.mark.large
 def test_different_judges_of_a_stored_metric_are_refused_unless_ignored(write):
     other = deepeval([("a", 0.9, True)])
     other["testCases"][0]["metricsData"][0]["evaluationModel"] = "another"
@@ -227,10 +186,8 @@ def test_one_id_for_different_inputs_pairs_by_the_input(tmp_path):
     with warned("paired"), warned("a 1"):
         cmp = rs.compare(first, second)
     assert cmp.counts == {"no_target": 2, "only_baseline": 1, "only_candidate": 1}
-    assert "2 queries in both, 1 in the baseline alone, 1 in the candidate alone" in cmp.notes()
 
 
-@pytest.mark.large
 def test_an_input_that_a_run_has_twice_keeps_its_ids(tmp_path):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text(lm_eval([(0, "same?", 1), (1, "same?", 0)]))
@@ -292,16 +249,13 @@ def test_a_query_that_nobody_scored_is_missing_and_a_failed_judge_counts(write):
     content["testCases"][1] = {"input": "b", "actualOutput": "x", "metricsData": []}
     content["testCases"][2]["metricsData"][0] |= {"error": "no JSON", "score": None}
     ev = rs.evaluate(write("a.json", content))
-    states = ev.explain("Tone").set_index("query_id")["state"].astype("str")
-    of_query = ev.golden.queries.set_index("query")["query_id"]
-    assert states[of_query["a"]] == "scored"
-    assert states[of_query["b"]] == "missing"
-    assert states[of_query["c"]] == "judge_failed"
+    told = ev.explain("Tone").merge(ev.golden.queries[["query_id", "query"]], on="query_id")
+    states = told.set_index("query")["state"].astype("str").to_dict()
+    assert states == {"a": "scored", "b": "missing", "c": "judge_failed"}
     row = ev.summary("Tone").iloc[0]
     assert (row["n"], row["n_expected"]) == (1, 3)
 
 
-@pytest.mark.large
 def test_a_metric_of_some_queries_alone_does_not_apply_to_the_others(write):
     content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
     content["testCases"][1]["metricsData"][0]["name"] = "Other"
@@ -314,13 +268,3 @@ def test_results_without_any_score_are_evaluated_by_what_they_have(write):
                       {"query": "b", "answer": "y", "latency_ms": 7.0}])  # fmt: skip
     assert ev.scores["latency_ms"].tolist() == [5.0, 7.0]
     assert "Nothing is matched" in str(ev)
-
-
-@pytest.mark.large
-def test_labels_beside_the_scores_slice_them(write):
-    content = deepeval([("a", 0.9, True), ("b", 0.2, False)])
-    for case, kind in zip(content["testCases"], ("easy", "hard"), strict=True):
-        case["metadata"] = {"difficulty": kind}
-    ev = rs.evaluate(write("a.json", content))
-    means = ev.summary("Tone", by="difficulty").set_index("difficulty")["mean"]
-    assert means.to_dict() == {"easy": 0.9, "hard": 0.2}

@@ -27,7 +27,6 @@ def put(tmp_path, records, name="results.jsonl"):
     return tmp_path / name
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("make", [lambda one, _: one, lambda one, _: pd.DataFrame(one), put])
 def test_one_text_in_two_conversations_is_two_queries_on_both_sides(make, tmp_path):
     source = rows("retrieved")
@@ -53,16 +52,6 @@ def test_rows_per_hit_are_told_apart_by_conversation_and_turn():
     assert ev.summary("hit@1")["mean"].tolist() == [1]
 
 
-def test_many_turns_of_a_file_are_one_run_of_as_many_queries(tmp_path):
-    texts = ["Why?", "And then?", "How?", "Are you sure?"]
-    talks = [(f"c{n}", turn, texts[turn % 4]) for n in range(30) for turn in range(1, 2 + n % 8)]
-    records = [{"conversation_id": c, "turn": n, "question": q, "answer": "A"} for c, n, q in talks]
-    results = rs.load_results(put(tmp_path, records))
-    assert (len(results.runs), len(results.responses)) == (1, len(talks))
-    assert results.responses["query_id"].is_unique
-
-
-@pytest.mark.large
 @pytest.mark.parametrize("drop", [(), ("query",)])
 def test_places_join_golden_queries_with_ids_of_their_own(drop):
     golden = rs.load_golden(
@@ -140,20 +129,3 @@ def test_two_responses_of_one_place_are_joined_by_their_ids_alone():
     with warned(2, "s1/2", "p"):
         scores = rs.evaluate(rs.load_results(twice), golden).scores
     assert scores["state"].eq("extra").sum() == 2
-
-
-@pytest.mark.large
-def test_conversations_are_no_content_of_a_golden_set_and_stored_runs_tell_theirs(tmp_path):
-    golden = rs.load_golden({one: {"d": 1} for one in "abc"})
-    answered = [
-        {"query_id": one, "session_id": "s", "turn": n, "retrieved": ["d" if n < 3 else "x"]}
-        for n, one in enumerate("abc", 1)
-    ]
-    ev = rs.evaluate(rs.load_results(answered, run_id="r"), golden)
-    assert ev.golden.golden_hash == golden.golden_hash
-    store = rs.RunStore(tmp_path / "store")
-    store.save(rs.load_results(answered, run_id="r"), golden=golden)
-    again = store.evaluate(golden)
-    assert again.golden.queries["conversation"].tolist() == ["s"] * 3
-    names = ["mean", "low", "high", "n_clusters"]
-    pd.testing.assert_frame_equal(again.summary("hit@1")[names], ev.summary("hit@1")[names])
