@@ -23,7 +23,6 @@ def ev():
     return rs.evaluate(RUNS, GOLDEN)
 
 
-@pytest.mark.large
 def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
     after = ev.calls().after.set_index(["run_id", "call"])
     # q1 .5 and then 1, q2 1, q3 0 | q1 .5 and then 1, q2 0 and then 1, q3 0
@@ -34,17 +33,13 @@ def test_recall_after_each_call_keeps_what_a_query_with_fewer_calls_reached(ev):
 
 
 def test_the_call_that_found_each_target_first_is_named_with_its_rank_there(ev):
-    targets = ev.calls().targets.set_index(["run_id", "query_id", "target_id"])
+    keys = ["run_id", "query_id", "target_id"]
+    targets = ev.calls().targets.set_index(keys)
     assert targets.loc[("A", "q1")].to_numpy().tolist() == [[2, 1], [1, 2]]
     assert targets.loc[("B", "q2", "u")].tolist() == [2, 1]
     assert targets.loc[("A", "q3", "w")].isna().all()
     # within the first hit of each call, b is found by neither
-    assert (
-        ev.calls(k=1)
-        .targets.set_index(["run_id", "query_id", "target_id"])
-        .loc[("A", "q1", "b"), "call"]
-        is pd.NA
-    )
+    assert ev.calls(k=1).targets.set_index(keys).loc[("A", "q1", "b"), "call"] is pd.NA
 
 
 def test_repeats_and_calls_without_a_new_document_are_counted(ev):
@@ -73,18 +68,15 @@ def test_a_run_with_one_call_each_is_refused():
         rs.evaluate({"q1": ["a"]}, {"q1": {"a": 1}}).calls()
 
 
-def test_its_picture_has_a_line_for_each_run_and_says_n(ev):
+def test_its_picture_has_a_line_for_each_run(ev):
     ax = ev.calls().plot()
-    assert ax.get_xlabel() == "calls so far (n = 3 queries)"
     lines = [line.get_ydata().tolist() for line in ax.get_lines() if len(line.get_ydata()) == 3]
-    assert [round(one[0], 3) for one in lines] == [0.5, 0.167]
-    assert ev.calls().plot("hit").get_ylabel().startswith("mean hit")
+    plt.close("all")
+    assert [one[0] for one in lines] == pytest.approx([1.5 / 3, 0.5 / 3])
     with refused("mrr", field="measure"):
         ev.calls().plot("mrr")
-    plt.close("all")
 
 
-@pytest.mark.large
 def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     runs = {
         "A": {"q1": [["a", "b", "x"]], "q2": [["u", "v"]], "q3": [["c", "d", "e", "w"]]},
@@ -99,13 +91,11 @@ def test_a_comparison_ranks_targets_within_their_call_and_takes_the_best():
     assert first.compare("A", "B").per_query["outcome"].tolist() == ["regression", "loss", "win"]
 
 
-@pytest.mark.large
 def test_each_query_may_have_its_own_level(ev):
     mixed = rs.evaluate(RUNS, GOLDEN, match="per_query")
     pd.testing.assert_frame_equal(mixed.calls().targets, ev.calls().targets)
 
 
-@pytest.mark.large
 def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
     last = rs.evaluate(RUNS, GOLDEN, calls="last")
     hits = last.results.hits

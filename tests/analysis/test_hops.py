@@ -51,15 +51,14 @@ def results(write_run):
 
 def test_steps_are_rows(results):
     hops = results.hops
-    assert hops[["query_id", "hop"]].values.tolist() == [
-        ["q0", 0],
-        ["q0", 1],
-        ["q0", 2],
-        ["q1", 0],
-        ["q1", 1],
+    assert hops[["query_id", "hop", "kind"]].values.tolist() == [
+        ["q0", 0, "decompose"],
+        ["q0", 1, "decide"],
+        ["q0", 2, "synthesize"],
+        ["q1", 0, "decompose"],
+        ["q1", 1, "synthesize"],
     ]
-    assert hops["kind"].tolist()[:3] == ["decompose", "decide", "synthesize"]
-    assert hops["sub_queries"].iloc[0] == '["a?", "b?"]' and hops["sub_queries"].iloc[1] == "[]"
+    assert hops["sub_queries"].tolist()[:2] == ['["a?", "b?"]', "[]"]
     assert hops["x_seen"].iloc[2] == 4
 
 
@@ -85,12 +84,6 @@ def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
     )
 
 
-def test_a_store_keeps_steps(results, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    pd.testing.assert_frame_equal(store.load().hops, results.hops)
-
-
 def test_steps_without_numbers_are_numbered_in_order(write_run):
     plain = [{"kind": "decide"}, {"kind": "synthesize"}]
     hops = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=plain))])).hops
@@ -114,12 +107,8 @@ def test_what_is_no_trace_is_named_by_line(write_run, bad):
 
 def test_hops_of_a_query_are_added_up(results):
     rows = results.hops_summary(per_query=True).set_index("query_id")
-    assert rows.loc[
-        "q0", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
-    ].tolist() == [3, 3, 1, 600, 2]
-    assert rows.loc[
-        "q1", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
-    ].tolist() == [2, 2, 0, 400, 2]
+    columns = ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
+    assert rows[columns].to_numpy().tolist() == [[3, 3, 1, 600, 2], [2, 2, 0, 400, 2]]
 
 
 def test_hops_of_a_run_in_figures(results):

@@ -11,39 +11,23 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.query_view import show_query
-from ragscore.frames.tables import HEAD
 from tests.messages import refused, says
-
-NASTY = '<script>alert("x")</script> | **bold** ' + "ä" * 10_000
 
 
 @pytest.fixture
 def three(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([
-            {"id": "q", "query": "where is <it>?", "expected_doc_ids": {"d1": 2, "d9": 1},
-            "must_contain": ["a|b"]},
+            {"id": "q", "query": "where?", "expected_doc_ids": {"d1": 2, "d9": 1}},
             {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
         ])
     )  # fmt: skip
-    a = write_run(
-        "a",
-        [
-            record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer(NASTY)),
-            record("no", []),
-        ],
-    )
-    b = write_run(
-        "b",
-        [
-            record(
-                "q",
-                [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)],
-                error="broke & burned",
-            ),
-            record("no", []),
-        ],
-    )
+    hits = {
+        "a": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
+        "b": [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)],
+    }
+    a = write_run("a", [record("q", hits["a"], answer=answer("here")), record("no", [])])
+    b = write_run("b", [record("q", hits["b"], error="broke & burned"), record("no", [])])
     c = write_run("c", [record("q", [])])
     return rs.load_results([a, b, c]), golden
 
@@ -61,40 +45,15 @@ def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
     assert found.loc["d9", ["a", "b", "c"]].isna().all()
 
 
-def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
-    text = repr(show_query(*three, "q", ["a", "b"]))
-    says(text, "*", "c1 (↓2)")
-    says(text, "c2 (↑1)")
-    says(text, "c3", "new")
-    says(text, "d9", "a", "b")
-    says(text, "b", "broke & burned")
-
-
 def test_every_alternative_of_a_target_is_named(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": [["d1", "d2", "d3"], "d4"]}])
     )
     run = write_run("a", [record("q", [hit("c2", "d2", 1), hit("c4", "d4", 2)])])
     view = show_query(rs.load_results(run), golden, "q")
-    assert view.targets[["target_id", "alternatives"]].to_numpy().tolist() == [
-        ["d1", "d2 or d3"], ["d4", ""],
+    assert view.targets[["target_id", "alternatives", "a"]].to_numpy().tolist() == [
+        ["d1", "d2 or d3", 1], ["d4", "", 2],
     ]  # fmt: skip
-    says(repr(view), "doc", "grade 1", "d1", "d2", "d3", "a rank 1")
-    says(repr(view), "doc", "grade 1", "d4", "a rank 2")
-
-
-def test_one_run_alone_is_shown_without_moves(three):
-    view = show_query(*three, "q", ["b"])
-    assert view.hits["rank_before"].isna().all() and "* c1\n" in repr(view)
-
-
-@pytest.mark.large
-def test_no_text_becomes_markup(three):
-    html = show_query(*three, "q")._repr_html_().removeprefix(HEAD)
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
-    assert "where is &lt;it&gt;?" in html
-    assert "http" not in html
 
 
 def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
@@ -105,17 +64,10 @@ def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
 
 def test_texts_are_shown_where_hits_kept_none(three):
     results, golden = three
-    bare = rs.Results(
-        runs=results.runs, responses=results.responses, hits=results.hits.drop(columns="text")
-    )
+    bare = replace(results, hits=results.hits.drop(columns="text"))
     texts = pd.DataFrame({"chunk_id": ["c2", "c1"], "text": ["two", "one"]})
-    assert show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == [
-        "one",
-        "two",
-        "two",
-        "",
-        "one",
-    ]
+    shown = show_query(bare, golden, "q", texts=texts).hits["text"].fillna("")
+    assert shown.tolist() == ["one", "two", "two", "", "one"]
 
 
 def test_an_unknown_question_is_named(three):
@@ -142,12 +94,10 @@ def four():
     return replace(results, calls=asked), golden
 
 
-@pytest.mark.large
 def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(four):
     view = rs.evaluate(*four).query("q")
-    assert view.calls[
-        ["call", "query", "n_hits", "n_repeated", "found", "scored"]
-    ].to_numpy().tolist() == [
+    columns = ["call", "query", "n_hits", "n_repeated", "found", "scored"]
+    assert view.calls[columns].to_numpy().tolist() == [
         [1, "why?", 2, 0, "b", True], [2, "why so?", 2, 1, "", True],
         [3, "because", 0, 0, "", True], [4, "reason", 3, 1, "t", True],
     ]  # fmt: skip
@@ -159,13 +109,9 @@ def test_calls_stand_below_each_other_with_what_each_found_first_and_repeated(fo
     places = view.targets.set_index("target_id")[["run", "run: call"]]
     assert places.loc[["t", "b"]].to_numpy().tolist() == [[1, 4], [2, 1]]
     assert places.loc["w"].isna().all()
-    lines = repr(view).splitlines()
-    says(lines[1], "t", "call 4, rank 1")
-    (second,) = (line for line in lines if "call 2" in line)
-    says(second, "search", "why so?", "20 ms", "2 hits", "1 returned before")
-    says(next(line for line in lines if "call 3" in line), "failed: timed out")
-    says(next(line for line in lines if "run, call 1" in line), "the query itself", "to find b")
-    assert "   2  * b (as in call 1)" in lines
+    text = repr(view)
+    says(text, "call 2", "search", "why so?", "20 ms", "2 hits", 1)
+    says(text, "call 3", "timed out")
 
 
 def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
@@ -176,7 +122,6 @@ def test_a_call_that_the_policy_leaves_out_is_shown_and_finds_no_target(four):
     assert len(view.hits) == 7 and repr(view).count("not scored") == 3
 
 
-@pytest.mark.large
 def test_a_call_finds_relevant_targets_only(four):
     results, _ = four
     golden = rs.load_golden({"q": {"t": 2, "b": 1, "a": 0}, "one": {"z": 1}})
@@ -194,37 +139,22 @@ def test_calls_of_two_runs_stand_side_by_side_call_by_call():
     of_b = view.hits[view.hits["run_id"] == "B"]
     # a and b are at 1 and 2 of A's first call; no other call of A has the same
     assert of_b["rank_before"].fillna(0).tolist() == [2, 1, 0, 0]
-    second = repr(view).split("B, call 2: 1 hit; 1 returned before")[1].splitlines()
-    assert second[3].split() == ["1", "*", "c", "a", "(new,", "as", "in", "call", "1)"]
     again = type(view).from_json(view.to_json())
     pd.testing.assert_frame_equal(again.calls, view.calls)
-
-
-def test_results_that_name_no_calls_have_none(three):
-    view = show_query(*three, "q")
-    assert not len(view.calls) and not len(view.turns)
-    assert "call" not in view.hits and view.targets.columns.tolist()[3:] == ["a", "b", "c"]
 
 
 def test_earlier_turns_of_a_conversation_stand_above():
     golden = rs.load_golden(
         [
-            {"id": "s_2", "query": "where?", "expected_doc_ids": ["b"], "conversation": "s",
-             "turn": "2"},
-            {"id": "s_1", "query": "who?", "expected_doc_ids": ["a"], "conversation": "s",
-             "turn": "1"},
-            {"id": "s_10", "query": "when?", "expected_doc_ids": ["c"], "conversation": "s",
-             "turn": "10"},
-            {"id": "alone", "query": "what?", "expected_doc_ids": ["d"]},
+            {"id": f"s_{turn}", "query": f"{turn}?", "expected_doc_ids": ["a"],
+             "conversation": "s", "turn": str(turn)}
+            for turn in (2, 1, 10)
         ]
+        + [{"id": "alone", "query": "what?", "expected_doc_ids": ["d"]}]
     )  # fmt: skip
     ev = rs.evaluate({"s_1": ["a"], "s_2": ["b"], "s_10": ["x"], "alone": ["d"]}, golden)
-    turns = ev.query("s_10").turns
-    assert turns[["turn", "query_id", "query"]].to_numpy().tolist() == [
-        [1, "s_1", "who?"], [2, "s_2", "where?"], [10, "s_10", "when?"],
+    assert ev.query("s_10").turns[["turn", "query_id", "query"]].to_numpy().tolist() == [
+        [1, "s_1", "1?"], [2, "s_2", "2?"], [10, "s_10", "10?"],
     ]  # fmt: skip
     assert ev.query("s_1").turns["query_id"].tolist() == ["s_1"]
     assert ev.query("alone").turns.empty
-    text = repr(ev.query("s_2"))
-    assert text.index("turn 1 of s: who?") < text.index("this is turn 2 of s: where?")
-    assert "when?" not in text

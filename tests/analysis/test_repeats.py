@@ -42,25 +42,20 @@ THREE = {"q1": [1, 0, 1], "q2": [0, 1, 0]}
 def test_three_trials_of_two_queries():
     found = repeats(scores_of(THREE), "hit@1", 2)
     rows = found.per_query.set_index("query_id")
-    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3]) and rows[
-        "pass^2"
-    ].tolist() == pytest.approx([1 / 3, 0])
+    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3])
+    assert rows["pass^2"].tolist() == pytest.approx([1 / 3, 0])
     summary = found.summary.set_index("measure")["mean"]
     assert summary.to_dict() == pytest.approx({"pass_rate": 0.5, "pass@2": 5 / 6, "pass^2": 1 / 6})
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
+@pytest.mark.parametrize("n", [1, 7, 40])
 def test_both_measures_are_the_ratios_of_binomial_coefficients(n):
-    c = np.arange(n + 1, dtype="float64")
+    passed = np.arange(n + 1, dtype="float64")
     for k in range(1, n + 1):
-        assert pass_at_k(n, c, k) == pytest.approx(
-            [float(1 - Fraction(comb(n - i, k), comb(n, k))) for i in range(n + 1)],
-            rel=1e-12,
-            abs=1e-15,
-        )
-        assert pass_power_k(n, c, k) == pytest.approx(
-            [float(Fraction(comb(i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-300
-        )
+        at = [float(1 - Fraction(comb(n - i, k), comb(n, k))) for i in range(n + 1)]
+        power = [float(Fraction(comb(i, k), comb(n, k))) for i in range(n + 1)]
+        assert pass_at_k(n, passed, k) == pytest.approx(at, rel=1e-12, abs=1e-15)
+        assert pass_power_k(n, passed, k) == pytest.approx(power, rel=1e-12, abs=1e-300)
 
 
 def test_many_trials_neither_overflow_nor_lose_small_probabilities():
@@ -70,15 +65,12 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
 
 
 def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
-    rows = repeats(
-        scores_of({"q": [0, 1]}, "answered_unanswerable"), "answered_unanswerable", 1
-    ).per_query
-    assert rows["n_passed"].tolist() == [1]
-    assert repeats(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100).per_query[
-        "n_passed"
-    ].tolist() == [1]
+    flags = scores_of({"q": [0, 1]}, "answered_unanswerable")
+    assert repeats(flags, "answered_unanswerable", 1).per_query["n_passed"].tolist() == [1]
+    times = scores_of({"q": [90.0, 200.0]}, "latency_ms")
+    assert repeats(times, "latency_ms", 1, 100).per_query["n_passed"].tolist() == [1]
     with refused("latency_ms", field="threshold"):
-        repeats(scores_of({"q": [90.0]}, "latency_ms"), "latency_ms", 1)
+        repeats(times, "latency_ms", 1)
 
 
 def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
@@ -126,13 +118,9 @@ def test_runs_of_a_system_are_its_trials(write_golden, write_run):
     rows = repeats(scores, "hit@1", 2, runs=results.runs).per_query.set_index("system")
     assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
     assert repeats(scores, "hit@1", 2, runs=["a1", "b1"]).per_query["pass^2"].tolist() == [1]
+    twice = results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64"))
     with refused("repeat 1", "a", field="runs.repeat"):
-        repeats(
-            scores,
-            "hit@1",
-            2,
-            runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")),
-        )
+        repeats(scores, "hit@1", 2, runs=twice)
     with refused("nobody", field="runs"):
         repeats(scores, "hit@1", 1, runs=["nobody"])
 
@@ -166,45 +154,30 @@ def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
 
 def test_repeats_leave_n_the_number_of_queries():
     scores = scores_of({f"q{n}": [n % 2, n % 2, 1] for n in range(10)})
-    row = (
-        summarize(average_repeats(scores, repeated_runs()), metrics=["hit@1"])
-        .set_index("run_id")
-        .loc["s"]
-    )
+    averaged = summarize(average_repeats(scores, repeated_runs()), metrics=["hit@1"])
+    row = averaged.set_index("run_id").loc["s"]
     alone = summarize(scores[scores["run_id"] == "t0"], metrics=["hit@1"]).iloc[0]
-    assert row["n"] == 10 and (row["low"], row["high"]) == (alone["low"], alone["high"])
+    assert row[["n", "low", "high"]].tolist() == [10, alone["low"], alone["high"]]
 
 
 def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_counted():
     scores = scores_of({"q1": [1, 0, 1], "q2": [0, np.nan, 1]}, state={"t1": ["scored", "missing"]})
     with warned("1 of s"):
         found = average_repeats(scores, repeated_runs())
-    assert (
-        found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0]
-        and found["state"].eq("scored").all()
-    )
+    assert found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0]
+    assert found["state"].eq("scored").all()
     with warned("1 of s"):
         average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeated_runs())
 
 
-def test_runs_without_repeats_are_left_as_they_are():
+@pytest.mark.parametrize("more", [{"repeat": [pd.NA] * 3}, {"system": ["a", "b", "c"]}])
+def test_runs_without_repeats_are_left_as_they_are(more):
     scores = scores_of(THREE)
-    for runs in (
-        repeated_runs(repeat=[pd.NA] * 3),
-        repeated_runs(system=["a", "b", "c"]),
-        repeated_runs().drop(columns="repeat"),
-    ):
-        found = average_repeats(scores, runs)
-        assert (
-            found["hit@1"].tolist() == scores["hit@1"].tolist()
-            and found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
-        )
+    found = average_repeats(scores, repeated_runs(**more))
+    assert found["hit@1"].tolist() == scores["hit@1"].tolist()
+    assert found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
 
 
 def test_a_run_that_is_called_like_a_system_of_repeats_is_refused():
     with refused("t2", field="runs.system"):
         average_repeats(scores_of(THREE), repeated_runs(system=["t2", "t2", "x"]))
-    with refused("repeat 1", "s", field="runs.repeat"):
-        average_repeats(
-            scores_of(THREE), repeated_runs(repeat=pd.array([1, 1, pd.NA], dtype="Int64"))
-        )

@@ -6,9 +6,9 @@ chatbot harness are read where they lie beside the project.
 
 import json
 import re
-import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from stored import stored_file
@@ -78,8 +78,7 @@ def golden(write_golden):
     )
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("source", ["{}", "{}/*", "{}/run_0?"])
+@pytest.mark.parametrize("source", ["{}", "{}/*"])
 def test_folders_without_rows_load_as_runs(folders, source):
     results = rs.load_results(source.format(folders))
     assert results.runs["run_id"].tolist() == ["run_01", "run_02", "run_03"]
@@ -89,30 +88,26 @@ def test_folders_without_rows_load_as_runs(folders, source):
     assert json.loads(results.runs["config"].iloc[2])["judge_model"] == "large"
     assert results.runs["x_eval_set_commit_hash"].tolist()[1:] == ["cccc3333dd"] * 2
     assert "n_queries" not in results.runs  # unknown, and not 0
-    assert len(results.reported) == 3 * 6 and "18 reported values" in repr(results)
+    assert len(results.reported) == 3 * 6
+    # null is a value that is not known
+    table = results.reported_summary().set_index(["metric", "run_id"])["mean"]
+    assert table["judge_groundedness"].fillna(-1).tolist() == [2.5, 3, -1]
 
 
 def test_names_are_ours_where_the_definition_is_the_same_and_latencies_keep_their_statistic(
     tmp_path,
 ):
     folder = write_folder(tmp_path, "run_01", k=7, recall_at_k_avg=0.25, their_own_score=9)
-    rows = rs.load_results(folder).reported.set_index("metric")
-    assert rows["label"].dropna().to_dict() == {
+    results = rs.load_results(folder)
+    assert results.reported.set_index("metric")["label"].dropna().to_dict() == {
         "operational_metrics.error_rate": "failed", "latency.p50_ms": "latency_ms",
         "latency.p95_ms": "latency_ms", "latency.total_ms": "latency_ms",
         "recall_at_k_avg": "hit@7",
     }  # fmt: skip
-    assert rows.loc[["latency.p50_ms", "latency.p95_ms", "latency.total_ms"], "statistic"].tolist()
-    table = rs.load_results(folder).reported_summary().set_index("metric")
+    table = results.reported_summary().set_index("metric")
     assert table.loc["latency_ms", ["p50", "p95", "sum"]].tolist() == [100, 300, 1200]
-    assert pd.isna(table.loc["latency_ms", "mean"]) and table.loc["hit@7", "mean"] == 0.25
-    assert table.loc["their_own_score", "mean"] == 9 and pd.isna(table.loc["hit@7", "n"])
-
-
-def test_null_is_a_value_that_is_not_known(folders):
-    table = rs.load_results(folders).reported_summary()
-    of_judge = table[table["metric"] == "judge_groundedness"].set_index("run_id")["mean"]
-    assert of_judge["run_02"] == 3 and pd.isna(of_judge["run_03"])
+    assert pd.isna(table.loc["latency_ms", "mean"]) and pd.isna(table.loc["hit@7", "n"])
+    assert table.loc[["hit@7", "their_own_score"], "mean"].tolist() == [0.25, 9]
 
 
 def test_a_folder_whose_metrics_hold_no_number_is_refused(tmp_path):
@@ -129,34 +124,23 @@ def test_a_trend_breaks_where_eval_set_or_judge_differ(folders):
     assert table["mean"].tolist() == [0.5, 0.6, 0.7] and table["is_reported"].all()
     assert table["segment"].tolist() == [1, 2, 2]  # a judge doesn't touch hit@5
     says(table["break_reason"].tolist()[1], "dataset_version", "aaaa1111 → cccc3333")
-    judged = results.trend("judge_groundedness")
-    assert judged.table["segment"].tolist() == [1, 2, 3]
-    says(judged.table["break_reason"].tolist()[2], "judge", "small → large")
-    says(judged.notes()[-1], "hash")
+    judged = results.trend("judge_groundedness").table
+    assert judged["segment"].tolist() == [1, 2, 3]
+    says(judged["break_reason"].tolist()[2], "judge", "small → large")
     assert results.trend("latency_ms").table["p50"].tolist() == [100, 100, 100]
     with refused("hit@6", "hit@5", field="metric"):
         results.trend("hit@6")
 
 
-def test_a_relabelling_under_the_same_hash_is_not_seen(tmp_path):
-    write_folder(tmp_path, "run_01", recall_at_k_avg=0.1)
-    write_folder(tmp_path, "run_02", recall_at_k_avg=0.7)
-    assert rs.load_results(tmp_path).trend("hit@5").table["segment"].tolist() == [1, 1]
-
-
 def test_an_evaluation_of_reported_runs_alone_shows_them_and_scores_nothing(folders, golden):
     ev = rs.evaluate(folders, golden)
     assert ev.run_ids == [] and ev.scores.empty
-    says(ev, "3 runs")
-    assert "0.700" in repr(ev)
     says("\n".join(ev._notes()), "run_01, run_02, run_03")
     assert ev.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
     board = ev.leaderboard("hit@5")
     assert board.run_ids == ["run_03", "run_02", "run_01"] and board.table["is_reported"].all()
     assert board.table[["rank", "low", "n"]].isna().all(axis=None)
-    page = ev.report().to_markdown()
-    says(page, "##", "Reported")
-    assert "| hit@5 | 0.500 | 0.600 | 0.700 |" in page
+    assert "| hit@5 | 0.500 | 0.600 | 0.700 |" in ev.report().to_markdown()
     checked = ev.check_reported()
     assert checked["recomputed"].isna().all()
     (note,) = set(checked["note"])
@@ -167,9 +151,8 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     folders, golden, write_run
 ):
     scored = write_run("scored", [FOUND], system="mine")
-    alone = rs.evaluate(scored, golden)
     ev = rs.evaluate([scored, folders / "run_02", folders / "run_03"], golden)
-    pd.testing.assert_frame_equal(ev.scores, alone.scores)
+    pd.testing.assert_frame_equal(ev.scores, rs.evaluate(scored, golden).scores)
     assert ev.reported.runs["run_id"].tolist() == ["run_02", "run_03"]
     board = ev.leaderboard(["hit@5", "mrr@10"])
     rows = board.table.set_index(["metric", "run_id"])
@@ -180,7 +163,6 @@ def test_reported_runs_stand_beside_scored_ones_and_change_no_number_of_them(
     pd.testing.assert_frame_equal(Leaderboard.from_json(board.to_json()).table, board.table)
     table = ev.trend("hit@5", order=["scored", "run_02", "run_03"]).table
     assert table["is_reported"].tolist() == [False, True, True]
-    says(table["break_reason"].iloc[1], "reported")
     for ask in (
         lambda: ev.compare("scored", "run_02"),
         lambda: ev.score_diff("scored", "run_02"),
@@ -204,9 +186,9 @@ def test_slices_leave_reported_runs_out_and_say_so(folders, golden, write_run):
 
 @pytest.fixture
 def clone(demo, tmp_path):
-    """The demo's dense and hybrid in a store; of dense only the JSON files are left."""
+    """Some queries of the demo's dense and hybrid in a store; of dense only JSON files are left."""
     store = rs.RunStore(tmp_path / "store")
-    store.save(rs.evaluate(demo.results.select(["dense", "hybrid"]), demo.golden))
+    store.save(demo)
     for file in (tmp_path / "store" / "dense").glob("*.parquet"):
         file.unlink()
     return rs.RunStore(tmp_path / "store")
@@ -215,22 +197,20 @@ def clone(demo, tmp_path):
 @pytest.fixture(scope="module")
 def demo():
     root = Path(__file__).resolve().parents[2] / "data" / "demo"
-    return rs.evaluate(str(root / "runs" / "*" / "per_query.jsonl"), root / "golden.yaml")
+    golden = rs.load_golden(root / "golden.yaml")
+    return rs.evaluate([root / "runs" / name for name in ("dense", "hybrid")], golden)
 
 
-@pytest.mark.slow
 def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert clone.runs()["run_id"].tolist() == ["dense", "hybrid"]
-    means = clone.metrics().set_index(["run_id", "metric"])
-    assert means["is_reported"].groupby("run_id", observed=True).all().to_dict() == {
-        "dense": True, "hybrid": False,
-    }  # fmt: skip
+    means = clone.metrics().set_index("run_id")
+    assert means.loc["dense", "is_reported"].all() and not means.loc["hybrid", "is_reported"].any()
     table = clone.trend("mrr@10").table.set_index("run_id")
-    whole = demo.summary("mrr@10").set_index("run_id")
-    for name in ("mean", "n"):
-        assert table[name].to_dict() == pytest.approx(whole.loc[table.index, name].to_dict())
-    for name in ("low", "high"):  # computed before the tables went
-        assert table.loc["dense", name] == pytest.approx(whole.loc["dense", name])
+    whole = demo.summary("mrr@10").set_index("run_id").loc[table.index]
+    columns = ["mean", "n", "low", "high"]  # computed before the tables went
+    before, now = (one.loc["dense", columns].astype("float64") for one in (whole, table))
+    np.testing.assert_allclose(now, before)
+    assert table["mean"].tolist() == pytest.approx(whole["mean"].tolist())
     assert table["is_reported"].to_dict() == {"dense": True, "hybrid": False}
     assert table["segment"].tolist() == [1, 1]  # measured alike, by run.json
     ev = clone.evaluate(demo.golden)
@@ -239,25 +219,8 @@ def test_means_and_trends_of_a_clone_still_read(clone, demo):
     assert board.loc["dense", "mean"] == pytest.approx(whole.loc["dense", "mean"])
 
 
-def test_a_clone_of_runs_by_different_labels_tells_that_and_shows_them_if_allowed(tmp_path):
-    history = Path(__file__).parents[2] / "data/demo/history"
-    for name in ("13-rerank-30", "14-rerank-30-relabelled"):
-        shutil.copytree(history / name, tmp_path / name, ignore=shutil.ignore_patterns("*.parquet"))
-    clone = rs.RunStore(tmp_path)
-    with refused("13-rerank-30", "14-rerank-30-relabelled", field="golden"):
-        clone.metrics()
-    with warned("golden"):
-        shown = clone.metrics(allow_different=True)
-    assert shown["is_reported"].all() and shown["run_id"].nunique() == 2
-
-
-@pytest.mark.slow
 def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone, demo):
-    for ask in (
-        lambda: clone.load("dense"),
-        lambda: clone.scores("mrr@10"),
-        lambda: clone.score(demo.golden),
-    ):
+    for ask in (lambda: clone.load("dense"), lambda: clone.scores("mrr@10")):
         with refused("dense", "metrics()"):
             ask()
     with refused("dense", "aggregates") as caught:
@@ -265,7 +228,6 @@ def test_what_needs_rows_of_a_clone_names_the_missing_file_and_the_way_on(clone,
     assert re.search(r"dense.responses-\w+\.parquet", str(caught.value))
 
 
-@pytest.mark.slow
 def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
     stored_file(clone, "hybrid", "scores").unlink()
     with refused("hybrid") as caught:
@@ -276,39 +238,32 @@ def test_a_run_that_lost_one_file_is_damaged_and_no_clone(clone, tmp_path):
 def test_a_store_keeps_runs_that_only_report(folders, golden, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.load_results(folders))
-    shutil.rmtree(folders)
-    assert store.trend("hit@5").table["mean"].tolist() == [0.5, 0.6, 0.7]
-    assert store.trend("hit@5").table["segment"].tolist() == [1, 2, 2]
+    table = store.trend("hit@5").table
+    assert table[["mean", "segment"]].to_numpy().tolist() == [[0.5, 1], [0.6, 2], [0.7, 2]]
     assert store.evaluate(golden).leaderboard("hit@5").run_ids[0] == "run_03"
 
 
 def test_aggregates_are_checked_against_the_rows_by_their_statistic(demo):
     own = demo.results.responses.query("run_id == 'dense'")["elapsed_ms"]
     values = {"p50": own.quantile(0.5), "p95": own.quantile(0.95), "sum": own.sum(), "mean": 1.0}
-    reported = pd.DataFrame(
-        {
-            "run_id": "dense", "query_id": "", "metric": "their latency", "label": "latency_ms",
-            "statistic": list(values), "value": list(values.values()),
-        }
-    )  # fmt: skip
-    checked = demo.check_reported(reported).set_index("statistic")
-    assert checked.loc[["p50", "p95", "sum"], "difference"].abs().max() < 1e-6
-    assert checked.loc["mean", "difference"] == pytest.approx(own.mean() - 1)
+    reported = pd.DataFrame({"statistic": list(values), "value": list(values.values())}).assign(
+        run_id="dense", query_id="", metric="their latency", label="latency_ms"
+    )
+    found = demo.check_reported(reported).set_index("statistic")["difference"]
+    assert found[["p50", "p95", "sum"]].tolist() == pytest.approx([0, 0, 0], abs=1e-6)
+    assert found["mean"] == pytest.approx(own.mean() - 1)
 
 
 def test_reported_points_are_hollow_in_the_picture(folders):
-    pytest.importorskip("matplotlib").use("Agg")
     ax = rs.load_results(folders).trend("hit@5").plot()
     hollow = [line for line in ax.lines if line.get_markerfacecolor() == "#ffffff"]
     assert hollow[0].get_ydata().tolist() == [0.5, 0.6, 0.7]
     assert hollow[0].get_label() == "reported, without rows"
-    says(ax.get_title().replace("\n", " "), "hit@5")
 
 
 # -- the six published folders --
 
 
-@pytest.mark.large
 @needs_published
 def test_all_57_published_numbers_are_there():
     results = rs.load_results(PUBLISHED)
@@ -327,7 +282,6 @@ def test_all_57_published_numbers_are_there():
     assert results.runs["note"].iloc[0] == "Baseline first 10 questions"
 
 
-@pytest.mark.slow
 @needs_published
 def test_the_published_runs_break_where_their_configs_say():
     # eval_set_commit_hash and dataset_version: db0a866e, ac49cfd3, 2e3265d7, then three times
@@ -335,19 +289,15 @@ def test_the_published_runs_break_where_their_configs_say():
     # the fifth: nothing in its files shows that.
     results = rs.load_results(PUBLISHED)
     changes = ["db0a866e → ac49cfd3", "ac49cfd3 → 2e3265d7", "2e3265d7 → 5a105241"]
-    labels = [f"other eval set and dataset_version ({change})" for change in changes]
-    for metric in ("hit@5", "mrr@5", "latency_ms", "failed"):
+    for metric in ("hit@5", "judge_groundedness"):
         table = results.trend(metric).table
         assert table["segment"].tolist() == [1, 2, 3, 4, 4, 4]
-        assert table["break_reason"].dropna().tolist() == labels
-        assert table["bridge"].isna().all()
-    judges = (
-        "other judge (Qwen2.5-3B-Instruct-Q4_K_M →"
-        " bartowski_Qwen2.5-14B-Instruct-GGUF_Qwen2.5-14B-Instruct-Q4_K_M)"
-    )
-    judged = results.trend("judge_groundedness").table
-    assert judged["break_reason"].dropna().tolist() == [*labels[:2], f"{labels[2]}; {judges}"]
-    assert judged["mean"].tolist()[3:] == [2.8, 2.8, 3.0] and judged["mean"].isna().sum() == 3
+        reasons = table["break_reason"].dropna().tolist()
+        for reason, change in zip(reasons, changes, strict=True):
+            says(reason, "eval set", "dataset_version", change)
+        assert ("judge" in reasons[2]) == (metric == "judge_groundedness")
+    judged = results.trend("judge_groundedness").table["mean"]
+    assert judged.fillna(-1).tolist() == [-1, -1, -1, 2.8, 2.8, 3.0]
     assert results.trend("hit@5").table["mean"].tolist()[3:] == [0.1, 0.1, 0.7]
     assert results.trend("latency_ms").table["p50"].round(1).tolist() == [
         4757.7, 7722.9, 6652.6, 1623.1, 2128.9, 2455.4,

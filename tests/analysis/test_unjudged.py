@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from tests.messages import refused, says, warned
+from tests.messages import refused, warned
 
 GOLDEN = [
     {"id": "q1", "query": "one", "expected_doc_ids": ["a"]},
@@ -45,11 +45,8 @@ def test_the_bounds_of_means_worked_by_hand(ev):
         assert table.loc[key, columns].tolist() == pytest.approx(values), key
     one = found.per_query.query("run_id == 'new' and metric == 'mrr@10'").set_index("query_id")
     assert one.loc["q1", ["value", "low", "high"]].tolist() == [0.5, 0.5, 1]
-    # none of the orders of both runs by the three metrics is decided
-    says(found, 3, "runs")
 
 
-@pytest.mark.large
 def test_judged_and_the_mean_are_those_of_the_summary(demo):
     found = demo.unjudged(["ndcg@10", "recall@5", "mrr"]).table
     for metric, judged in (("ndcg@10", "judged@10"), ("recall@5", "judged@5")):
@@ -86,7 +83,6 @@ def test_what_judged_only_hides_lowers_the_score_where_it_is_irrelevant():
     (row,) = ev.unjudged().table.to_dict("records")
     names = ("mean", "all_irrelevant", "all_relevant", "low", "high")
     assert [row[name] for name in names] == [1, 1 / 2, 1, 1 / 2, 1]
-    assert "all_irrelevant" in repr(ev.unjudged())
 
 
 def test_a_query_that_a_policy_gives_its_value_is_open_to_labels():

@@ -7,7 +7,7 @@ import pytest
 import ragscore as rs
 from ragscore.scoring.primary import aspects_of, default_primary, primary_of
 from ragscore.stats import joint_verdict, mcnemar_p, overall_word
-from tests.messages import refused, says
+from tests.messages import refused
 
 PAIR = ("answered_unanswerable", "false_refusal")
 
@@ -95,38 +95,20 @@ def test_a_candidate_that_refuses_less_is_not_better_for_it(ev):
     assert own.loc["answered_unanswerable", ["n_better", "n_worse"]].tolist() == [0, 2]
     refusals = cmp.aspects.set_index("aspect").loc["refusals"]
     assert refusals["verdict"] == "can't tell"
-    says(refusals["sentence"], *PAIR)
     assert cmp.overall == "can't tell"
-    assert repr(cmp).startswith("○ can't tell: hybrid (candidate) against dense (baseline)\n")
-    says(cmp.notes(), *PAIR)
 
 
-@pytest.mark.large
 def test_only_primary_metrics_make_the_overall_word(ev):
-    ev = ev.select(["dense", "hybrid_rerank"])
-    cmp = ev.compare("dense", "hybrid_rerank")
-    assert cmp.primary == ev.primary
-    latency = cmp.deltas.set_index("metric").loc["latency_ms"]
-    assert (latency["verdict"], latency["is_primary"]) == ("worse", False)
+    two = ev.select(["dense", "hybrid_rerank"])
+    cmp = two.compare("dense", "hybrid_rerank")
+    assert cmp.primary == two.primary
+    rows = cmp.deltas.set_index("metric")
+    assert rows.loc["latency_ms", ["verdict", "is_primary"]].tolist() == ["worse", False]
     assert cmp.overall == "better"  # by passed alone
-    text = cmp.to_markdown()
-    assert "worse (exploratory)" in text
-    says(text, "Exploratory")
-    slower = rs.evaluate(ev.results, ev.golden, primary=["mrr@10", "latency_ms"])
+    slower = rs.evaluate(two.results, two.golden, primary=["mrr@10", "latency_ms"])
     assert slower.compare("dense", "hybrid_rerank").overall == "worse"
 
 
-@pytest.mark.large
-def test_where_p_alone_is_small_and_the_word_is_not_a_line_says_why(ev):
-    cmp = ev.select(["dense", "hybrid_rerank"]).compare("dense", "hybrid_rerank")
-    row = cmp.deltas.set_index("metric").loc["ndcg@10"]
-    assert row["p"] < 0.05 <= row["p_adjusted"] and row["low"] > 0
-    assert row["verdict"] == "can't tell"
-    says(row["sentence"], "can't tell", "p = .014")
-    says(cmp.notes(), ".05", "ndcg@10")
-
-
-@pytest.mark.slow
 def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev):
     cmp = ev.compare("dense", "hybrid_rerank", ["hit@3", "ndcg@10"])
     assert cmp.primary == ("ndcg@10",)
@@ -140,41 +122,24 @@ def test_metrics_that_are_asked_for_decide_where_no_primary_one_is_among_them(ev
     assert pair.compare("dense", "hybrid_rerank", "ndcg@10").overall == "better"
 
 
-@pytest.mark.large
-def test_few_moved_queries_have_an_exact_p_beside(ev):
+def test_few_moved_queries_have_an_exact_p_beside_and_no_correction_makes_a_p_smaller(ev):
     deltas = ev.compare("bm25", "hybrid_rerank").deltas.set_index("metric")
     row = deltas.loc["answered_unanswerable"]
-    moved = row["n_better"] + row["n_worse"]
-    assert moved < 25
-    assert row["p_exact"] == pytest.approx(
-        float(mcnemar_p(row["n_better"], row["n_worse"], is_exact=True))
-    )
-    assert row["p_exact"] >= row["p"]
-    assert deltas.loc["ndcg@10", "p_exact"] != deltas.loc["ndcg@10", "p_exact"]
+    assert row["n_better"] + row["n_worse"] < 25
+    exact = float(mcnemar_p(row["n_better"], row["n_worse"], is_exact=True))
+    assert row["p_exact"] == pytest.approx(exact)
+    assert deltas["p_exact"].isna()["ndcg@10"]
+    tested = deltas.dropna(subset=["p"])
+    assert (tested["p_adjusted"] >= tested[["p", "p_exact"]].max(axis=1)).all()
 
 
-@pytest.mark.large
-def test_flips_are_counted_tested_and_kept_in_json(ev):
+def test_flips_are_counted_and_tested_as_changes_of_their_metric(ev):
     cmp = ev.compare("dense", "hybrid")
     counts = cmp.flip_counts.set_index("metric")
-    flips = cmp.flips
-    for metric, row in counts.iterrows():
-        own = flips[(flips["metric"] == metric).to_numpy()]
-        assert row["n_regressions"] == own["kind"].eq("regression").sum()
-        assert row["n_improvements"] == own["kind"].eq("improvement").sum()
+    kinds = cmp.flips.groupby("metric", observed=True)["kind"].value_counts().unstack(fill_value=0)
+    kinds = kinds.reindex(counts.index, fill_value=0)
+    assert counts["n_regressions"].tolist() == kinds["regression"].tolist()
+    assert counts["n_improvements"].tolist() == kinds["improvement"].tolist()
     # flips of a 0/1 metric are its changes: one test, one p
     adjusted = cmp.deltas.set_index("metric")["p_adjusted"]
     assert counts["p_adjusted"].tolist() == adjusted[counts.index].tolist()
-    again = rs.Comparison.from_json(cmp.to_json())
-    assert (again.overall, again.primary) == (cmp.overall, cmp.primary)
-    pd.testing.assert_frame_equal(again.flip_counts, cmp.flip_counts)
-    pd.testing.assert_frame_equal(again.aspects, cmp.aspects)
-
-
-@pytest.mark.large
-def test_no_correction_makes_p_smaller(ev):
-    for pair in (("bm25", "dense"), ("dense", "hybrid"), ("hybrid", "hybrid_rerank")):
-        rows = ev.compare(*pair).deltas.dropna(subset=["p"])
-        assert (rows["p_adjusted"] >= rows["p"]).all()
-        few = rows.dropna(subset=["p_exact"])
-        assert (few["p_adjusted"] >= few["p_exact"]).all()

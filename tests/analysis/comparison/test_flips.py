@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragscore.analysis.comparison.score_diff import answer_flips, diff_scores
-from ragscore.analysis.comparison.text import shown_flips
+from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.scoring.limits import limits_of
 from ragscore.scoring.metrics import CRITERIA, NOTHING_DECLARED, Declarations
 from ragscore.scoring.metrics.judged import PARTS
@@ -75,8 +74,7 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
 @pytest.mark.parametrize(
     ("scale", "bad", "good"),
     [
-        ((0, 5), 3, 4), ((0, 4), 2, 3), ((1, 5), 3, 4), ((0, 10), 6, 8), ((0, 1), 0.6, 0.8),
-        ((0, 3), 1, 2), ((1, 10), 6, 8), ((0, 100), 60, 80), ((0, 2), 1.2, 1.6),
+        ((0, 5), 3, 4), ((0, 3), 1, 2), ((1, 10), 6, 8), ((0, 1), 0.6, 0.8), ((0, 2), 1.2, 1.6),
     ],
 )  # fmt: skip
 def test_limits_fit_the_scale_of_a_judge_of_your_own(scale, bad, good):
@@ -121,15 +119,3 @@ def test_whatever_a_judge_measures_flips_by_its_scale_and_nothing_else_does():
 def test_limits_that_are_no_pair_are_refused(given, found):
     with refused(found, "judge_correctness", field="thresholds"):
         kinds("judge_correctness", [5.0], [2.0], thresholds={"judge_correctness": given})
-
-
-def test_a_cell_names_a_hundred_queries_that_flipped_and_counts_the_others():
-    flips = answer_flips(scores_of("passed", [1.0] * 120, [0.0] * 120), "a", "b")
-    counts = pd.DataFrame({
-        "metric": ["passed"], "n_regressions": [120], "n_improvements": [0], "p_adjusted": [0.01],
-        "verdict": ["worse"],
-    })  # fmt: skip
-    shown = shown_flips(flips, counts, NOTHING_DECLARED).iloc[0]
-    named, _, rest = shown["good to bad: queries"].partition(" and ")
-    assert (named.count("q"), rest) == (100, "20 more")
-    assert shown["bad to good: queries"] == ""

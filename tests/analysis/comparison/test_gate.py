@@ -4,8 +4,6 @@ Direction, both rules, failures that never help, what can't be evaluated, and th
 everywhere.
 """
 
-import html
-import json
 import math
 from dataclasses import replace
 
@@ -22,6 +20,10 @@ from ragscore.analysis.comparison.gate import Gate, _verdict, gate
 from ragscore.cli import main
 from tests.messages import refused, says
 
+METRICS = [
+    "hit@1", "hit@3", "hit@5", "mrr", "mrr@10", "ndcg@10", "passed", "failed", "empty",
+    "latency_ms", "refusal_correct",
+]  # fmt: skip
 FOUND, MISSED = [hit("c", "d", 1)], [hit("x", "y", 1)]
 
 
@@ -32,17 +34,16 @@ def compared(write_golden, write_run, a, b, n=None, **more):
         )
     )
     runs = [
-        write_run(name, [one | {"query_id": f"q{i}"} for i, one in enumerate(records)], k=5)
+        write_run(name, [one | {"query_id": f"q{i}"} for i, one in enumerate(records)], k=10)
         for name, records in (("a", a), ("b", b))
     ]
-    return compare_runs(rs.load_results(runs), golden, "a", "b", **more)
+    return compare_runs(rs.load_results(runs), golden, "a", "b", **{"metrics": METRICS} | more)
 
 
 def runs(*hits, **more):
     return [record("", list(found), **more) for found in hits]
 
 
-@pytest.mark.large
 def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden, write_run):
     cmp = compared(
         write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, [])
@@ -51,7 +52,6 @@ def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden
     assert found.table["verdict"].tolist() == ["pass", "fail", "pass", "pass"]
     mrr = found.table.set_index("metric").loc["mrr"]
     assert (mrr["delta"], mrr["max_drop"]) == (-0.25, 0.2)
-    says(mrr["reason"], 0.25, 0.2)
     assert (found.passed, found.exit_status) == (False, 1)
     assert gate(cmp, {"empty": 0.2}).exit_status == 1, "more empty lists are a loss"
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q3", "regression"]]
@@ -64,34 +64,25 @@ def test_the_interval_rule_asks_that_the_loss_is_ruled_out(write_golden, write_r
     # nothing moved among 20: Tango's interval is ± z² / (20 + z²) = ± .161
     assert strict.table["low"][0] == pytest.approx(-0.161, abs=5e-4)
     assert strict.table["delta"][0] == 0 and not strict.passed
-    says(strict.table["reason"][0], 0.161)
     assert gate(cmp, {"hit@5": 0.17}, rule="interval").passed
 
 
-def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
+def test_by_the_interval_rule_a_gain_passes_and_no_interval_is_not_evaluated(
+    write_golden, write_run
+):
     better = compared(write_golden, write_run, runs(*[[]] * 10, *[FOUND] * 20), runs(*[FOUND] * 30))
     found = gate(better, {"hit@5": 0.05}, rule="interval")
-    says(found.table["reason"][0], 0.333, 0.05)
+    assert found.table["delta"][0] == pytest.approx(1 / 3)
     assert (found.passed, found.overall) == (True, "better")
-    says(found.to_markdown().splitlines()[0], "## ✓", "b", "a", "better")
-    row = next(line for line in found.to_markdown().splitlines() if line.startswith("| hit@5"))
-    assert "+0.33" in row and "+1.00" not in row  # differences have a sign, means don't
-    few = compared(
-        write_golden,
-        write_run,
-        runs(*[FOUND] * 3, elapsed_ms=10.0),
-        runs(*[FOUND] * 3, elapsed_ms=12.0),
-    )
+    quick, slow = (runs(*[FOUND] * 3, elapsed_ms=ms) for ms in (10.0, 12.0))
+    few = compared(write_golden, write_run, quick, slow)
     open_one = gate(few, {"latency_ms": 5}, rule="interval", require=True)
     row = open_one.table.iloc[0]
     assert (row["verdict"], row["delta"]) == ("not evaluated", 2)
     assert row[["low", "high"]].isna().all()
-    says(row["reason"], 2)
     assert (open_one.answer, open_one.exit_status) == ("not evaluated", 2)
-    says(open_one.to_markdown().splitlines()[0], "## ○", "not evaluated", "b", "a", "can't tell")
 
 
-@pytest.mark.large
 def test_errors_never_make_a_gate_pass(write_golden, write_run):
     a = runs(FOUND, FOUND, [], [])
     b = runs(FOUND, FOUND) + runs([], [], error="timed out")
@@ -99,35 +90,27 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     # `empty` has no value where b failed: what is left looks better than a (0 of 2 against 2 of 4)
     row = gate(cmp, {"empty": 0.1}).table.iloc[0]
     assert (row["verdict"], row["n_lost"]) == ("pass", 2)
-    says(row["reason"], 2)
     worse = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), b)
     row = gate(worse, {"empty": 0.1}).table.iloc[0]
-    assert (row["verdict"], row["baseline"], row["candidate"], row["delta"], row["n"]) == (
-        "fail", 0, 0.5, 0.5, 4,
-    )  # fmt: skip
-    slow = gate(worse, {"latency_ms": 1000}).table.iloc[0]
-    assert slow["verdict"] == "fail"
-    says(slow["reason"], "latency_ms", 2)
+    assert row[["baseline", "candidate", "delta", "n"]].tolist() == [0, 0.5, 0.5, 4]
+    assert row["verdict"] == "fail"
+    assert gate(worse, {"latency_ms": 1000}).table["verdict"][0] == "fail"
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("policy", [{}, {"errors": "exclude"}, {"missing": "zero"}])
 def test_failed_queries_count_at_their_worst_though_they_keep_their_hits(
     write_golden, write_run, policy
 ):
     a, b = runs(*[FOUND] * 40), runs(*[FOUND] * 40, error="no answer")
     cmp = compared(write_golden, write_run, a, b, policies=rs.Policies(**policy))
-    allowed = {"hit@5": 0.02, "mrr": 0.02, "failed": 0.02, "empty": 0.02}
-    found = gate(cmp, allowed)
+    found = gate(cmp, {"hit@5": 0.02, "mrr": 0.02, "failed": 0.02, "empty": 0.02})
     assert found.exit_status == 1 and set(found.table["verdict"]) == {"fail"}
     assert found.table["delta"].tolist() == [-1, -1, 1, 1]
     assert found.table["n_lost"].tolist() == [40] * 4
-    assert gate(cmp).exit_status == gate(cmp, {"hit@5": 0.02}, rule="interval").exit_status == 1
     # by a metric that nothing happened to, as scored
     alone = compared(write_golden, write_run, a, b, metrics="hit@5", policies=rs.Policies(**policy))
-    assert gate(alone).exit_status == 1
-    if "errors" not in policy:
-        assert alone.overall == "can't tell" and alone.deltas["delta"][0] == 0, "scores keep hits"
+    assert gate(alone).exit_status == gate(alone, {"hit@5": 0.02}, rule="interval").exit_status == 1
+    assert "errors" in policy or alone.deltas["delta"][0] == 0, "scores keep hits"
 
 
 def test_a_run_against_itself_passes_whatever_it_failed_on(write_golden, write_run):
@@ -150,16 +133,13 @@ def test_errors_of_the_baseline_never_make_a_gate_pass(write_golden, write_run):
     assert cmp.deltas.set_index("metric").loc["hit@5", "delta"] == pytest.approx(2 / 12)
     assert (row["verdict"], row["n"], row["n_left_out"]) == ("fail", 6, 6)
     assert row[["baseline", "candidate", "delta"]].tolist() == pytest.approx([1, 1 / 3, -2 / 3])
-    # what it found before it failed may be lost
-    kept = [*runs(*[FOUND] * 6), *runs(*[FOUND] * 6, error="late")]
-    row = gate(
-        compared(write_golden, write_run, kept, runs(*[FOUND] * 8, *[MISSED] * 4)), {"hit@5": 0.1}
-    ).table.iloc[0]
-    assert (row["verdict"], row["n"], row["n_left_out"]) == ("fail", 10, 2)
-    assert row["delta"] == pytest.approx(-0.4)
-    # nothing is left to compare with
+
+
+def test_where_the_baseline_failed_on_everything_nothing_is_left_to_compare(
+    write_golden, write_run
+):
     none = compared(write_golden, write_run, runs(*[FOUND] * 6, error="late"), runs(*[FOUND] * 6))
-    for found in (gate(none, {"hit@5": 0.1}), gate(none, {"empty": 0.1}), gate(none)):
+    for found in (gate(none, {"hit@5": 0.1}), gate(none)):
         assert (found.answer, found.exit_status) == ("not evaluated", 2)
     failing = gate(none, {"failed": 0}).table.iloc[0]
     assert (failing["verdict"], failing["delta"]) == ("pass", -1), "failures are what it measures"
@@ -189,33 +169,22 @@ def test_a_margin_of_one_metric_of_a_pair_must_hold():
     assert found.table.set_index("metric").loc[pair, "verdict"].tolist() == [
         "pass", "not evaluated",
     ]  # fmt: skip
-    assert found.exit_status == 2 and "95 % interval" in found.shown()
+    assert found.exit_status == 2
 
 
-@pytest.mark.large
 def test_queries_dropped_from_stored_scores_count_at_their_worst():
     """Another tool's scores have no row for a query that was not asked."""
     asked = [(run, f"q{n}") for run, n_asked in (("a", 10), ("b", 5)) for n in range(n_asked)]
     keys = pd.DataFrame(asked, columns=["run_id", "query_id"])
     results = rs.load_results([{**row, "hits": []} for row in keys.to_dict("records")])
     results = replace(results, reported=keys.assign(metric="mrr", value=1.0))
-    golden = rs.load_golden(
-        [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(10)]
-    )
+    golden = rs.load_golden({f"q{n}": {"d": 1} for n in range(10)})
     cmp = compare_runs(results, golden, "a", "b", scores=results.reported_scores())
     row = gate(cmp, {"mrr": 0.1}).table.iloc[0]
     assert row[["verdict", "n", "n_lost", "delta"]].tolist() == ["fail", 10, 5, -0.5]
 
 
-@pytest.mark.large
-def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
-    cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND))
-    assert gate(cmp, {"mrr": 0.5}).table["delta"][0] == -0.75
-
-
-def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
-    write_golden, write_run
-):
+def test_what_cannot_be_evaluated_stops_a_gate_that_requires_it(write_golden, write_run):
     cmp = compared(
         write_golden, write_run, runs(FOUND), runs(FOUND), metrics=["hit@5", "refusal_correct"]
     )
@@ -223,15 +192,8 @@ def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
     loose, strict = gate(cmp, asked), gate(cmp, asked, require=True)
     assert loose.table["verdict"].tolist() == ["pass", "not evaluated", "not evaluated"]
     assert loose.table["n"].tolist() == [1, 0, 0]
-    reasons = [says(reason) for reason in loose.table["reason"]]
-    assert all(reasons) and len(set(reasons)) == 3
-    assert (loose.passed, loose.exit_status, strict.passed, strict.exit_status) == (
-        True,
-        0,
-        False,
-        2,
-    )
-    says(loose, "2 not evaluated")
+    assert (loose.passed, loose.exit_status) == (True, 0)
+    assert (strict.passed, strict.exit_status) == (False, 2)
 
 
 def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_run):
@@ -249,42 +211,6 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         gate(cmp, {"mrr": 0}, rule="p")
 
 
-@pytest.mark.large
-@pytest.mark.filterwarnings("ignore:ids of")
-def test_one_word_for_the_whole_comparison(write_golden, write_run):
-    many, few = [FOUND] * 30, [MISSED] * 30
-    assert compared(write_golden, write_run, runs(*few), runs(*many)).overall == "better"
-    assert compared(write_golden, write_run, runs(*many), runs(*few)).overall == "worse"
-    assert compared(write_golden, write_run, runs(*many), runs(*many)).overall == "can't tell"
-    half = few[:15] + many[:15]
-    assert (
-        compared(write_golden, write_run, runs(*half), runs(*many, error="but slow")).overall
-        == "mixed"
-    ), "more is found, and every query fails: none passes"
-
-
-def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
-    found = gate(
-        compared(write_golden, write_run, runs(FOUND, FOUND), runs(FOUND, MISSED)),
-        {"mrr": 0.1, "refusal_correct": 0},
-    )
-    content = json.loads(found.to_json())
-    assert (content["passed"], content["exit_status"], content["overall"]) == (
-        found.passed,
-        found.exit_status,
-        found.overall,
-    )
-    assert [row["verdict"] for row in content["table"]] == found.table[
-        "verdict"
-    ].tolist() and content["table"][1]["baseline"] is None
-    for text in (found.to_markdown(), repr(found), found._repr_html_()):
-        shown = html.unescape(text)
-        says(shown, "mrr", "1 not evaluated", "b", "a", found.overall)
-        assert "loss of 0.5" in text and "q1" in text
-    says(found.table["reason"][0], 0.5)
-
-
-@pytest.mark.large
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_interval_rule_never_passes_what_the_threshold_fails(loss, more, allowed):
     by_threshold, by_interval = (
@@ -297,49 +223,23 @@ def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, ca
     golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
     a, b = (write_run(name, [record("q0", found)]) for name, found in (("a", FOUND), ("b", MISSED)))
     command = ["gate", str(a), str(b), "--golden", str(golden), "--max-drop"]
-    assert main([*command, "mrr@10=0.5"]) == 1
-    says(capsys.readouterr().out, "failed", "b", "a")
-    assert main([*command, "mrr@10=1"]) == 0
-    assert main([*command, "refusal_correct=0", "--require"]) == 2
-    capsys.readouterr()
-    assert main([*command, "mrr@10"]) == 2
-    says(capsys.readouterr().err, "--max-drop", "mrr@10")
-    assert main([*command, "hit@7=0.5", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["table"][0]["metric"] == "hit@7", (
-        "any cut-off may be asked for"
-    )
+    asked = [["hit@7=0.5"], ["hit@7=1"], ["refusal_correct=0", "--require"], ["hit@7"]]
+    assert [main([*command, *one]) for one in asked] == [1, 0, 2, 2]
+    says(capsys.readouterr().err, "--max-drop", "hit@7")
 
 
 @pytest.mark.parametrize("rule", ["threshold", "interval"])
 def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, rule):
     failed = runs([], error="late")
-    cmp = compared(
-        write_golden,
-        write_run,
-        runs(*[FOUND] * 12, MISSED),
-        [*runs(*[FOUND] * 9, MISSED, MISSED), *failed, *failed],
-    )
-    asked = {
-        "mrr@10": 0.3,
-        "hit@5": 0.02,
-        "empty": 0.2,
-        "latency_ms": 1,
-        "cost_usd": 0,
-        "refusal_correct": 0,
-        "failed": 0.5,
-    }
-    for require in (False, True):
-        first, again = (
-            gate(one, asked, rule=rule, require=require)
-            for one in (cmp, rs.Comparison.from_json(cmp.to_json()))
-        )
-        assert again.to_json() == first.to_json() == Gate.from_json(first.to_json()).to_json()
-        assert {"pass", "fail", "not evaluated"} >= set(
-            first.table["verdict"]
-        ) and first.exit_status == 1, "what fails comes before what is not evaluated"
+    b = [*runs(*[FOUND] * 9, MISSED, MISSED), *failed, *failed]
+    cmp = compared(write_golden, write_run, runs(*[FOUND] * 12, MISSED), b)
+    asked = {"mrr@10": 0.3, "hit@5": 0.02, "empty": 0.2, "latency_ms": 1, "refusal_correct": 0}
+    again = rs.Comparison.from_json(cmp.to_json())
+    first, second = (gate(one, asked, rule=rule, require=True) for one in (cmp, again))
+    assert second.to_json() == first.to_json() == Gate.from_json(first.to_json()).to_json()
+    assert first.exit_status == 1, "what fails comes before what is not evaluated"
 
 
-@pytest.mark.large
 def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     write_golden, write_run
 ):
@@ -352,102 +252,32 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
         ["q2", "only_baseline"],
         ["q0", "loss"],
     ]
-    assert found.table[
-        ["n", "n_expected_baseline", "n_expected_candidate", "n_lost"]
-    ].to_numpy().tolist() == [[3, 3, 3, 1]]
-    assert all("3 / 3" in text for text in (found.to_markdown(), repr(found), found._repr_html_()))
+    counts = ["n", "n_expected_baseline", "n_expected_candidate", "n_lost"]
+    assert found.table[counts].to_numpy().tolist() == [[3, 3, 3, 1]]
 
 
-@pytest.mark.large
-@pytest.mark.filterwarnings("ignore:ids of")
-def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
-    text = "<!-- | <script> \n\n# " + "x" * 10_000
-    golden = rs.load_golden(write_golden([{"id": "q0", "query": text, "expected_doc_ids": ["d"]}]))
-    cmp = compare_runs(
-        rs.load_results(
-            [write_run("a", [record("q0", FOUND)]), write_run("b", [record("q0", MISSED)])]
-        ),
-        golden,
-        "a",
-        "b",
-    )
-    found = gate(cmp, {"mrr": 0})
-    summary = found.to_markdown()
-    assert (
-        "<" not in summary
-        and len(summary) < 1000
-        and "\n# " not in summary
-        and "&lt;!-- \\| &lt;script>" in summary
-    )
-    assert found.regressions["query"][0] == text, "the frame keeps all of it"
-    assert found._repr_html_().count("<script>") == 1, "the table's own"
-
-
-@pytest.mark.slow
-def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys):
-    golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
-    a, b = (write_run(name, [record("q0", FOUND)], config={"k": k}) for k, name in enumerate("ab"))
-    command = [str(a), str(b), "--golden", str(golden)]
-    assert (
-        main(
-            [
-                "gate",
-                *command,
-                "--max-drop",
-                "mrr@10=0",
-                "--vary",
-                "k",
-                "--margin",
-                "mrr@10=0.9",
-                "--allow-different",
-                "all",
-            ]
-        )
-        == 0
-    )
-    assert main(["compare", *command, "--vary", "k", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.split("\n")[-2])["config_diff"] == [
-        {"key": "k", "baseline": "0", "candidate": "1", "declared": True}
-    ]
-    for options, named in (
-        (["--vary", "depth"], ["vary", "depth", "k"]),
-        (["--allow-different", "colour"], ["allow_different", "colour"]),
-        (["--margin", "mrr@10"], ["--margin", "mrr@10", "mrr@10=0.02"]),
-        (["--margin", "colour=1"], ["metrics", "colour"]),
-    ):
-        for name in ("compare", "report"):
-            capsys.readouterr()
-            assert main([name, *command, *options]) == 2
-            says(capsys.readouterr().err, *named)
-
-
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_without_allowed_losses_the_primary_verdicts_decide(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
     worse = gate(compared(write_golden, write_run, runs(*many), runs(*few)))
     assert (worse.rule, worse.answer, worse.overall) == ("verdict", "failed", "worse")
     assert worse.table["metric"].tolist() == ["ndcg@10", "passed"]
-    says(worse.table["reason"][0], "worse", "−1.00")
     same = gate(compared(write_golden, write_run, runs(*many), runs(*many)))
     assert same.passed and same.table["max_drop"].isna().all()
     assert same.overall == "can't tell"
-    says(same.headline(), "can't tell", "ruled out")
-    assert same.shown()["allowed"].tolist() == ["not worse", "not worse"]
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 def test_with_margins_the_gate_asks_for_proof(write_golden, write_run):
-    results = [runs(*[FOUND] * n, *[MISSED] * (60 - n)) for n in (30, 30)]
+    half = runs(*[FOUND] * 30, *[MISSED] * 30)
     margins = {"ndcg@10": 0.1, "passed": 0.1}
-    held = gate(compared(write_golden, write_run, *results, margins=margins))
+    held = gate(compared(write_golden, write_run, half, half, margins=margins))
     assert held.passed and held.overall == "no worse"
     assert held.table["max_drop"].tolist() == [0.1, 0.1]
-    few = [runs(*[FOUND] * 5), runs(*[FOUND] * 5)]
-    unknown = gate(compared(write_golden, write_run, *few, margins=margins))
-    assert (unknown.answer, unknown.exit_status) == ("not evaluated", 2)
-    assert unknown.exit_status == 2, "five queries can't show that a loss stays within .1"
+    few = runs(*[FOUND] * 5)
+    unknown = gate(compared(write_golden, write_run, few, few, margins=margins))
+    assert unknown.answer == "not evaluated", "five queries can't show that a loss stays within .1"
+    assert unknown.exit_status == 2
 
 
 def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
@@ -455,24 +285,24 @@ def test_queries_that_the_candidate_was_not_asked_fail_the_gate_by_verdicts(
 ):
     found = gate(compared(write_golden, write_run, runs(*[FOUND] * 3), runs(*[FOUND] * 2), n=3))
     assert found.answer == "failed" and found.table["n_lost"].tolist() == [1, 1]
-    says(found.table["reason"][0], 0.333, 1)
     assert found.table["delta"][0] == pytest.approx(-1 / 3), "at its worst"
 
 
-@pytest.mark.large
 def test_margins_that_must_all_hold_are_each_tested_at_the_whole_level(write_golden, write_run):
-    # 5 of 60 queries swap: each margin holds by its own interval, not by the wider ones of five
-    results = [runs(*[FOUND] * 30, *[MISSED] * 30), runs(*[FOUND] * 30, *[MISSED] * 30)]
-    alone = compared(write_golden, write_run, *results, margins={"ndcg@10": 0.068})
+    # no query moves: each margin holds by its own interval, not by the wider ones of five
+    half = runs(*[FOUND] * 30, *[MISSED] * 30)
     names = ["ndcg@10", "passed", "hit@1", "hit@3", "hit@5"]
-    many = compared(write_golden, write_run, *results, margins=dict.fromkeys(names, 0.068))
-    for cmp, words in ((alone, {"same within margin"}), (many, {"can't tell"})):
+    for asked, words in (
+        (names[:1], {"same within margin"}),
+        (names, {"can't tell"}),
+    ):
+        margins = dict.fromkeys(asked, 0.068)
+        cmp = compared(write_golden, write_run, half, half, margins=margins)
         rows = cmp.deltas[cmp.deltas["margin"].notna()]
         assert set(rows["verdict"]) == words and rows["holds_margin"].all()
         assert gate(cmp).answer == "passed"
 
 
-@pytest.mark.large
 def test_an_amount_allowed_says_how_often_runs_alike_lose_more(write_golden, write_run):
     first = [FOUND if n % 2 else MISSED for n in range(40)]
     second = [FOUND if n % 2 != n % 8 // 4 else MISSED for n in range(40)]

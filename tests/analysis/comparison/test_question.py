@@ -1,7 +1,5 @@
 """One question, one family of tests: whatever shows a pair of runs says the same of it."""
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,14 +19,14 @@ def ev():
     return rs.evaluate(f"{root}/{DEMO}/runs/*/per_query.jsonl", f"{root}/{DEMO}/golden.yaml")
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("baseline", [None, "bm25"])
-def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, baseline):
-    asked = rs.evaluate(ev.results, ev.golden, baseline=baseline)
+@pytest.mark.parametrize(("baseline", "n_pairs"), [(None, 3), ("dense", 2)])
+def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, baseline, n_pairs):
+    results = ev.results.select(["dense", "hybrid", "hybrid_rerank"])
+    asked = rs.evaluate(results, ev.golden, baseline=baseline)
     shown = [*asked.primary, *headline_of(metric_columns(ev.scores))]
     board = asked.leaderboard(list(dict.fromkeys(shown)))
     pairs = board.pairs.set_index(["run_baseline", "run_candidate"])
-    assert len(pairs.index.unique()) == (6 if baseline is None else 3)
+    assert len(pairs.index.unique()) == n_pairs
     for pair in pairs.index.unique():
         cmp = asked.compare(*pair)
         rows = cmp.deltas.set_index("metric")
@@ -38,52 +36,26 @@ def test_a_leaderboard_and_comparisons_have_the_same_p_and_the_same_words(ev, ba
         words = rows.loc[own.index, "verdict"]
         assert words.eq("can't tell").tolist() == own["is_tied"].tolist()
         assert cmp.gate().overall == cmp.overall
-        assert cmp.question == asked.question.text
 
 
-@pytest.mark.large
 def test_two_runs_alone_have_one_comparison_and_its_leaderboard(ev):
-    for pair in combinations(ev.run_ids, 2):
-        two = ev.select(list(pair))
-        assert two.question.text == f"Is {pair[1]} better than {pair[0]}?"
-        rows = two.compare(*pair).deltas.set_index("metric")
-        own = two.leaderboard().pairs.set_index("metric")
-        np.testing.assert_allclose(rows.loc[own.index, "p_adjusted"], own["p"], atol=1e-12)
+    two = ev.select(["hybrid", "hybrid_rerank"])
+    cmp = two.compare("hybrid", "hybrid_rerank")
+    rows, own = cmp.deltas.set_index("metric"), two.leaderboard().pairs.set_index("metric")
+    np.testing.assert_allclose(rows.loc[own.index, "p_adjusted"], own["p"], atol=1e-12)
+    # as one of six pairs, the same difference is less sure
+    among = ev.compare("hybrid", "hybrid_rerank")
+    assert (cmp.overall, among.overall) == ("better", "can't tell")
+    says(among.notes(), "only these two", "retrieval better", "ev.select")
 
 
-@pytest.mark.slow
-def test_a_report_says_of_every_pair_what_the_leaderboard_says(ev):
-    made = ev.report()
-    tied = made.leaderboard.pairs.set_index(["metric", "run_baseline", "run_candidate"])["is_tied"]
-    for cmp in made.comparisons:
-        for row in cmp.deltas.to_dict("records"):
-            for pair in ((cmp.baseline, cmp.candidate), (cmp.candidate, cmp.baseline)):
-                if (key := (row["metric"], *pair)) in tied.index:
-                    assert (row["verdict"] == "can't tell") == tied[key]
-    says(made.to_markdown(), "Asked", "Which of 4 runs is best", "6 pairs")
-
-
-@pytest.mark.large
-def test_a_closer_look_stands_beside_where_two_runs_alone_would_show_more(ev):
-    cmp = ev.compare("hybrid", "hybrid_rerank")
-    assert (cmp.overall, ev.select(cmp.closer and ["hybrid", "hybrid_rerank"]).run_ids) == (
-        "can't tell", ["hybrid", "hybrid_rerank"],
-    )  # fmt: skip
-    says(cmp.notes(), "only these two", "retrieval better", "ev.select")
-    alone = ev.select(["hybrid", "hybrid_rerank"]).compare("hybrid", "hybrid_rerank")
-    assert alone.overall == "better" and alone.closer == alone.question == ""
-    again = rs.Comparison.from_json(cmp.to_json())
-    assert (again.closer, again.question) == (cmp.closer, cmp.question)
-
-
-@pytest.mark.slow
 def test_fewer_pairs_are_corrected_for_less(ev):
     def p_of(one):
         return one.compare("bm25", "hybrid").deltas.set_index("metric").loc["passed", "p_adjusted"]
 
     against = rs.evaluate(ev.results, ev.golden, baseline="bm25")
     assert p_of(ev.select(["bm25", "hybrid"])) < p_of(against) < p_of(ev)
-    assert against.baseline == against.select(["bm25", "dense", "hybrid"]).baseline == "bm25"
+    assert against.select(["bm25", "dense", "hybrid"]).baseline == "bm25"
     assert against.select(["dense", "hybrid"]).baseline is None
     with refused("bm26", field="run"):
         rs.evaluate(ev.results, ev.golden, baseline="bm26")
@@ -103,16 +75,12 @@ def of_runs(n_runs, n=60, better=0.0):
     )  # fmt: skip
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("n_runs", [2, 3, 12])
+@pytest.mark.parametrize("n_runs", [2, 8])
 def test_a_run_that_is_surely_better_is_told_from_all_others(n_runs):
     board = leaderboard(of_runs(n_runs, better=0.3), ["mrr", "latency_ms"], primary=("mrr",))
-    of_best = board.pairs[board.pairs["run_candidate"].eq(f"r{n_runs - 1}").to_numpy()]
-    assert not of_best["is_tied"].any(), "times by their signs, too"
-    if n_runs > 2:
-        rest = board.pairs.drop(of_best.index)
-        assert rest["is_tied"].mean() > 0.9
-        says("\n".join(board.notes()), f"of {n_runs} runs alike", "luck")
+    is_of_best = board.pairs["run_candidate"].eq(f"r{n_runs - 1}")
+    assert not board.pairs.loc[is_of_best, "is_tied"].any(), "times by their signs, too"
+    assert n_runs == 2 or board.pairs.loc[~is_of_best, "is_tied"].mean() > 0.9
 
 
 def test_a_metric_of_ones_own_decides_in_one_call(ev):
@@ -124,10 +92,8 @@ def test_a_metric_of_ones_own_decides_in_one_call(ev):
     })  # fmt: skip
     two = ev.select(["bm25", "dense"])
     own = two.with_columns(cost, better="lower", primary=["ndcg@10", "price"])
-    assert (
-        own.primary == ("ndcg@10", "price") and own.settings["primary"].eq("ndcg@10, price").all()
-    )
+    assert own.primary == ("ndcg@10", "price")
     found = own.compare("bm25", "dense").gate()
-    assert found.exit_status == 1 and "price" in found.headline(), "surely worse: it fails the gate"
+    assert found.exit_status == 1, "surely worse: it fails the gate"
     asked = two.compare("bm25", "dense", "mrr@10", primary="hit@7")
     assert asked.primary == ("hit@7",) and asked.deltas["metric"].tolist()[0] == "hit@7"

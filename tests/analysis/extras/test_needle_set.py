@@ -1,7 +1,6 @@
 """SEEDS F.5.20: a golden set and its corpus from a seed."""
 
 import pandas as pd
-import pytest
 
 import ragscore as rs
 from ragscore.analysis.extras.needles import needle_set
@@ -26,31 +25,18 @@ def test_each_needle_stands_in_its_document_and_nowhere_else():
 def test_ids_and_sizes_are_as_documented():
     golden, chunks = needle_set()
     assert (len(golden.queries), chunks["doc_id"].nunique()) == (12, 8)
-    assert (
-        golden.queries["query_id"].iloc[-1] == "needle-0011"
-        and golden.queries["query"].iloc[0] == "IOC-00000001-0000"
-    )
-    assert chunks["doc_id"].iloc[-1] == "doc-007" and golden.targets["grade"].unique().tolist() == [
-        1
-    ]
+    assert golden.queries["query_id"].iloc[-1] == "needle-0011"
+    assert golden.queries["query"].iloc[0] == "IOC-00000001-0000"
+    assert chunks["doc_id"].iloc[-1] == "doc-007"
     # every needle is a line of its own
     assert (chunks["end"] - chunks["start"]).sum() == 8 * 200 + 12
 
 
-def test_no_documents_and_no_lines_count_as_one():
-    golden, chunks = needle_set(docs=0, lines=0, needles=2)
-    assert chunks["doc_id"].unique().tolist() == ["doc-000"] and len(golden.queries) == 2
-    assert len(needle_set(needles=0).golden.queries) == 0
-
-
-@pytest.mark.parametrize("rank", [1, 2])
-def test_a_search_over_the_chunks_can_be_scored(rank):
+def test_a_search_over_the_chunks_can_be_scored():
     golden, chunks = needle_set(docs=5, needles=4)
     pairs = golden.queries.merge(chunks, how="cross")
-    found = pairs[
-        [query in text for query, text in zip(pairs["query"], pairs["text"], strict=True)]
-    ]
-    hits = found[["query_id", "chunk_id", "doc_id"]].assign(run_id="r", rank=rank)
+    has_needle = [a in b for a, b in zip(pairs["query"], pairs["text"], strict=True)]
+    hits = pairs.loc[has_needle, ["query_id", "chunk_id", "doc_id"]].assign(run_id="r", rank=2)
     responses = golden.queries[["query_id", "query"]].assign(run_id="r", error=pd.NA)
     results = rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)
-    assert rs.score(results, golden, ["mrr"])["mrr"].mean() == 1 / rank
+    assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [1 / 2] * 4

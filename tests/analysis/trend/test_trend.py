@@ -1,8 +1,6 @@
 """Trends: where the line breaks, what joins it again, and when it left the noise."""
 
 import json
-import re
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from matplotlib.dates import date2num
 from scipy.stats import t as student
 from stored import put_table, stored_table
@@ -19,6 +17,7 @@ import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
 from ragscore.analysis.trend.noise import first_outside, noise_components, noise_floor
 from ragscore.analysis.trend.trend import trend
+from ragscore.cli import main
 from ragscore.scoring.summary import summarize
 from tests.demo.variations import earlier_golden
 from tests.messages import refused, says, warned
@@ -142,22 +141,16 @@ def test_what_is_unknown_or_beside_the_metric_breaks_nothing(metric, other):
 
 
 def test_a_run_that_states_nothing_does_not_hide_a_change():
-    assert [
-        one.run_ids
-        for one in parted(
-            "mrr@10", SCORING, {}, SCORING | {"level": "doc"}, chunkers=["c", None, "c"]
-        )
-    ] == [("r0", "r1"), ("r2",)]
+    scorings = SCORING, {}, SCORING | {"level": "doc"}
+    found = parted("mrr@10", *scorings, chunkers=["c", None, "c"])
+    assert [one.run_ids for one in found] == [("r0", "r1"), ("r2",)]
 
 
 def test_a_provenance_that_returns_is_known_again():
-    assert [
-        (one.number, one.same_as)
-        for one in parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])
-    ] == [(1, 1), (2, 2), (3, 1)]
+    found = parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])
+    assert [(one.number, one.same_as) for one in found] == [(1, 1), (2, 2), (3, 1)]
 
 
-@pytest.mark.large
 def test_the_history_is_broken_where_labels_and_passages_change(table):
     assert table["segment"].tolist() == [1] * 5 + [2] + [3] * 7 + [4] * 5
     broken = table.dropna(subset=["break_reason"]).set_index("run_id")["break_reason"]
@@ -168,103 +161,67 @@ def test_the_history_is_broken_where_labels_and_passages_change(table):
 
 
 def test_the_history_is_joined_by_what_can_still_be_compared(table):
-    bridges = table.dropna(subset=["bridge"]).set_index("run_id")[
-        ["bridge", "bridge_reason", "bridge_mean", "provenance_effect"]
+    bridges = table.dropna(subset=["bridge"])
+    assert bridges[["bridge", "bridge_reason"]].to_numpy().tolist() == [
+        ["05-bm25-k1.5", "compared by document"],
+        ["05-bm25-k1.5", "measured as before"],
+        ["13-rerank-30", "the same results, measured by both"],
     ]
     means = table.set_index("run_id")["mean"]
-    assert bridges["bridge"].tolist() == ["05-bm25-k1.5", "05-bm25-k1.5", "13-rerank-30"]
-    assert bridges["bridge_reason"].tolist() == [
-        "compared by document",
-        "measured as before",
-        "the same results, measured by both",
-    ]
-    assert bridges["provenance_effect"].tolist()[:2] == [0, 0]
-    assert bridges["provenance_effect"].iloc[2] == pytest.approx(
-        means["14-rerank-30-relabelled"] - means["13-rerank-30"]
-    )
+    relabelled = means["14-rerank-30-relabelled"] - means["13-rerank-30"]
+    assert bridges["provenance_effect"].tolist() == pytest.approx([0, 0, relabelled])
 
 
-@pytest.mark.large
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
-    table = trend_table(
-        store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
-    )
+    both = [golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
+    table = trend_table(store, "mrr@10", golden=both).set_index("run_id")
     with warned("golden"):
-        stored = (
-            store.metrics(allow_different=True)
-            .query("metric == 'mrr@10'")
-            .set_index("run_id")
-            .loc[table["run_id"]]
-        )
-    for name in ("mean", "low", "high", "n", "n_expected"):
-        np.testing.assert_allclose(table[name], stored[name])
+        stored = store.metrics(allow_different=True).query("metric == 'mrr@10'")
+    columns = ["mean", "low", "high", "n", "n_expected"]
+    theirs = stored.set_index("run_id").loc[table.index, columns]
+    np.testing.assert_allclose(table[columns], theirs)
 
 
-@pytest.mark.large
-def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_path):
+def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden):
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
     alone = trend_table(store, "mrr@10", order=names)
-    assert (
-        alone["break_reason"].notna().tolist() == [False, False, True]
-        and alone["bridge"].isna().all()
-    )
+    assert alone["break_reason"].notna().tolist() == [False, False, True]
+    assert alone["bridge"].isna().all()
     joined = trend_table(store, "mrr@10", order=names, golden=golden).iloc[2]
+    assert joined["bridge"] == "13-rerank-30"
+    assert joined["bridge_reason"] == "scored again by the newer provenance"
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
-    assert (joined["bridge"], joined["bridge_reason"]) == (
-        "13-rerank-30",
-        "scored again by the newer provenance",
-    )
-    assert joined["bridge_mean"] == pytest.approx(today) and joined[
-        "provenance_effect"
-    ] == pytest.approx(today - alone["mean"].iloc[1])
+    assert joined["bridge_mean"] == pytest.approx(today)
+    assert joined["provenance_effect"] == pytest.approx(today - alone["mean"].iloc[1])
 
 
 @pytest.fixture
 def changing(write_golden, write_run, tmp_path):
     """A store of three runs: a and b, then c by other labels for q3; and the newer golden set."""
     old = rs.load_golden(write_golden(THREE_QUERIES))
-    new = rs.load_golden(
-        write_golden(
-            [
-                *THREE_QUERIES[:2],
-                THREE_QUERIES[2] | {"expected_doc_ids": ["dx"], "expected_chunk_ids": ["x"]},
-            ],
-            "new.yaml",
-        )
-    )
+    other = THREE_QUERIES[2] | {"expected_doc_ids": ["dx"], "expected_chunk_ids": ["x"]}
+    new = rs.load_golden(write_golden([*THREE_QUERIES[:2], other], "new.yaml"))
     store = rs.RunStore(tmp_path / "store")
-    for n, (name, records, by) in enumerate(
-        [("a", RUN_A, old), ("b", RUN_B, old), ("c", RUN_B, new)]
-    ):
-        run = rs.load_results(
-            write_run(
-                name,
-                records,
-                system="s",
-                created_at=f"2026-01-0{n + 1}T00:00:00Z",
-                chunker_version="test@1",
-                config={"which": name},
-            )
-        )
-        store.save(run, golden=by)
+    runs = [("a", RUN_A, old), ("b", RUN_B, old), ("c", RUN_B, new)]
+    for n, (name, records, by) in enumerate(runs):
+        file = write_run(
+            name, records, system="s", created_at=f"2026-01-0{n + 1}T00:00:00Z",
+            chunker_version="test@1", config={"which": name},
+        )  # fmt: skip
+        store.save(rs.load_results(file), golden=by)
     return store, new
 
 
-@pytest.mark.large
 def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
     row = trend_table(store, "hit@1", golden=new).iloc[2]
     # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
-    assert (row["bridge"], row["bridge_mean"], row["provenance_effect"]) == (
-        "b",
-        pytest.approx(1 / 3),
-        pytest.approx(-1 / 3),
-    )
+    assert row["bridge"] == "b"
+    assert row[["bridge_mean", "provenance_effect"]].tolist() == pytest.approx([1 / 3, -1 / 3])
 
 
-@pytest.mark.slow
 def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     store, new = changing
     scores = stored_table(store, "c", "scores")
@@ -273,27 +230,15 @@ def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
 
 
 def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_run, tmp_path):
-    golden, store = rs.load_golden(write_golden(THREE_QUERIES)), rs.RunStore(tmp_path / "store")
+    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
+    store = rs.RunStore(tmp_path / "store")
     for n, version in enumerate(["test@1", "test@2"]):
-        records = [
-            record(
-                one["query_id"],
-                [one_hit | {"chunker_version": version} for one_hit in one["hits_top_k"]],
-            )
-            for one in (RUN_A, RUN_B)[n]
-        ]
-        store.save(
-            rs.load_results(
-                write_run(
-                    f"r{n}",
-                    records,
-                    created_at=f"2026-01-0{n + 1}T00:00:00Z",
-                    chunker_version=version,
-                )
-            ),
-            golden=golden,
-            match="chunk",
-        )
+        hits = [hit("c1", "d1", 1 + n, chunker_version=version)]
+        file = write_run(
+            f"r{n}", [record("q1", hits)], created_at=f"2026-01-0{n + 1}T00:00:00Z",
+            chunker_version=version,
+        )  # fmt: skip
+        store.save(rs.load_results(file), golden=golden, match="chunk")
     table = trend_table(store, "hit@1")
     assert table["segment"].tolist() == [1, 2] and table["bridge"].isna().all()
     says(table["break_reason"].iloc[1], "test@1", "test@2")
@@ -321,26 +266,18 @@ def test_the_band_is_where_one_more_run_lands():
     scores = noisy([0.50, 0.52, 0.54])
     floor = noise_floor(scores, "mrr", repeats=["r0", "r1", "r2"]).iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(1 + 1 / 3)
-    assert (floor["n_repeats"], floor["n"], floor["df"]) == (3, 4, 2) and floor[
-        "sd"
-    ] == pytest.approx(0.02)
-    assert (floor["low"], floor["high"]) == (pytest.approx(0.52 - half), pytest.approx(0.52 + half))
-    assert floor["flip_rate"] == 1.0
+    assert floor[["n_repeats", "n", "df", "flip_rate"]].tolist() == [3, 4, 2, 1]
+    assert floor[["sd", "low", "high"]].tolist() == pytest.approx([0.02, 0.52 - half, 0.52 + half])
 
 
 def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
     scores = noisy([0.50, 0.52, 0.54, 0.50])
     row = trend_table(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(2)
-    assert (row["band_low"], row["band_high"]) == (
-        pytest.approx(0.50 - half),
-        pytest.approx(0.50 + half),
-    )
+    assert row[["band_low", "band_high"]].tolist() == pytest.approx([0.50 - half, 0.50 + half])
     around = trend_table(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
-    assert (
-        around["is_baseline"].tolist() == [True, True, True, False]
-        and around["band_high"].iloc[0] < 0.52 + half
-    )
+    assert around["is_baseline"].tolist() == [True, True, True, False]
+    assert around["band_high"].iloc[0] < 0.52 + half
 
 
 def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside():
@@ -348,9 +285,6 @@ def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside()
     table = trend_table(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
     assert table["in_band"].tolist() == [True, True, False, True, False, False]
     assert table.loc[table["first_out_of_control"], "run_id"].tolist() == ["r4"]
-    assert not trend_table(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
-        "first_out_of_control"
-    ].any()
 
 
 @pytest.mark.parametrize(
@@ -369,129 +303,78 @@ def test_first_outside(side, counts, place):
     assert np.flatnonzero(found).tolist() == ([] if place is None else [place])
 
 
-@pytest.mark.slow
-def test_bands_of_a_simulated_unchanged_system_hold_their_level():
-    draw, n = np.random.default_rng(3), EXAMPLES
-    means = draw.normal(0.5, 0.02, (n, 6))
-    floors = [
-        noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
-        for row in means
-    ]
-    inside = [
-        floor["low"] <= row[5] <= floor["high"] for floor, row in zip(floors, means, strict=True)
-    ]
-    # 95 %, give or take three standard errors; with z in place of t it were 88 %
-    assert abs(np.mean(inside) - 0.95) <= 3 * np.sqrt(0.95 * 0.05 / n)
-
-
 def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     floor = noise_floor(store, "mrr@10")
-    means = table.set_index("run_id")["mean"].loc[
-        ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
-    ]
-    assert floor["runs"].tolist() == [", ".join(means.index)] and floor["sd"].iloc[
-        0
-    ] == pytest.approx(means.std())
+    repeats = ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
+    means = table.set_index("run_id")["mean"].loc[repeats]
+    assert floor["runs"].tolist() == [", ".join(repeats)]
+    assert floor["sd"].iloc[0] == pytest.approx(means.std())
     in_band = table.dropna(subset=["in_band"])
-    assert (
-        in_band["segment"].unique().tolist() == [4]
-        and in_band["in_band"].all()
-        and in_band["band_from"].unique().tolist() == ["3 repeats of hybrid_rerank"]
-    )
+    assert set(in_band["segment"]) == {4} and in_band["in_band"].all()
     parts = noise_components(store, "mrr@10").set_index("source")
     assert (parts["sd_of_mean"].drop("queries") ** 2).sum() == pytest.approx(means.var())
     assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
-@pytest.mark.large
 def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
+    means = table.set_index("run_id")["mean"]
     found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
-    means = table.set_index("run_id")["mean"]
-    assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"]) and np.isnan(
-        middle["06-bm25-passages-400"]
-    )
+    assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"])
+    assert np.isnan(middle["06-bm25-passages-400"])
     assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
     early = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
-    assert (
-        early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
-        and early["band_low"].notna().all()
-    )
+    assert early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
+    assert early["band_low"].notna().all()
 
 
-def judged(write_golden, write_run, tmp_path, values):
+def judged(write_golden, write_run, values):
     """Results of one run whose judge was asked several times: query -> values by judge repeat."""
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results(
-        write_run(
-            "a",
-            [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values],
-            system="s",
-            created_at="2026-01-01T00:00:00Z",
-        )
-    )
+    records = [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values]
+    file = write_run("a", records, system="s", created_at="2026-01-01T00:00:00Z")
     rows = [
         {"run_id": "a", "query_id": name, "criterion": "faithfulness", "item": "", "value": value,
         "judge": "m", "repeat": n}
         for name, of in values.items() for n, value in enumerate(of, 1)
     ]  # fmt: skip
-    return replace(results, judgments=pd.DataFrame(rows)), golden
+    return replace(rs.load_results(file), judgments=pd.DataFrame(rows)), golden
 
 
-def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path):
-    results, golden = judged(
-        write_golden, write_run, tmp_path, {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
-    )
+def test_judge_repeats_are_split_from_queries(write_golden, write_run):
+    values = {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
+    results, golden = judged(write_golden, write_run, values)
     scores = rs.score(results, golden, ["faithfulness"])
     found = noise_components(scores, "faithfulness", results=results).set_index("source")
     # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged
     # once only.
-    assert found["variance"].to_dict() == {
-        "queries": pytest.approx(0.07),
-        "judge repeats": pytest.approx(0.02),
-    }
+    expected = {"queries": 0.07, "judge repeats": 0.02}
+    assert found["variance"].to_dict() == pytest.approx(expected)
     assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
-@pytest.mark.slow
-def test_a_golden_set_may_be_given_by_its_path(store, golden):
-    file = DEMO / "golden.yaml"
-    for given in (file, str(file), [file]):
-        pd.testing.assert_frame_equal(
-            store.trend("mrr@10", golden=given).table, store.trend("mrr@10", golden=golden).table
-        )
+@pytest.mark.parametrize("by", ["difficulty", ["difficulty", "category"]])
+def test_slices_are_trends_of_their_own(store, golden, by):
+    names = ["13-rerank-30", "14-rerank-30-relabelled"]
+    table = trend_table(store, "mrr@10", golden=golden, by=by, order=names)
+    keys = ["run_id", *([by] if isinstance(by, str) else by)]
+    scores = store._measured("mrr@10", names)[0].assign(created_at=pd.NaT)
+    means = summarize(scores, golden, by=by, metrics=["mrr@10"]).set_index(keys)["mean"]
+    found = table.set_index(keys)["mean"].to_dict()
+    assert found == pytest.approx(means.to_dict(), nan_ok=True)
 
 
-def test_slices_are_trends_of_their_own(store, golden):
+def test_a_relabelling_has_its_effect_slice_by_slice(store, golden):
     table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
-    means = summarize(
-        store._measured("mrr@10")[0].assign(created_at=pd.NaT),
-        golden,
-        by="difficulty",
-        metrics=["mrr@10"],
-    ).set_index(["run_id", "difficulty"])["mean"]
-    assert len(table) == 54
-    np.testing.assert_allclose(
-        table["mean"], means.loc[list(zip(table["run_id"], table["difficulty"], strict=True))]
-    )
     own = table[table["difficulty"] == "hard"].set_index("run_id")
-    assert own.loc["14-rerank-30-relabelled", "provenance_effect"] == pytest.approx(
-        own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"]
-    )
-    figure = matplotlib.pyplot.figure().subfigures(1, 2)[1]
-    first = rs.plot.trend(table, figure=figure)
-    axes = figure.axes
-    assert axes[0] is first
+    relabelled = own.loc["14-rerank-30-relabelled"]
+    effect = relabelled["mean"] - own.loc["13-rerank-30", "mean"]
+    assert relabelled["provenance_effect"] == pytest.approx(effect)
+    axes = rs.plot.trend(table).figure.axes
     titles = [" ".join(ax.get_title().split()) for ax in axes]
     assert titles == ["easy (n = 41)", "medium (n = 60)", "hard (n = 49)"], "in their own order"
-    assert len({ax.get_ylim() for ax in axes}) == 1
-    narrow = trend(store, "mrr@10", "category", golden=golden).plot().figure.axes
-    # concept reaches up to .92, its band to 1
-    assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[
-        1
-    ] == pytest.approx(1.0)
     with refused("difficulty", "figure=", field="ax"):
-        rs.plot.trend(table, ax=first)
+        rs.plot.trend(table, ax=axes[0])
 
 
 @pytest.mark.parametrize(
@@ -521,9 +404,8 @@ def test_runs_without_a_time_are_left_out_aloud():
     scores.loc[(scores["run_id"] == "r1").to_numpy(), "created_at"] = pd.NaT
     with warned("created_at", "r1"):
         assert trend_table(scores, "mrr")["run_id"].tolist() == ["r0", "r2"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert trend_table(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
+    ordered = trend_table(scores, "mrr", order=["r2", "r1"])
+    assert ordered["run_id"].tolist() == ["r2", "r1"]
 
 
 def words(ax):
@@ -542,43 +424,16 @@ def days(times):
     return date2num(pd.to_datetime(times, utc=True).dt.tz_localize(None).to_numpy())
 
 
-def line_of(ax, points):
-    """The points of the line that begins at this value, NaN where it is broken."""
-    (line,) = [one for one in ax.lines if len(one.get_xdata()) > 2 and one.get_ydata()[0] == points]
-    return line.get_xydata().tolist()
-
-
-def bands(ax):
-    """From where to where the noise bands go."""
-    areas = [one for one in ax.collections if one.get_zorder() == 0]
-    return [one.get_datalim(ax.transData).intervalx.tolist() for one in areas]
-
-
-@pytest.mark.large
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
     at = days(table["created_at"])
     breaks = [(at[n - 1] + at[n]) / 2 for n in (5, 6, 13)]
     assert sorted(upright(ax, "-")) == pytest.approx(breaks)
     assert {"labels changed", "chunker changed"} <= set(words(ax))
-    title = " ".join(ax.get_title().split())
-    says(title, "mrr@10", "hybrid_rerank", "2026-11-02", "n = 150", "within the noise")
-    names = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= set(names)
-    says("\n".join(names), 3, "hybrid_rerank", "95 %")
-    mean = table["mean"].tolist()
-    # passages cut anew change no value by document: the line runs on, flat up to the break
-    assert line_of(ax, mean[0])[4:8] == [
-        [at[4], mean[4]], [breaks[0], mean[4]], [breaks[0], mean[4]], [at[5], mean[5]],
-    ]  # fmt: skip
-    # labels do: it steps to what run 13 is worth by the newer ones, which is run 14's value
-    assert line_of(ax, mean[10])[2:6] == [
-        [at[12], mean[12]], [breaks[2], mean[12]], [breaks[2], mean[13]], [at[13], mean[13]],
-    ]  # fmt: skip
-    assert not [line for line in ax.lines if line.get_marker() == "D" and line.get_mfc() == "white"]
+    names = {text.get_text() for text in ax.get_legend().get_texts()}
+    assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= names
 
 
-@pytest.mark.large
 def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     store, new = changing
     ax = store.trend("hit@1", golden=new).plot()
@@ -594,85 +449,30 @@ def test_a_line_steps_where_labels_changed_and_goes_on(changing):
     ]  # fmt: skip
 
 
-@pytest.mark.large
-def test_a_line_is_joined_by_its_own_last_run_alone(changing):
-    store, new = changing
-    table = store.trend("hit@1", golden=new).table
-    other = table.assign(bridge="a", bridge_mean=0.5)  # b came after it
-    assert np.isnan(rs.plot.trend(other).lines[0].get_ydata()).any()
-
-
-@pytest.mark.large
 def test_the_band_is_drawn_where_it_decides(store, golden):
     found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30").table
     assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3, 4]
     at = days(found["created_at"])
-    # the title says that the newest run lies within; the earlier segments have nothing to say
-    (last,) = bands(rs.plot.trend(found))
-    assert last == pytest.approx([(at[12] + at[13]) / 2, at[-1] + 0.04 * (at[-1] - at[0])])
-    assert not bands(rs.plot.trend(found.assign(in_band=pd.NA)))
-    early = store.trend("mrr@10", golden=golden, baseline="05-bm25-k1.5").table
-    assert [band[0] for band in bands(rs.plot.trend(early))] == pytest.approx(
-        [(at[5] + at[6]) / 2, (at[12] + at[13]) / 2]
-    )
-    panels = store.trend("mrr@10", "difficulty", golden=golden, baseline="13-rerank-30")
-    assert not any(map(bands, panels.plot().figure.axes))
+    ax = rs.plot.trend(found)
+    # the newest run lies within; the earlier segments have nothing to say
+    (band,) = [one for one in ax.collections if one.get_zorder() == 0]
+    start, end = band.get_datalim(ax.transData).intervalx
+    assert start == pytest.approx((at[12] + at[13]) / 2) and end > at[-1]
 
 
 def test_notes_stand_at_their_dates_or_before_their_runs(table):
-    notes = {"2026-10-15": "new index", pd.Timestamp("2026-11-05 12:00"): "more memory",
-             "07-dense": "a vector database", "2025-01-01": "before all runs"}  # fmt: skip
+    notes = {"2026-10-15": "new index", "07-dense": "a vector database",
+             "2025-01-01": "before all runs"}  # fmt: skip
     ax = rs.plot.trend(table, notes=notes)
     at = days(table["created_at"])
-    dates = days(pd.Series(["2026-10-15", "2026-11-05 12:00"], dtype="datetime64[ns]"))
-    assert upright(ax, "--") == pytest.approx([(at[5] + at[6]) / 2, *dates])
-    assert {"new index", "more memory"} <= set(words(ax)) and "before all runs" not in words(ax)
+    (date,) = days(pd.Series(["2026-10-15"]))
+    assert upright(ax, "--") == pytest.approx([(at[5] + at[6]) / 2, date])
+    assert "new index" in words(ax) and "before all runs" not in words(ax)
     # of a column of the runs, words stand where they change
-    column = pd.Series(["v1"] * 5 + ["v2"] * 13, index=table["run_id"]).where(
-        lambda one: one != "v1"
-    )
+    column = pd.Series([None] * 5 + ["v2"] * 13, index=table["run_id"])
     assert upright(rs.plot.trend(table, notes=column), "--") == [(at[4] + at[5]) / 2]
-    by_run = table.assign(created_at=pd.NaT)
-    assert upright(rs.plot.trend(by_run, notes={"07-dense": "vectors"}), "--") == [6.5]
-    for found, notes in ((table, {"yesterday evening": "x"}), (by_run, {"2026-10-15": "x"})):
-        with refused(*notes, field="notes"):
-            rs.plot.trend(found, notes=notes)
-
-
-@pytest.mark.large
-def test_words_that_do_not_fit_are_counted_together(table):
-    said = {}
-    for width in (7.6, 20.0):
-        figure, ax = matplotlib.pyplot.subplots(figsize=(width, 4), layout="constrained")
-        rs.plot.trend(table, ax=ax)
-        said[width] = words(ax)
-    config = ["stemmer changed", "b changed", "rrf_k changed", "depth changed"]
-    assert set(config) <= set(said[20.0]) and "2 changes" not in said[20.0]
-    assert len(said[7.6]) < len(said[20.0]) == 13
-    assert [text for text in said[7.6] if re.fullmatch(r"\d+ changes", text)]
-    assert "labels changed" in said[7.6], "settings are counted together first"
-    figure.set_figwidth(7.6)
-    assert words(ax) == said[7.6], "placed anew in another width"
-
-
-@pytest.mark.slow
-def test_words_are_placed_in_any_output_and_size(table, tmp_path):
-    figure = rs.plot.trend(table, notes={"07-dense": "costs $5 and $6 \\frac"}).figure
-    for name in ("a.svg", "a.pdf", "a.png"):
-        figure.savefig(tmp_path / name, dpi=200)
-    before = words(figure.axes[0])
-    figure.set_figwidth(20)
-    assert len(words(figure.axes[0])) > len(before), "placed anew"
-
-
-def test_systems_of_one_date_share_it():
-    scores = pd.concat(
-        noisy(means).assign(run_id=lambda rows, name=name: name + rows["run_id"], system=name)
-        for name, means in (("a", [0.1, 0.2]), ("b", [0.3, 0.4]))
-    )
-    ax = trend(scores, "mrr").plot()
-    at = days(pd.Series(["2026-01-01", "2026-01-02"])).tolist()
-    assert [line.get_xdata().tolist() for line in ax.lines[:2]] == [at, at]
+    with refused("yesterday evening", field="notes"):
+        rs.plot.trend(table, notes={"yesterday evening": "x"})
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
@@ -683,124 +483,29 @@ def test_the_picture_marks_baseline_and_departure(store, golden):
     assert (rings["baseline"], rings["left the noise band"]) == ([at[4]], [at[6]])
 
 
-@pytest.mark.parametrize("width", [3.4, 7.6])
-def test_words_above_the_axes_do_not_overlap(table, width):
-    ax = rs.plot.trend(table, ax=matplotlib.pyplot.subplots(figsize=(width, 4))[1])
-    ax.figure.canvas.draw()
-    seen = [text for text in [*ax.texts, ax.title] if text.get_text()]
-    boxes = [text.get_window_extent() for text in seen]
-    assert not [(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :] if a.overlaps(b)]
-    edges = ax.figure.bbox
-    assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)
-
-
-@pytest.mark.slow
-def test_a_store_follows_and_draws_a_metric(changing):
-    store, _ = changing
-    found = store.trend("hit@1")
-    assert found.table["run_id"].tolist() == ["a", "b", "c"]
-    alike = found.table.assign(created_at=found.table["created_at"].iloc[0])
-    ticks = rs.plot.trend(alike).get_xticklabels()
-    assert [tick.get_text() for tick in ticks] == ["a", "b", "c"], "times alike: in their order"
-    two = trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").plot()
-    assert two.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
-    with refused("store.trend(metric)", field="table"):
-        rs.plot.trend(store.runs())
-
-
-@pytest.mark.large
-def test_a_store_tells_the_noise_of_its_repeats(store):
-    pd.testing.assert_frame_equal(store.noise("mrr@10"), noise_floor(store, "mrr@10"))
-    pd.testing.assert_frame_equal(
-        store.variance_components("mrr@10"), noise_components(store, "mrr@10")
-    )
-
-
-def test_slices_by_several_names_are_their_combinations(store, golden):
-    found = trend(store, "mrr@10", ["difficulty", "category"], golden=golden, order=["07-dense"])
-    assert found.by == ("difficulty", "category")
-    rows = found.table.set_index(["difficulty", "category"])
-    scores = store._measured("mrr@10", ["07-dense"])[0]["mrr@10"]
-    queries = golden.queries.set_index("query_id")
-    expected = scores.groupby([queries["difficulty"], queries["category"]]).mean()
-    assert len(rows) == len(expected)
-    for slice_, mean in expected.items():
-        assert rows.loc[slice_, "mean"] == pytest.approx(mean, nan_ok=True)
-    says(found.plot(limit=2).figure.get_suptitle(), "mrr@10", "difficulty", "category")
-
-
-def test_a_trend_prints_its_metric_and_says_where_the_band_does_not_reach(store, golden):
-    found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30")
-    printed = found._shown().set_index("run_id")
-    assert printed["mrr@10"].tolist() == [f"{mean:.3f}" for mean in found.table["mean"]]
-    without = found.table.loc[found.table["band_low"].isna(), "run_id"].tolist()
-    assert without == printed.index[printed[""] == "no band"].tolist() != []
-    # the band moves with the relabelling, so each range names its segments
-    says("\n".join(found.notes()), "segment 1, 3", "segment 4")
-
-
-def test_a_trend_reloads_from_its_json(store):
-    found = store.trend("mrr@10")
-    again = type(found).from_json(found.to_json())
-    assert repr(again) == repr(found)
-    says(again.to_markdown().splitlines()[0], "#", "mrr@10", 18)
-
-
 def test_the_command_prints_the_table_and_the_breaks(capsys):
-    from ragscore.cli import main
-
-    assert (
-        main(
-            [
-                "trend",
-                str(DEMO / "history"),
-                "--metric",
-                "mrr@10",
-                "--golden",
-                str(DEMO / "golden.yaml"),
-                "--baseline",
-                "05-bm25-k1.5",
-            ]
-        )
-        == 0
-    )
-    printed = capsys.readouterr().out.splitlines()
-    assert printed[7].split() == [
-        "05-bm25-k1.5",
-        "bm25",
-        "0.236",
-        "[0.183,",
-        "0.299]",
-        "150",
-        "of",
-        "150",
-        "1",
-        "baseline",
-    ]
-    assert printed[9].split()[:3] == ["07-dense", "dense", "0.441"] and printed[9].endswith(
-        "left the band"
-    )
-    labels, runs = ("5ad89f3d", "63253d3c"), ("13-rerank-30", "14-rerank-30-relabelled")
-    says(printed[-2], "segment 4", *labels, *runs, "+0.037")
-    assert main(["trend", str(DEMO / "history"), "--metric", "mrr@10", "--json"]) == 0
+    command = ["trend", str(DEMO / "history"), "--metric", "mrr@10"]
+    more = ["--golden", str(DEMO / "golden.yaml"), "--baseline", "05-bm25-k1.5"]
+    assert main([*command, *more]) == 0
+    printed = capsys.readouterr().out
+    says(printed, "05-bm25-k1.5", "0.236", "[0.183, 0.299]", "baseline")
+    says(printed, "07-dense", "0.441", "left the band")
+    says(printed, "13-rerank-30", "14-rerank-30-relabelled", "5ad89f3d", "63253d3c", "+0.037")
+    assert main([*command, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
-    assert main(["trend", str(DEMO / "nowhere"), "--metric", "mrr@10"]) == 2
-    says(capsys.readouterr().err, "nowhere")
 
 
-@pytest.mark.large
 def test_dates_put_in_after_loading_are_read_as_times():
     hits = pd.DataFrame({"query_id": "q", "doc_id": "d", "rank": 1}, index=[0])
-    runs = [rs.load_results(hits, run_id=name) for name in ("late", "early")]
-    runs[0].runs["created_at"], runs[1].runs["created_at"] = "2026-10-01", "2026-09-30T22:00Z"
-    golden = rs.load_golden(pd.DataFrame({"query_id": ["q"], "doc_id": ["d"], "grade": [1]}))
-    table = rs.evaluate(runs, golden).trend("recall@5").table
+    late, early = (rs.load_results(hits, run_id=name) for name in ("late", "early"))
+    late.runs["created_at"], early.runs["created_at"] = "2026-10-01", "2026-09-30T22:00Z"
+    golden = rs.load_golden({"q": {"d": 1}})
+    table = rs.evaluate([late, early], golden).trend("recall@5").table
     assert table["run_id"].tolist() == ["early", "late"]
     assert table["created_at"].tolist() == [
         pd.Timestamp("2026-09-30 22:00", tz="UTC"), pd.Timestamp("2026-10-01", tz="UTC"),
     ]  # fmt: skip
-    one = rs.load_results(hits, run_id="a")
-    one.runs["created_at"] = "yesterday"
+    late.runs["created_at"] = "yesterday"
     with refused(0, "yesterday", field="runs.created_at"):
-        rs.evaluate(one, golden).trend("recall@5")
+        rs.evaluate(late, golden).trend("recall@5")
