@@ -366,36 +366,22 @@ def garbled(line, by):
 
 
 def written(good, how, by):
-    if how == "json":
-        results = many(good["results"], by) if "results" in good else None
-        good = good if results is None else good | {"results": results}
-        for _ in range(by.randrange(4 if results is None else N_RECORDS // 2)):
-            # Not the whole file each time: among many results, one of them is changed.
-            good = (
-                changed(good, by)
-                if results is None or by.random() < 0.02 or not isinstance(good, dict)
-                else good | {"results": changed(good["results"], by)}
-            )
-            if (
-                not isinstance(good, dict)
-                or "results" not in good
-                or not isinstance(good["results"], list)
-            ):
-                break
-        return json.dumps(good)
+    """The text of a file of such records, of which a share is changed."""
     share = by.choice([0.0, 0.1, 0.4])
+    if how == "json" and "results" in good:
+        good = good | {"results": some_changed(many(good["results"], by), share, by)}
+    if how == "json":
+        return json.dumps(changed(good, by) if by.random() < 0.5 else good)
     if how == "text":
-        found = [
-            line.replace("d", f"d{n}")
-            for n, line in enumerate(by.choice(good) for _ in range(N_RECORDS))
-        ]
-        return "\n".join(
-            garbled(line, by) if by.random() < share else line for line in found
-        ) + by.choice(["\n", ""])
-    records = many(good, by)
-    records = [changed(one, by) if by.random() < share else one for one in records]
+        found = [by.choice(good).replace("d", f"d{n}") for n in range(N_RECORDS)]
+        return "\n".join(garbled(one, by) if by.random() < share else one for one in found) + "\n"
+    records = some_changed(many(good, by), share, by)
     if how == "yaml":
         return yaml.safe_dump(records, allow_unicode=True)
     return "\n".join(
         twice(json.dumps(one), by) if by.random() < 0.03 else json.dumps(one) for one in records
     ) + by.choice(["\n", ""])
+
+
+def some_changed(records, share, by):
+    return [changed(one, by) if by.random() < share else one for one in records]

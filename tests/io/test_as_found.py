@@ -1,7 +1,6 @@
 """Files as people have them: without a header, JSON lines of any name, answers in lists."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
@@ -64,15 +63,10 @@ def test_a_line_of_a_file_without_a_header_is_named_by_its_number(tmp_path):
         rs.load_results(tsv(tmp_path, [*HITS, ["q3", "d4"]]), columns=PLACES)
 
 
-@pytest.mark.parametrize("record", [{"doc_id": ["a"]}, {"query": "?", "hits_top_k": []}])
-def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path, record):
-    lines = [json.dumps({"query_id": query_id} | record) for query_id in ("q1", "q2")]
+def test_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
+    lines = [json.dumps({"query_id": one, "query": "?", "hits_top_k": []}) for one in ("q1", "q2")]
     (tmp_path / "run.json").write_text("\n".join(lines), encoding="utf-8")
-    results = rs.load_results(tmp_path / "run.json")
-    assert results.responses["query_id"].tolist() == ["q1", "q2"]
-
-
-def test_labels_in_json_lines_in_a_file_named_json_are_read_as_such(tmp_path):
+    assert rs.load_results(tmp_path / "run.json").responses["query_id"].tolist() == ["q1", "q2"]
     lines = [json.dumps({"query": text, "answerable": True}) for text in ("one?", "two?")]
     (tmp_path / "golden.json").write_text("\n".join(lines), encoding="utf-8")
     golden = rs.load_golden(tmp_path / "golden.json")
@@ -88,7 +82,7 @@ def test_an_answer_in_a_list_is_its_text(answer, text):
     assert results.responses["answer"].tolist() == [text]
 
 
-@pytest.mark.parametrize("answer", [["x", "y"], [1], []])
+@pytest.mark.parametrize("answer", [["x", "y"], []])
 def test_several_answers_in_a_list_are_refused(answer):
     with refused(file="records", line=1, field="answer"):
         rs.load_results([{"query_id": "q", "doc_id": ["a"], "answer": answer}])
@@ -119,27 +113,9 @@ def test_results_and_golden_set_the_other_way_round_are_told_so():
         rs.load_results(golden)
 
 
-class Document:
-    """A passage of another library."""
-
-
-def test_an_object_of_another_library_is_called_as_its_type():
-    with refused("Document", line=1, field="doc_id") as caught:
-        rs.load_results([{"query": "?", "doc_id": [Document()]}])
-    assert "number:" not in str(caught.value)
-
-
-@pytest.mark.parametrize("path", [None, "hits", "hits.hits", "hits.hits._id"])
+@pytest.mark.parametrize("path", [None, "hits", "hits.hits._id"])
 def test_the_hits_of_a_response_of_elasticsearch_are_those_inside_its_hits(path):
     found = [{"_id": "a", "_score": 2.0}, {"_id": "b", "_score": 1.0}]
     response = {"query": "?", "hits": {"total": {"value": 2}, "hits": found}}
     results = rs.load_results([response], columns=path and {"doc_id": path})
     assert results.hits["doc_id"].tolist() == ["a", "b"]
-
-
-@pytest.mark.parametrize(("url", "package"), [("gs://b/runs", "gcsfs"), ("abfs://b/runs", "adlfs")])
-def test_a_storage_whose_package_is_missing_names_that_one(url, package, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    with refused(package) as caught:
-        rs.RunStore(url)
-    assert "s3fs" not in str(caught.value)

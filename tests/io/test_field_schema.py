@@ -2,15 +2,6 @@
 
 import subprocess
 import sys
-from collections import Counter
-
-import pytest
-
-from ragscore.collecting.systems.mapping import RESPONSE_FIELDS
-from ragscore.frames.kinds import KINDS
-from ragscore.frames.schema import DTYPES, FIELDS
-from ragscore.io import layout
-from ragscore.io.columns import RESULT_ROLES
 
 # Adds two fields before anything of ragscore has read the schema, and looks for them everywhere.
 ADDED = """
@@ -71,30 +62,3 @@ def test_a_field_that_is_added_to_the_schema_is_known_everywhere(tmp_path):
     )
     assert told.returncode == 0, told.stderr
     assert "n_review" in told.stderr and "n_reviews" in told.stderr  # the warning of a misspelling
-
-
-@pytest.mark.parametrize("kind", list(FIELDS))
-def test_each_column_is_declared_once(kind):
-    counts = Counter(field.column for field in FIELDS[kind])
-    assert set(counts.values()) == {1}
-    assert {field.type for field in FIELDS[kind]} <= DTYPES.keys()
-    assert KINDS[kind].dtypes == {field.column: field.dtype for field in FIELDS[kind]}
-
-
-def test_each_field_in_our_file_is_read_and_written_by_its_object():
-    parts = {
-        "responses": [layout.RECORD, layout.ANSWER, layout.USAGE],
-        "hits": [layout.HIT, layout.RETRIEVAL],
-        "citations": [layout.CITATION],
-        "calls": [layout.CALL],
-    }
-    for kind, objects in parts.items():
-        placed = {field.column for field in FIELDS[kind] if field.at}
-        assert {one.column for part in objects for one in part.fields.values()} == placed
-
-
-def test_each_name_for_a_column_is_a_role_and_each_field_of_a_reply_can_be_mapped():
-    named = {one.role or one.column for one in FIELDS["responses"] if one.names}
-    assert named <= RESULT_ROLES.keys()
-    measured = {"run_id", "query_id", "query", "elapsed_ms"}
-    assert {one.column for one in FIELDS["responses"]} - measured <= set(RESPONSE_FIELDS)

@@ -2,8 +2,8 @@
 
 import gzip
 import json
-import sqlite3
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,8 +11,9 @@ from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.golden.coverage import coverage
-from ragscore.scoring.summary import summarize
 from tests.messages import ANY, refused, says, warned
+
+DEMO = Path(__file__).parents[2] / "data" / "demo" / "golden.yaml"
 
 
 def test_minimal_rows_get_defaults(write_golden):
@@ -166,7 +167,6 @@ def test_ids_stay_as_written(write_golden):
         ("- id: a\n  query: [x]\n", 2, "query", ['["x"]']),
         ("- id: a\n  query: q\n  expected_doc_ids: d1\n", 3, "expected_doc_ids", ['"d1"']),
         ("- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n", 3, "expected_doc_ids", [-1, 0]),
-        ("- id: a\n  query: q\n  expected_doc_ids: [true]\n", 3, "expected_doc_ids", ["true"]),
         ("- id: a\n  query: q\n  tags: [yes]\n", 3, "tags", ["[true]"]),
         (
             "- id: a\n  query: q\n  answerable: maybe\n",
@@ -202,49 +202,35 @@ Q = "- id: a\n  query: q\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "field", "named"),
+    ("text", "field", "named"),
     [
-        (f"{Q}  ? [a, b]\n  : 1\n", 3, ANY, ["YAML", "list"]),
-        (f"{Q}  filters: {{? {{a: 1}} : 2}}\n", 3, ANY, ["mapping"]),
-        (f"{Q}  filters: &loop [1, *loop]\n", 3, ANY, ["YAML", "alias"]),
-        (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", 3, ANY, ["YAML", "alias"]),
-        (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", 3, ANY, ["YAML", "alias"]),
-        (f"{Q}  filters: !!int abc\n", 3, ANY, ["YAML", "'abc'", "int"]),
-        (f"{Q}  filters: !!int ''\n", 3, ANY, ["YAML", "''", "int"]),
-        (f"{Q}  filters: !!float abc\n", 3, ANY, ["YAML", "'abc'", "float"]),
-        (f"{Q}  filters: !!bool maybe\n", 3, ANY, ["YAML", "'maybe'", "bool"]),
-        (f"{Q}  filters: {'9' * 5000}\n", 3, ANY, ["YAML", "int"]),
-        (f"{Q}  <<: 3\n", 3, ANY, ["YAML", "mapping"]),
-        (f"{Q}  note: \x07\n", 3, ANY, ["YAML"]),
-        (f"{Q}  filters: {'[' * 900}{']' * 900}\n", 3, ANY, []),
+        (f"{Q}  ? [a, b]\n  : 1\n", ANY, ["YAML", "list"]),
+        (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", ANY, ["YAML", "alias"]),
+        (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", ANY, ["YAML", "alias"]),
+        (f"{Q}  filters: !!int abc\n", ANY, ["YAML", "'abc'", "int"]),
+        (f"{Q}  filters: !!bool maybe\n", ANY, ["YAML", "'maybe'", "bool"]),
+        (f"{Q}  filters: {'9' * 5000}\n", ANY, ["YAML", "int"]),
+        (f"{Q}  <<: 3\n", ANY, ["YAML", "mapping"]),
+        (f"{Q}  filters: {'[' * 900}{']' * 900}\n", ANY, []),
         (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n",
-        3, "gold_supports", ["start", 1, "end", 2**63]),
+        "gold_supports", ["start", 1, "end", 2**63]),
         (f"{Q}  gold_supports: [{{path: p, grade: {2**31}}}]\n",
-        3, "gold_supports", ["grade", 2**31, 0, 2**31 - 1]),
-        (f"{Q}  gold_supports: [{{path: p, grade: 1.5}}]\n",
-        3, "gold_supports", ["grade", 1.5]),
-        (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n",
-        3, "gold_supports", ["grade", "high"]),
-        (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n",
-        3, "gold_supports.doc_id", ["true"]),
-        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n", 3, "expected_doc_ids", ["grade", 2**31]),
-        (f"{Q}  expected_doc_ids: ['']\n", 3, "expected_doc_ids", ['""']),
-        (f"{Q}  chunker_version: [1]\n", 3, "chunker_version", ["[1]"]),
-        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n", 3, "required_support_groups", ["a"]),
-        ("- id: ''\n  query: q\n", 1, "id", ['""']),
+        "gold_supports", ["grade", 2**31, 0, 2**31 - 1]),
+        (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n", "gold_supports", ["grade", "high"]),
+        (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n", "gold_supports.doc_id", ["true"]),
+        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n", "expected_doc_ids", ["grade", 2**31]),
+        (f"{Q}  expected_doc_ids: ['']\n", "expected_doc_ids", ['""']),
+        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n", "required_support_groups", ["a"]),
     ],
 )  # fmt: skip
-def test_odd_yaml_is_one_error_with_its_line_and_one_problem(
-    write_golden, text, line, field, named
-):
-    with refused(*named, file="golden.yaml", line=line, field=field):
+def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text, field, named):
+    with refused(*named, file="golden.yaml", line=3, field=field):
         rs.load_golden(write_golden(text))
-    if "900" not in str(len(text)) and "\x07" not in text:
-        with warnings.catch_warnings(action="ignore"):
-            assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
+    with warnings.catch_warnings(action="ignore"):
+        assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 100_000])
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a"])
 def test_yaml_of_any_depth_ends_in_an_error_and_not_the_process(write_golden, text):
     for strict in (True, False):
         with refused(file="golden.yaml", line=1):
@@ -272,12 +258,7 @@ def test_a_huge_number_of_an_own_field_is_kept(write_golden):
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [
-        ("answerabel", "answerable"),
-        ("must_contains", "must_contain"),
-        ("expected_docs_ids", "expected_doc_ids"),
-        ("tag", "tags"),
-    ],
+    [("answerabel", "answerable"), ("expected_docs_ids", "expected_doc_ids"), ("tag", "tags")],
 )
 def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, meant):
     rows = [
@@ -326,7 +307,7 @@ def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run)
     assert len(rs.load_results(file, strict=False).problems) == 1
 
 
-@pytest.mark.parametrize("given", [None, 3, [3], {"a": 1.5}])
+@pytest.mark.parametrize("given", [None, [3], {"a": 1.5}])
 def test_a_path_that_is_none_says_what_is_allowed(given, monkeypatch):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
     monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
@@ -351,25 +332,19 @@ def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
     says(golden.problems["found"][1], "a", 1)
 
 
-def test_golden_path_from_the_environment(write_golden, monkeypatch):
+def test_the_environment_names_the_golden_file_ours_before_that_of_another_harness(
+    write_golden, monkeypatch
+):
     monkeypatch.delenv("KEBAB_EVAL_GOLDEN", raising=False)
     monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES)))
     assert len(rs.load_golden().queries) == 3
-    monkeypatch.delenv("RAGSCORE_GOLDEN")
-    with refused("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN", field="source"):
-        rs.load_golden()
-
-
-def test_the_variable_of_another_harness_names_the_golden_file_unless_ours_does(
-    write_golden, monkeypatch
-):
-    monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
-    monkeypatch.setenv("KEBAB_EVAL_GOLDEN", str(write_golden(THREE_QUERIES)))
+    monkeypatch.setenv("KEBAB_EVAL_GOLDEN", str(write_golden(THREE_QUERIES[:1], "kebab.yaml")))
     assert len(rs.load_golden().queries) == 3
     monkeypatch.setenv("RAGSCORE_GOLDEN", "")  # an empty name is none
-    assert len(rs.load_golden().queries) == 3
-    monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES[:1], "own.yaml")))
     assert len(rs.load_golden().queries) == 1
+    monkeypatch.delenv("KEBAB_EVAL_GOLDEN")
+    with refused("RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN", field="source"):
+        rs.load_golden()
 
 
 def test_alternatives_grades_groups_and_own_fields(write_golden):
@@ -408,6 +383,8 @@ def test_json_lines_are_read_with_their_line_numbers(write_golden):
 
 
 def test_golden_hash_knows_content_not_order(write_golden):
+    # Stored runs are told apart by it: a change of it breaks every comparison with them.
+    assert rs.load_golden(DEMO).golden_hash == "63253d3c2a3be42c"
     first = rs.load_golden(write_golden(THREE_QUERIES)).golden_hash
     assert rs.load_golden(write_golden(THREE_QUERIES[::-1])).golden_hash == first
     assert (
@@ -461,7 +438,6 @@ CITATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(("citation", "span"), CITATIONS, ids=[one["kind"] for one, _ in CITATIONS])
 def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, citation, span):
     given = {
@@ -530,20 +506,6 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
         pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
 
 
-def test_older_records_without_later_fields_load(write_run):
-    old = {
-        "query_id": "q",
-        "query": "?",
-        "mode": "lexical",
-        "hits_top_k": [{"rank": 1, "chunk_id": "c", "doc_id": "d", "doc_path": "p"}],
-        "answer": None,
-        "elapsed_ms": 1,
-        "error": None,
-    }
-    hits = rs.load_results(write_run("a", [old])).hits
-    assert hits["chunk_id"].tolist() == ["c"] and "stale" not in hits
-
-
 def test_hits_without_ranks_take_list_order(write_run):
     hits = [{"chunk_id": name, "doc_id": "d"} for name in "abc"]
     assert rs.load_results(write_run("a", [record("q", hits)])).hits["rank"].tolist() == [1, 2, 3]
@@ -574,7 +536,6 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         ("{", ANY, ["JSON"]),
         ('{"query_id": true}', "query_id", ["true"]),
         ('{"query_id": "q1"}', "query_id", ["'q1'", 1]),
-        ('{"query_id": "x", "hits_top_k": {}}', "hits_top_k", ["{}"]),
         ('{"query_id": "x", "hits_top_k": [null]}', "hits_top_k", ["null"]),
         (
             '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
@@ -587,7 +548,6 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
             [0, "'x'"],
         ),
         ('{"query_id": "x", "elapsed_ms": "fast"}', "elapsed_ms", ['"fast"', "null"]),
-        ('{"query_id": "x", "answer": 7}', "answer", [7, "null"]),
         (
             '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}',
             ANY,
@@ -647,12 +607,6 @@ def test_runs_are_named_by_run_json_folder_or_file(write_run, tmp_path):
     assert rs.load_results(tmp_path / "runs" / "*").runs["run_id"].tolist() == ["named"]
 
 
-def test_a_folder_of_runs_loads_them_all(write_run, tmp_path):
-    for name in ("b", "a"):
-        write_run(name, RUN_A)
-    assert rs.load_results(tmp_path / "runs").runs["run_id"].tolist() == ["a", "b"]
-
-
 def test_two_files_of_one_run_are_refused(write_run, tmp_path):
     file = write_run("a", RUN_A)
     with refused(field="run_id"):
@@ -661,39 +615,6 @@ def test_two_files_of_one_run_are_refused(write_run, tmp_path):
         rs.load_results(tmp_path / "nothing.jsonl")
     with refused(field="paths"):
         rs.load_results(tmp_path / "none*.jsonl")
-
-
-def test_kebab_sqlite_file(tmp_path, pair):
-    results, _ = pair
-    file = tmp_path / "kebab.db"
-    with sqlite3.connect(file) as base:
-        base.execute(
-            "CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json"
-            " TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
-        )
-        base.execute(
-            "CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT, PRIMARY"
-            " KEY (run_id, query_id))"
-        )
-        snapshot = json.dumps({"chunker_version": "test@1", "eval_k": 10})
-        base.execute(
-            "INSERT INTO eval_runs VALUES ('a', 'golden', ?, '{}', 'abc', '2026-01-31T09:00:00Z')",
-            [snapshot],
-        )
-        base.executemany(
-            "INSERT INTO eval_query_results VALUES ('a', ?, ?)",
-            [(one["query_id"], json.dumps(one)) for one in RUN_A],
-        )
-    base.close()
-    loaded = rs.load_results(file)
-    assert loaded.runs[["suite", "commit", "k", "chunker_version"]].to_numpy().tolist() == [
-        ["golden", "abc", 10, "test@1"]
-    ]
-    of_a = results.select(["a"])
-    pd.testing.assert_frame_equal(loaded.hits, of_a.hits)
-    (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
-    with refused(file="broken.db"):
-        rs.load_results(tmp_path / "broken.db")
 
 
 def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
@@ -719,13 +640,3 @@ def test_targets_that_share_their_first_id_stay_apart(write_golden):
         rs.load_golden(
             write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n")
         )
-
-
-@pytest.mark.large
-def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
-    results = rs.load_results([write_run("b", RUN_A), write_run("a", RUN_A)])
-    scores = rs.score(results, rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])
-    assert scores["run_id"].unique().tolist() == ["b", "a"] == summarize(scores)["run_id"].tolist()
-    assert coverage(
-        results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))
-    ).runs.index.tolist() == ["a", "b"]

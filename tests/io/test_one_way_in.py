@@ -2,11 +2,10 @@
 
 import json
 import sys
-import tracemalloc
 from types import SimpleNamespace
 
 import duckdb  # noqa: F401 (a line of the table uses it)
-import numpy as np
+import numpy as np  # noqa: F401 (as above)
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -56,320 +55,342 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-# What it is, the one line, and what it printed.
-WAYS = [
+# What it is, the one line, how much was loaded (runs, responses and hits; queries, those to be
+# answered and targets), and which columns were taken for what.
+LOADED = [
     # -- one row per hit --
     (
         'pandas, with scores',
         'load_results(HITS)',
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'polars, two runs by a column',
-        "load_results(pl.from_pandas(HITS).with_columns(system=pl.Series(['bm25', 'dense', "
-        "'dense'])))",
-        'Results: 2 runs, 3 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, run_id = system, doc_id = docno, score = score, rank = '
-        'score (descending)',
+        ("load_results(pl.from_pandas(HITS).with_columns(system=pl.Series(['bm25', 'dense', "
+         "'dense'])))"),
+        (2, 3, 3),
+        ('query_id = qid, run_id = system, doc_id = docno, score = score, rank = score '
+         '(descending)'),
     ),
     (
         'pyarrow, ranks',
         'load_results(pa.Table.from_pandas(HITS.assign(rank=[2, 1, 1])))',
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, rank = rank, score = score',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, rank = rank, score = score',
     ),
     (
         'DuckDB',
         "load_results(duckdb.sql('select * from HITS'), run_id='sql')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'neither rank nor score',
         "load_results(HITS[['qid', 'docno']])",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, rank = order of the hits',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, rank = order of the hits',
     ),
     (
         'chunks and their documents',
         "load_results(HITS.assign(chunk_id=['a#1', 'b#2', 'c#1']))",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, chunk_id = chunk_id, score = score, rank = '
-        'score (descending)',
+        (1, 2, 3),
+        ('query_id = qid, doc_id = docno, chunk_id = chunk_id, score = score, rank = score '
+         '(descending)'),
     ),
     (
         'CSV',
         "load_results('hits.csv')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         "TSV of BEIR's judgements",
         "load_golden('qrels.tsv')",
-        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
-    ),
-    (
-        'CSV with odd names',
-        "load_results('odd.csv')",
-        'DataError: odd.csv: format: fits no format of results (csv); the first record is '
-        'topicnum="q1", hitname="a", score="1.0"; columns={"query_id": "???", '
-        '"doc_id": "???"} (also chunk_id, answer for answers), or a `format`',
+        (2, 2, 2),
+        '',
     ),
     (
         'CSV with odd names, named',
         "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitname'})",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = topicnum, doc_id = hitname, score = score, rank = score '
-        '(descending)',
-    ),
-    (
-        'a misspelt column',
-        "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitnam'})",
-        "DataError: odd.csv: columns: no column 'hitnam' for doc_id; there are topicnum, "
-        'hitname, score; did you mean hitname?',
-    ),
-    (
-        'an unknown role',
-        "load_results('odd.csv', columns={'query_id': 'topicnum', 'retrieved_ids': 'hitname'})",
-        "DataError: odd.csv: columns: no role 'retrieved_ids'; role -> column; did you mean "
-        'doc_id?',
+        (1, 2, 3),
+        'query_id = topicnum, doc_id = hitname, score = score, rank = score (descending)',
     ),
     (
         'Parquet',
         "load_results('hits.parquet')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'JSON lines',
         "load_results('hits.jsonl')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = docno, score = score, rank = score (descending)',
+        (1, 2, 3),
+        'query_id = qid, doc_id = docno, score = score, rank = score (descending)',
     ),
     (
         'TREC run',
         "load_results('run.txt')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations',
+        (1, 2, 3),
+        '',
     ),
     # -- one row per query --
     (
         'lists of ids',
         "load_results(pl.DataFrame({'qid': ['q1', 'q2'], 'retrieved': [['b', 'a'], ['c']]}))",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = retrieved, rank = order of the hits',
+        (1, 2, 3),
+        'query_id = qid, doc_id = retrieved, rank = order of the hits',
     ),
     (
         'lists of ids and scores',
-        "load_results(pd.DataFrame({'qid': ['q1'], 'retrieved': [['b', 'a']], 'scores': "
-        '[[2.0, 1.0]]}))',
-        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations; taken from the '
-        'columns query_id = qid, doc_id = retrieved, score = scores, rank = order of the hits',
+        ("load_results(pd.DataFrame({'qid': ['q1'], 'retrieved': [['b', 'a']], 'scores': [[2.0, "
+         '1.0]]}))'),
+        (1, 1, 2),
+        'query_id = qid, doc_id = retrieved, score = scores, rank = order of the hits',
     ),
     (
         'answers and hits as records',
-        "load_results([{'id': 1, 'question': 'why?', 'answer': 'so', 'hits': [{'id': 'a', "
-        "'score': 0.5}]}])",
-        'Results: 1 run, 1 response (0 failed), 1 hit, 0 citations; taken from the '
-        'columns query_id = id, query = question, doc_id = hits, answer = answer, rank = '
-        'order of the hits',
+        ("load_results([{'id': 1, 'question': 'why?', 'answer': 'so', 'hits': [{'id': 'a', "
+         "'score': 0.5}]}])"),
+        (1, 1, 1),
+        ('query_id = id, query = question, doc_id = hits, answer = answer, rank = order of the '
+         'hits'),
     ),
     (
         'a column inside another one',
         "load_results([{'id': 1, 'out': {'ids': ['a', 'b']}}], columns={'doc_id': 'out.ids'})",
-        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations; taken from the '
-        'columns query_id = id, doc_id = out.ids, rank = order of the hits',
+        (1, 1, 2),
+        'query_id = id, doc_id = out.ids, rank = order of the hits',
     ),
     (
         "a tool's export",
         "load_results('ragas.jsonl')",
-        'Results: 1 run, 1 response (0 failed), 1 hit, 0 citations',
+        (1, 1, 1),
+        '',
     ),
     (
         "another tool's export",
         "load_golden('ragas.jsonl')",
-        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 chunk',
+        (1, 1, 1),
+        '',
     ),
     (
         'a dataset of Hugging Face',
         "load_golden(Dataset({'question': ['why?'], 'gold_docs': [['a']]}))",
-        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 1 '
-        'doc; taken from the columns query = question, doc_id = gold_docs',
+        (1, 1, 1),
+        'query = question, doc_id = gold_docs',
     ),
     # -- dicts --
     (
         'ranked ids',
         "load_results({'q1': ['b', 'a'], 'q2': []})",
-        'Results: 1 run, 2 responses (0 failed), 2 hits, 0 citations',
+        (1, 2, 2),
+        '',
     ),
     (
         'scores',
         "load_results({'q1': {'a': 1.0, 'b': 2.0}})",
-        'Results: 1 run, 1 response (0 failed), 2 hits, 0 citations',
+        (1, 1, 2),
+        '',
     ),
     (
         'runs',
         "load_results({'bm25': {'q1': ['b', 'a']}, 'dense': {'q1': {'b': 0.5}}})",
-        'Results: 2 runs, 2 responses (0 failed), 3 hits, 0 citations',
+        (2, 2, 3),
+        '',
     ),
     (
         'expected ids',
         "load_golden({'q1': ['a', 'b'], 'q2': []})",
-        'Golden: 2 queries (1 answerable, 1 should be refused, 0 unlabelled); targets: 2 doc',
+        (2, 1, 2),
+        '',
     ),
     (
         'grades',
         "load_golden({'q1': {'a': 2, 'b': 0}})",
-        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 doc',
+        (1, 1, 2),
+        '',
     ),
     (
         'JSON',
         "load_results('ranked.json')",
-        'Results: 1 run, 2 responses (0 failed), 3 hits, 0 citations',
+        (1, 2, 3),
+        '',
     ),
     # -- labels --
     (
         'judgements',
         'load_golden(QRELS)',
-        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 3 '
-        'doc; taken from the columns query_id = qid, doc_id = docno, grade = label',
+        (2, 2, 3),
+        'query_id = qid, doc_id = docno, grade = label',
     ),
     (
         'grades as a mapping',
         "load_golden(pd.DataFrame({'qid': ['q1'], 'relevant': [{'a': 2, 'b': 1}]}))",
-        'Golden: 1 query (1 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
-        'doc; taken from the columns query_id = qid, doc_id = relevant',
+        (1, 1, 2),
+        'query_id = qid, doc_id = relevant',
     ),
     (
         'one answer each',
         "load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold_id': ['a', 'c']}))",
-        'Golden: 2 queries (2 answerable, 0 should be refused, 0 unlabelled); targets: 2 '
-        'doc; taken from the columns query_id = qid, doc_id = gold_id',
+        (2, 2, 2),
+        'query_id = qid, doc_id = gold_id',
     ),
     (
         'what to refuse',
-        "load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold': [['a'], None], "
-        "'unanswerable': [False, True]}))",
-        'Golden: 2 queries (1 answerable, 1 should be refused, 0 unlabelled); targets: 1 '
-        'doc; taken from the columns query_id = qid, doc_id = gold, should_refuse = '
-        'unanswerable',
+        ("load_golden(pd.DataFrame({'qid': ['q1', 'q2'], 'gold': [['a'], None], 'unanswerable': "
+         '[False, True]}))'),
+        (2, 1, 1),
+        'query_id = qid, doc_id = gold, should_refuse = unanswerable',
+    ),
+]  # fmt: skip
+# What it is, the one line, and file, line and field of the error and what it names.
+REFUSED = [
+    (
+        'CSV with odd names',
+        "load_results('odd.csv')",
+        ('odd.csv', None, 'format'),
+        ['topicnum', 'hitname'],
+    ),
+    (
+        'a misspelt column',
+        "load_results('odd.csv', columns={'query_id': 'topicnum', 'doc_id': 'hitnam'})",
+        ('odd.csv', None, 'columns'),
+        ["'hitnam'", 'hitname'],
+    ),
+    (
+        'an unknown role',
+        "load_results('odd.csv', columns={'query_id': 'topicnum', 'retrieved_ids': 'hitname'})",
+        ('odd.csv', None, 'columns'),
+        ["'retrieved_ids'", 'doc_id'],
     ),
     (
         'the opposite of a role',
-        "load_golden(pd.DataFrame({'qid': ['q1'], 'gold': [['a']], 'unanswerable': "
-        "[False]}), columns={'answerable': 'unanswerable'})",
-        "DataError: frame: columns: 'unanswerable' says the opposite of answerable; "
-        'columns={"should_refuse": "unanswerable"}',
+        ("load_golden(pd.DataFrame({'qid': ['q1'], 'gold': [['a']], 'unanswerable': [False]}), "
+         "columns={'answerable': 'unanswerable'})"),
+        ('frame', None, 'columns'),
+        ["'unanswerable'", 'answerable', 'columns={"should_refuse": "unanswerable"}'],
     ),
     (
         'hits as labels',
         'load_golden(HITS)',
-        'DataError: frame: columns: score beside docno looks like results; '
-        'columns={"doc_id": "docno"} to take them as expected; rs.load_results takes them as '
-        'what they look like',
+        ('frame', None, 'columns'),
+        ['docno', 'columns={"doc_id": "docno"}', 'rs.load_results'],
     ),
     (
         'labels as hits',
         'load_results(QRELS)',
-        'DataError: frame: columns: label beside docno looks like labels; '
-        'columns={"doc_id": "docno"} to take them as returned; rs.load_golden takes them as '
-        'what they look like',
+        ('frame', None, 'columns'),
+        ['docno', 'columns={"doc_id": "docno"}', 'rs.load_golden'],
     ),
-    # -- what can't be taken --
     (
         'missing ids',
         "load_results(HITS.assign(docno=['a', None, 'c']))",
-        'DataError: frame:2: docno: found nothing (null); an id in every row',
+        ('frame', 2, 'docno'),
+        ['null'],
     ),
     (
         'whole numbers with a gap',
         'load_results(HITS.assign(docno=[1, np.nan, 3]))',
-        'DataError: frame:2: docno: found nothing (null); an id in every row, and ids that '
-        'are whole numbers (astype({"docno": "Int64"}) makes them so)',
+        ('frame', 2, 'docno'),
+        ['null', 'Int64'],
     ),
     (
         'booleans as ids',
         'load_results(HITS.assign(docno=[True, False, True]))',
-        'DataError: frame:1: docno: found a boolean: true (3 of 3 rows are like that); an '
-        'id: text or a whole number',
+        ('frame', 1, 'docno'),
+        ['true', 3],
     ),
     (
         'dates as ids',
         "load_results(HITS.assign(docno=pd.to_datetime(['2026-01-31'] * 3)))",
-        'DataError: frame:1: docno: found a date: "2026-01-31 00:00:00" (3 of 3 rows are '
-        'like that); an id: text or a whole number',
+        ('frame', 1, 'docno'),
+        ['2026-01-31', 3],
     ),
     (
         'a missing score',
         'load_results(HITS.assign(score=[1.0, None, 3.0]))',
-        'DataError: frame:2: score: found nothing (null); a score in every hit of a run, or '
-        'a rank',
+        ('frame', 2, 'score'),
+        ['null'],
     ),
     (
         'a rank twice',
         'load_results(HITS.assign(rank=[1, 1, 1]))',
-        "DataError: frame: rank: rank 1 appears twice for query 'q1' of run 'run' (1 hits are "
-        "like that); whole numbers from 1 (or from 0), each once in a query, or ties='trec' "
-        'to rank by score',
+        ('frame', None, 'rank'),
+        ['rank 1', "'q1'", "ties='trec'"],
     ),
     (
         'wrong shape of a dict',
         "load_results({'q1': 3})",
-        "DataError: dict: found a number: 3 for 'q1'; {query: [ids]}, {query: {id: score}}, "
-        '{run: {query: ...}}, or a list of records',
+        ('dict', None, None),
+        [3, "'q1'"],
     ),
     (
         "numpy's print of a list",
         "load_results('printed.csv')",
-        'DataError: printed.csv:2: retrieved: found text: "[\'a\' \'b\']"; a list as JSON, such '
-        'as ["a", "b"]',
+        ('printed.csv', 2, 'retrieved'),
+        ["['a' 'b']"],
     ),
     (
         'nothing that tells',
         "load_golden(pd.DataFrame({'topicnum': ['q1'], 'answers': ['a']}))",
-        'DataError: frame: format: fits no format of golden files (frame); the first record '
-        'is topicnum="q1", answers="a"; columns={"query_id": "???", "doc_id": "???"} '
-        '(also chunk_id, grade or answerable for labels), or a `format`',
+        ('frame', None, 'format'),
+        ['topicnum', 'answers'],
     ),
     (
         'an empty file',
         "load_golden('empty.jsonl')",
-        'DataError: empty.jsonl: the file is empty; at least one record',
+        ('empty.jsonl', None, None),
+        [],
     ),
     (
         'only a header',
         "load_results('header.csv')",
-        'DataError: header.csv: the csv has no rows; at least one row',
+        ('header.csv', None, None),
+        ['csv'],
     ),
     (
         'an empty frame',
         'load_results(HITS[:0])',
-        'DataError: frame: the frame has no rows; at least one row',
+        ('frame', None, None),
+        ['frame'],
     ),
     (
         'a lazy frame',
         'load_results(pl.from_pandas(HITS).lazy())',
-        'DataError: source: found LazyFrame; a path, a frame, a list of records, {query: '
-        '[ids]} or {run: {query: [ids]}}; collect() it first',
+        (None, None, 'source'),
+        ['LazyFrame', 'collect()'],
     ),
     (
         'something else',
         'load_results(3)',
-        'DataError: source: found int; a path, a frame, a list of records, {query: [ids]} or '
-        '{run: {query: [ids]}}',
+        (None, None, 'source'),
+        ['int'],
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("code", "printed"), [way[1:] for way in WAYS], ids=[way[0] for way in WAYS]
+    ("code", "counts", "taken"), [way[1:] for way in LOADED], ids=[way[0] for way in LOADED]
 )
-def test_data_of_every_kind_is_loaded_or_refused_with_a_remedy(code, printed, folder):
-    try:
-        found = repr(eval(code))
-    except rs.DataError as error:
-        found = f"DataError: {error}"
-    assert found == printed
+def test_data_of_every_kind_is_loaded_by_one_line(code, counts, taken, folder):
+    found = eval(code)
+    mapping = [] if found.mapping is None else found.mapping.values.tolist()
+    assert ", ".join(" = ".join(one) for one in mapping) == taken
+    if isinstance(found, rs.Golden):
+        frames = found.queries, found.queries[found.queries["answerable"]], found.targets
+    else:
+        frames = found.runs, found.responses, found.hits
+    assert tuple(map(len, frames)) == counts
+
+
+@pytest.mark.parametrize(
+    ("code", "place", "named"), [way[1:] for way in REFUSED], ids=[way[0] for way in REFUSED]
+)
+def test_data_that_cannot_be_taken_is_refused_with_a_remedy(code, place, named, folder):
+    file, line, field = place
+    with refused(*named, file=file, line=line, field=field):
+        eval(code)
 
 
 # What was loaded is right: every way of saying the same ranking gives the same frames.
@@ -379,7 +400,7 @@ RANKINGS = st.dictionaries(
     IDS, st.lists(IDS, min_size=1, max_size=4, unique=True), min_size=1, max_size=4
 )
 PROPERTY = settings(
-    max_examples=EXAMPLES // 4,
+    max_examples=EXAMPLES // 2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -397,7 +418,6 @@ def expected_of(rankings):
     )
 
 
-@pytest.mark.slow
 @PROPERTY
 @given(rankings=RANKINGS, seed=st.integers(0, 9))
 def test_one_ranking_said_in_many_ways_gives_the_same_hits(rankings, seed, tmp_path):
@@ -480,16 +500,6 @@ def test_one_set_of_grades_said_in_many_ways_gives_the_same_targets(grades):
         assert found == {
             (q, doc): grade for q, docs in grades.items() for doc, grade in docs.items()
         }, name
-
-
-def test_a_perfect_run_scores_one_whichever_way_it_comes():
-    golden = load_golden({"q1": ["a"], "q2": ["c"]})
-    for source in (
-        {"q1": ["a"], "q2": ["c"]},
-        pd.DataFrame({"qid": ["q1", "q2"], "retrieved_ids": [["a"], ["c"]]}),
-        pd.DataFrame({"qid": ["q1", "q2"], "docno": ["a", "c"]}),
-    ):
-        assert rs.score(load_results(source), golden, ["recall@5"])["recall@5"].tolist() == [1, 1]
 
 
 def test_results_of_a_frame_have_only_the_columns_that_there_are():
@@ -650,22 +660,6 @@ def test_without_the_package_ir_datasets_it_is_said_how_to_get_it(monkeypatch):
         load_golden("ir_datasets:tiny/test")
 
 
-@pytest.mark.large
-def test_texts_of_a_large_frame_stay_in_arrow_s_memory():
-    n = 300_000
-    frame = pl.DataFrame(
-        {
-            "query_id": np.repeat([f"q{i}" for i in range(n // 100)], 100),
-            "doc_id": [f"d{i % 977}" for i in range(n)],
-            "score": np.tile(-np.arange(100.0), n // 100),
-        }
-    )
-    hits = load_results(frame).hits
-    assert {str(hits[name].dtype) for name in ("query_id", "doc_id")} == {"str"}
-    assert all(hits[name].array.dtype.storage == "pyarrow" for name in ("query_id", "doc_id"))
-    assert hits["rank"].tolist() == [*range(1, 101)] * (n // 100)
-
-
 def test_several_golden_files_become_one_with_the_queries_of_all(folder, tmp_path):
     for name in ("a", "b"):
         load_golden({name: ["d"]}).save(f"{name}.qrels")
@@ -705,45 +699,6 @@ def test_a_dict_of_scores_ranks_by_score_and_a_list_of_pairs_by_its_order():
         load_results({"q1": {"a": True}})
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "allowed"),
-    [("score", "1,5", "a number"), ("rank", 1.5, "a whole number"), ("score", True, "a number")],
-)
-def test_scores_and_ranks_that_are_none_are_refused_not_ignored(column, value, allowed):
-    with refused("frame:1", column, allowed, file="frame", line=1):
-        load_results(pd.DataFrame({"qid": ["q1"], "docno": ["a"], column: [value]}))
-
-
-def test_hits_as_records_in_json_lines_are_read_whatever_they_are_called(tmp_path):
-    row = {"query_id": "q1", "query": "?", "results": [{"chunk_id": "c", "score": 0.4}]}
-    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    assert load_results(tmp_path / "rows.jsonl").hits["chunk_id"].tolist() == ["c"]
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("ranked", [True, False])
-def test_a_frame_of_hits_makes_no_python_object_a_row(ranked):
-    n = 200_000
-    rows = pl.DataFrame(
-        {
-            "query_id": (pl.Series(range(n)) // 100).cast(pl.String),
-            "doc_id": pl.Series(range(n)).cast(pl.String),
-            "score": 1.0 / (pl.Series(range(n)) % 100 + 1),
-        }
-    )
-    rows = rows.with_columns(rank=pl.Series(range(n)) % 100 + 1) if ranked else rows
-    load_results(rows.head(100))
-    tracemalloc.start()
-    try:
-        results = load_results(rows)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert len(results.hits) == n
-    # One text object of a row takes 50 bytes and 8 of a list; ranks, codes and masks take 40.
-    assert peak / n < 50
-
-
 def test_one_record_alone_in_a_json_file_is_a_table_of_one_row(tmp_path):
     record = {"query_id": "7", "retrieved_docids": ["b", "a"], "tool_call_counts": {"search": 2}}
     (tmp_path / "run_7.json").write_text(json.dumps(record), encoding="utf-8")
@@ -753,23 +708,19 @@ def test_one_record_alone_in_a_json_file_is_a_table_of_one_row(tmp_path):
     assert rs.load_results(record).hits["doc_id"].tolist() == ["b", "a"]
 
 
-@pytest.mark.parametrize("indent", [None, 1])
-def test_records_of_an_array_longer_than_a_block_are_all_read(tmp_path, indent):
+def test_records_of_an_array_longer_than_a_block_are_all_read(tmp_path):
     # 3 MB: blocks of a file end within records, and within letters of two bytes
     rows = [
         {"query_id": f"q{n}", "doc_ids": [f"d{n}", "é" * (n % 900 + 1)]} for n in range(1, 3500)
     ]
     rows[7]["doc_ids"].append("x" * 60_000)
-    text = json.dumps(rows, indent=indent, ensure_ascii=False)
+    text = json.dumps(rows, indent=1, ensure_ascii=False)
     (tmp_path / "run.json").write_text(text, encoding="utf-8")
     found = rs.load_results(tmp_path / "run.json").hits
     assert found["doc_id"].tolist() == [one for row in rows for one in row["doc_ids"]]
 
 
-@pytest.mark.large
-@pytest.mark.parametrize(
-    "end", ["", "]]", ",]", ', {"query_id": "q", "query_id": "q"}]', ", [}]", "] x", ', "\\ud800"]']
-)
+@pytest.mark.parametrize("end", ["", ",]", ', {"query_id": "q", "query_id": "q"}]', "] x"])
 def test_an_array_that_breaks_after_good_records_is_refused(tmp_path, end):
     about = {"trace_id": "t", "attributes": {"input.value": "d" * 900}}
     begin = json.dumps([{"span_id": str(n)} | about for n in range(1500)])

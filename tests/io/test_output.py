@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
-from ragscore.io.output import STAGED, replacing, write_bytes, write_text
+from ragscore.io.output import STAGED, replacing, write_text
 from ragscore.io.per_query_write import write_per_query
 from tests.messages import refused
 
@@ -72,20 +72,6 @@ def test_the_rights_of_the_old_file_stay(tmp_path):
     file.chmod(0o640)
     write_text(file, "new")
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-
-
-def test_a_name_of_255_bytes_can_be_written(tmp_path):
-    name = "é" * 126 + ".md"
-    write_text(tmp_path / name, "new")
-    assert names_in(tmp_path) == [name]
-
-
-def test_a_pipe_is_written_to_as_it_is(tmp_path):
-    read, write = os.pipe()
-    write_bytes(f"/proc/self/fd/{write}", b"new")
-    os.close(write)
-    with os.fdopen(read, "rb") as out:
-        assert out.read() == b"new"
 
 
 def test_what_a_killed_writer_left_goes_and_what_another_is_writing_stays(tmp_path):

@@ -28,13 +28,12 @@ from crafted_parquet import (
     text,
     varint,
 )
-from stored import put_file, put_table, stored_file, stored_table
+from stored import put_file, stored_file, stored_table
 
 import ragscore as rs
-from ragscore.cli import main
 from ragscore.io.file_content import size_limit
 from ragscore.io.parquet_file import open_parquet_file
-from tests.messages import refused, says
+from tests.messages import refused
 
 MANY = 10**8
 ZERO = b"\0" * 8
@@ -164,44 +163,6 @@ def test_max_bytes_none_lifts_the_limits_of_parquet(tmp_path):
         assert opened.read().num_rows == n
 
 
-BROKEN_HEADS = {
-    "no header": b"",
-    "half a header": b"\x15\x00\x15",
-    "a list": b"\x19\x15\x00\x00",
-    "a negative size": b"\x15\x00\x15\x01\x15\x01\x2c\x15\x02\x15\x00\x15\x06\x15\x06\x00\x00",
-    "a size of over 32 bits": (
-        b"\x15\x00\x15\x90\x80\x80\x80\x80\x80\x01\x15\x10\x2c\x15\x02\x15\x00\x15\x06\x15\x06\x00\x00"
-    ),
-}
-
-
-@pytest.mark.parametrize("head", BROKEN_HEADS.values(), ids=list(BROKEN_HEADS))
-def test_a_page_without_a_header_that_arrow_would_read_is_refused(tmp_path, head):
-    file = craft(tmp_path / "hits.parquet", [column([CraftedPage(ZERO, 1)], 1)], 1)
-    good = file.read_bytes()
-    page = CraftedPage(ZERO, 1).written(6)
-    file.write_bytes(good.replace(page, (head + b"\xff" * len(page))[: len(page)]))
-    with refused(file="hits.parquet") as caught:
-        rs.load_results(file)
-    assert caught.value.file == str(file)
-
-
-def test_a_footer_that_counts_more_than_it_holds_is_refused(tmp_path):
-    file = craft(tmp_path / "hits.parquet", [column([ONE], 1)], 1)
-    data = file.read_bytes()
-    # The list of row groups: one struct becomes 900,000 of them.
-    at = data.rindex(b"\x19\x1c\x19\x1c")
-    footer = data[at:-8].replace(b"\x19\x1c", b"\x19\xfc" + varint(900_000), 1)
-    begin = data[: at - 0]
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    written = begin + footer
-    file.write_bytes(written + (len(written) - start).to_bytes(4, "little") + b"PAR1")
-    before = megabytes()
-    with pytest.raises(rs.DataError) as caught:
-        rs.load_results(file, format="table")
-    assert caught.value.file == str(file) and megabytes() - before < 30
-
-
 VALUES = [f"v{n}" * (n % 7 + 1) for n in range(5000)]
 
 
@@ -227,7 +188,6 @@ def test_pages_and_the_longest_value_are_found_whatever_wrote_the_file(tmp_path,
         assert opened.read().equals(table)
 
 
-@pytest.mark.slow
 def test_much_repetition_within_the_limits_is_read(tmp_path):
     # 10^6 hits of 10^4 queries that all find the same hundred documents: 300 times the file.
     n = 10**6
@@ -242,7 +202,6 @@ def test_much_repetition_within_the_limits_is_read(tmp_path):
     assert len(rs.load_results(file).hits) == n
 
 
-@pytest.mark.slow
 def test_a_store_can_read_whatever_it_has_written(tmp_path):
     # Each record carries the same prompt of 4,000 characters: 120 MB, in 40 KB of Parquet.
     n = 30_000
@@ -276,39 +235,6 @@ def test_a_store_of_crafted_tables_is_refused(tmp_path):
 
 
 GOLDEN = rs.load_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}])
-
-
-@pytest.mark.large
-@pytest.mark.parametrize(
-    "about",
-    [
-        b"no JSON",
-        b"[]",
-        b'{"columns": 5}',
-        b'{"index_columns": [{"kind": "range", "start": 0, "stop": 1e9}], "columns": []}',
-        b'{"index_columns": ["no such"], "columns": [{"name": null}]}',
-        b'{"index_columns": [], "columns": [{"name": "query_id", "field_name": "query_id",'
-        b' "pandas_type": "x", "numpy_type": "y", "metadata": 5}], "column_indexes": 7}',
-    ],
-)
-def test_what_a_table_says_to_pandas_is_read_or_an_error_that_names_it(tmp_path, about):
-    results = rs.load_results([record("q", [hit("c", "d", 1)])], run_id="r")
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results)
-    table = pq.read_table(store.files("hits")[0])
-    put_table(store, "r", "hits", table.replace_schema_metadata({b"pandas": about}))
-    try:
-        assert store.load().hits["doc_id"].tolist() == ["d"]
-    except rs.DataError as error:
-        assert "hits-" in error.file
-
-
-def test_the_command_line_reads_catalogues_within_the_same_limits(tmp_path, capsys):
-    golden = tmp_path / "g.jsonl"
-    golden.write_text('{"id": "q", "query": "?", "expected_doc_ids": ["d"]}\n')
-    file = craft(tmp_path / "c.parquet", [repeated(MANY)], MANY)
-    assert main(["validate", str(golden), "--catalogue", str(file)]) != 0
-    says(capsys.readouterr().err, "c.parquet")
 
 
 def test_a_file_of_arrow_is_no_table_of_ours(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import EXAMPLES, answer, hit, record
+from conftest import EXAMPLES, hit, record
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -148,7 +148,6 @@ def test_loading_what_was_written_gives_equal_frames(results):
         assert_round_trip(results, folder)
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("unit", "citation"),
     [
@@ -267,21 +266,6 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
 )
 def test_corner_cases_come_back_as_they_were_loaded(write_run, tmp_path, given):
     assert_round_trip(rs.load_results(write_run("r", [given], k=3, size=2**70)), tmp_path / "out")
-
-
-def test_whole_and_decimal_numbers_are_one_column_of_numbers(write_run):
-    hits = [hit("c", "d", 1, confidence=1), hit("c2", "d", 2, confidence=0.5)]
-    assert rs.load_results(write_run("r", [record("q", hits)])).hits["x_confidence"].tolist() == [
-        1.0,
-        0.5,
-    ]
-
-
-def test_an_ordinary_answer_needs_no_note_of_its_object(write_run):
-    results = rs.load_results(
-        write_run("r", [record("q", [hit("c", "d", 1)], answer=answer("text", paths=["p"]))])
-    )
-    assert not [name for name in [*results.responses, *results.hits] if name.endswith(".json")]
 
 
 def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):

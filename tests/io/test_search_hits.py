@@ -63,9 +63,3 @@ def test_another_field_names_the_id_where_it_is_said():
     found = {"q": [langchain("x1", "A", source="guide"), langchain("x2", "B", source="faq")]}
     results = rs.load_results(found, columns={"doc_id": "hits.metadata.source"})
     assert results.hits["doc_id"].tolist() == ["guide", "faq"]
-
-
-def test_lists_of_ids_and_mappings_of_scores_are_read_as_before():
-    assert rs.load_results({"q": ["a", "b"]}).hits["doc_id"].tolist() == ["a", "b"]
-    scored = rs.load_results({"run": {"q": {"a": 0.1, "b": 0.9}}})
-    assert scored.hits["doc_id"].tolist() == ["b", "a"]

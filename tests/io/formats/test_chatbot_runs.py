@@ -69,22 +69,24 @@ def _write_lines(file, records):
     return file
 
 
-@pytest.fixture
-def golden(tmp_path):
-    return rs.load_golden(write_chatbot_golden(tmp_path))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("chatbot")
 
 
-@pytest.fixture
-def two_runs(tmp_path):
+@pytest.fixture(scope="module")
+def golden(folder):
+    return rs.load_golden(write_chatbot_golden(folder))
+
+
+@pytest.fixture(scope="module")
+def two_runs(folder):
     return rs.load_results(
-        [
-            write_chatbot_run(tmp_path / "20251219_100000", BEFORE),
-            write_chatbot_run(tmp_path / "20251219_200000", AFTER),
-        ]
+        [write_chatbot_run(folder / A, BEFORE), write_chatbot_run(folder / B, AFTER)]
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ev(two_runs, golden):
     return rs.evaluate(two_runs, golden)
 
@@ -92,7 +94,6 @@ def ev(two_runs, golden):
 A, B = "20251219_100000", "20251219_200000"
 
 
-@pytest.mark.large
 def test_scores_have_the_points_of_judges_that_runs_carry_without_being_asked(two_runs, golden):
     scores = rs.score(two_runs, golden)
     points = scores[scores["run_id"] == A][GROUNDEDNESS]
@@ -103,13 +104,6 @@ def test_scores_have_the_points_of_judges_that_runs_carry_without_being_asked(tw
     assert "faithfulness" not in scores  # nobody judged it
 
 
-def test_runs_that_nobody_judged_have_no_column_of_points(tmp_path, golden):
-    cases = {name: (rank, None, None) for name, (rank, *_) in BEFORE.items()}
-    scores = rs.score(rs.load_results(write_chatbot_run(tmp_path / "r", cases)), golden)
-    assert GROUNDEDNESS not in scores
-
-
-@pytest.mark.large
 def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     cmp = ev.compare(A, B)
     deltas = cmp.deltas.set_index("metric")
@@ -125,34 +119,18 @@ def test_a_comparison_has_the_points_and_the_flips_of_judges(ev):
     assert GROUNDEDNESS in cmp.to_markdown()
 
 
-@pytest.mark.large
-def test_comparing_results_without_scores_has_the_points_of_judges_too(two_runs, golden):
-    from ragscore.analysis.comparison.compare import compare_runs
-
-    deltas = compare_runs(two_runs, golden, A, B).deltas
-    assert {GROUNDEDNESS, CORRECTNESS} <= set(deltas["metric"])
-
-
-@pytest.mark.slow
-def test_a_report_shows_the_points_of_judges(ev):
-    report = ev.report()
-    assert {GROUNDEDNESS, CORRECTNESS} <= set(report.summary["metric"])
-    assert GROUNDEDNESS in report.to_markdown()
-
-
 def test_the_provenance_names_the_judges_by_default(ev):
     judges = ev.provenance().query("component == 'judge_fingerprint'")
     assert judges["content"].str.contains("judge-1").all()
 
 
-@pytest.fixture
-def store(tmp_path, ev):
-    store = rs.RunStore(tmp_path / "store")
+@pytest.fixture(scope="module")
+def store(folder, ev):
+    store = rs.RunStore(folder / "store")
     store.save(ev)
     return store
 
 
-@pytest.mark.large
 def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1, 2.9, 3, 4]
     means = store.metrics().set_index(["run_id", "metric"])["mean"]
@@ -162,99 +140,64 @@ def test_a_store_keeps_the_points_of_judges(store, golden):
     assert store.evaluate(golden).summary(GROUNDEDNESS)["n"].tolist() == [3, 3]
 
 
-@pytest.mark.slow
-def test_a_compacted_store_keeps_the_points_of_judges(store):
-    before = store.scores()
-    store.compact()
-    after = store.scores()
-    assert GROUNDEDNESS in after
-    assert after.equals(before)
-
-
-@pytest.mark.large
-def test_a_run_read_straight_into_a_store_has_the_points_of_judges(tmp_path, golden):
-    folder = write_chatbot_run(tmp_path / "20251219_100000", BEFORE)
-    store = rs.RunStore(tmp_path / "store")
-    store.ingest(folder / "results.jsonl", golden=golden)
-    assert store.scores(GROUNDEDNESS)[GROUNDEDNESS].dropna().tolist() == [4, 4, 1]
-
-
-@pytest.mark.slow
-def test_points_of_judges_make_a_trend(store, ev, tmp_path, capsys):
-    assert ev.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
-    assert store.trend(CORRECTNESS).table["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
-    assert main(["trend", str(tmp_path / "store"), "--metric", CORRECTNESS]) == 0
-    assert "3.833" in capsys.readouterr().out
-
-
-@pytest.mark.large
-def test_the_command_line_prints_the_points_of_judges_by_default(tmp_path, two_runs, capsys):
-    file = str(write_chatbot_golden(tmp_path))
-    folders = [str(tmp_path / name) for name in (A, B)]
-    assert main(["score", file, *folders]) == 0
-    assert GROUNDEDNESS in capsys.readouterr().out
-    assert main(["compare", *folders, "--golden", file]) == 0
-    assert GROUNDEDNESS in capsys.readouterr().out
-
-
-def compared(tmp_path, golden, changed=None, profile="chatbot", cases=(BEFORE, AFTER), **options):
-    """Compare a run of the usual config with one whose config is changed."""
+def evaluated(tmp_path, golden, changed, profile="chatbot", cases=(BEFORE, AFTER)):
+    """Evaluate a run of the usual config and one whose config is changed."""
     runs = [
         write_chatbot_run(tmp_path / A, cases[0]),
-        write_chatbot_run(tmp_path / B, cases[1], **(changed or {})),
+        write_chatbot_run(tmp_path / B, cases[1], **changed),
     ]
-    ev = rs.evaluate(rs.load_results(runs), golden, profile=profile)
-    return ev.compare(A, B, **options)
+    return rs.evaluate(rs.load_results(runs), golden, profile=profile)
 
 
 UNJUDGED = {name: (rank, None, None) for name, (rank, *_) in BEFORE.items()}
 
 
-@pytest.mark.parametrize("cases", [(BEFORE, AFTER), (UNJUDGED, UNJUDGED)])
 @pytest.mark.parametrize(
-    ("changed", "component"),
+    ("changed", "component", "cases"),
     [
-        ({"judge_model": "judge-2"}, "judge_fingerprint"),
-        ({"judge_prompt_version": "v2"}, "judge_fingerprint"),
-        ({"judge_temperature": 0.5}, "judge_fingerprint"),
-        ({"eval_set_commit_hash": "def"}, "golden"),
+        ({"judge_model": "judge-2"}, "judge_fingerprint", (BEFORE, AFTER)),
+        ({"judge_prompt_version": "v2"}, "judge_fingerprint", (BEFORE, AFTER)),
+        ({"judge_temperature": 0.5}, "judge_fingerprint", (BEFORE, AFTER)),
+        ({"judge_temperature": 0.5}, "judge_fingerprint", (UNJUDGED, UNJUDGED)),
+        ({"eval_set_commit_hash": "def"}, "golden", (UNJUDGED, UNJUDGED)),
     ],
 )
 def test_runs_of_other_judges_or_eval_sets_are_compared_only_if_told_to(
     tmp_path, golden, changed, component, cases
 ):
     (key, value) = next(iter(changed.items()))
+    ev = evaluated(tmp_path, golden, changed, cases=cases)
     with refused(key, A, value, B, f"allow_different=['{component}']"):
-        compared(tmp_path, golden, changed, cases=cases)
+        ev.compare(A, B)
     with pytest.warns(UserWarning) as told:
-        cmp = compared(tmp_path, golden, changed, cases=cases, allow_different=[component])
+        cmp = ev.compare(A, B, allow_different=[component])
     assert any(names(str(one.message), key) for one in told)
     states = cmp.invariants.set_index("name")["state"]
     assert states[key] == "differs"
 
 
-@pytest.mark.large
-def test_temperatures_within_a_thousandth_are_the_same(tmp_path, golden):
-    cmp = compared(tmp_path, golden, {"judge_temperature": 0.0005})
-    assert cmp.invariants.set_index("name").loc["judge_temperature", "state"] == "equal"
-
-
-@pytest.mark.parametrize("profile", ["chatbot", None])
-@pytest.mark.parametrize("key", ["judge_model", "judge_prompt_version", "judge_temperature"])
+@pytest.mark.parametrize(
+    ("key", "profile"),
+    [
+        ("judge_model", "chatbot"),
+        ("judge_model", None),
+        ("judge_prompt_version", "chatbot"),
+        ("judge_temperature", "chatbot"),
+    ],
+)
 def test_what_one_run_does_not_state_of_its_judge_is_a_warning(tmp_path, golden, key, profile):
     with warned("judge_correctness"):
-        cmp = compared(tmp_path, golden, {key: None}, profile)
+        cmp = evaluated(tmp_path, golden, {key: None}, profile).compare(A, B)
     states = cmp.invariants.set_index("name")["state"]
     assert states["judge_fingerprint"] == "unknown"
 
 
 def test_an_eval_set_that_one_run_does_not_state_is_a_warning(tmp_path, golden):
     with warned(B, "eval_set_commit_hash", "abc"):
-        cmp = compared(tmp_path, golden, {"eval_set_commit_hash": None})
+        cmp = evaluated(tmp_path, golden, {"eval_set_commit_hash": None}).compare(A, B)
     assert cmp.invariants.set_index("name").loc["eval_set_commit_hash", "state"] == "unknown"
 
 
-@pytest.mark.large
 def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
     tmp_path, golden, recwarn
 ):
@@ -268,14 +211,8 @@ def test_runs_that_state_neither_judge_nor_eval_set_are_compared_without_a_word(
     assert [str(one.message) for one in recwarn] == []
 
 
-def test_other_judges_are_refused_without_a_profile_too(tmp_path, golden):
-    with refused("judge-1", "judge-2", "allow_different", field="judge_fingerprint"):
-        compared(tmp_path, golden, {"judge_model": "judge-2"}, None)
-
-
-@pytest.mark.large
 def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
-    cmp = compared(tmp_path, golden, {"k": 8})
+    cmp = evaluated(tmp_path, golden, {"k": 8}).compare(A, B)
     ranks = cmp.per_query.set_index("query_id")[["rank_baseline", "rank_candidate", "outcome"]]
     # the passage of t4 lies at rank 7 and 6: beyond the smaller k, 5
     assert ranks["outcome"].to_dict() == {
@@ -288,20 +225,11 @@ def test_the_profile_compares_within_the_smaller_k(tmp_path, golden):
     assert cmp.aggregates[A]["recall_at_k_avg"] == 0.5
 
 
-@pytest.mark.large
-def test_a_run_that_states_no_k_has_the_harness_s_default(tmp_path, golden):
-    cmp = compared(tmp_path, golden, {"k": None})
-    assert cmp.k == 5
-
-
-@pytest.mark.large
 def test_a_folder_mode_is_the_mode_of_its_responses(ev):
     assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
 
 
-def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(
-    store, ev, golden, tmp_path, capsys
-):
+def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden, folder, capsys):
     # ranks: 1, 2, none, 7; and 1, 1, 3, 6
     means = [0.75, 1.0]
     with warned("hit@7", 5):
@@ -311,24 +239,12 @@ def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(
     found = store.trend("hit@7", golden=golden)
     assert found.table["mean"].tolist() == means
     assert found.table["segment"].tolist() == [1, 1]
-    options = ["--golden", str(tmp_path / "eval_set.jsonl")]
-    assert main(["trend", str(tmp_path / "store"), "--metric", "hit@7", *options]) == 0
+    options = ["--golden", str(folder / "eval_set.jsonl")]
+    assert main(["trend", str(folder / "store"), "--metric", "hit@7", *options]) == 0
     assert "0.750" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_runs_that_hold_a_label_and_runs_that_lack_it_make_one_trend(tmp_path, two_runs, golden):
-    store = rs.RunStore(tmp_path / "mixed")
-    judged, unjudged = two_runs.select([A]), two_runs.select([B])
-    store.save(judged, golden=golden)
-    without = rs.Results(runs=unjudged.runs, responses=unjudged.responses, hits=unjudged.hits)
-    store.save(without, golden=golden)
-    store.add(B, judgments=unjudged.judgments)
-    found = store.trend(CORRECTNESS, golden=golden).table
-    assert found["mean"].tolist() == pytest.approx([3.0, 11.5 / 3])
-
-
-def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, golden, capsys):
+def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, golden):
     own = golden.golden_hash[:8]
     with refused(A, "hit@7", own, field="golden"):
         store.trend("hit@7")
@@ -339,7 +255,6 @@ def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, 
         store.scores("hit@7")
 
 
-@pytest.mark.large
 def test_a_leaderboard_of_points_by_different_judges_says_so(tmp_path, golden):
     runs = [
         write_chatbot_run(tmp_path / A, BEFORE),

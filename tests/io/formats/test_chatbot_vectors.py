@@ -82,7 +82,6 @@ def aggregate(load):
 # 1 and the rule of 2 are in test_anchors.py; here 2 as the profile's means see it
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("path", "heading", "found"),
     [
@@ -101,7 +100,6 @@ def test_2_a_chunk_below_the_gold_heading_is_found(aggregate, path, heading, fou
     )
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("snippets", "text", "found"),
     [(["foo", "bar"], "has FOO here", 1), (["foo"], "nothing", 0), (["foo"], "", 1)],
@@ -116,7 +114,6 @@ def test_2_a_snippet_is_found_whatever_its_case(aggregate, snippets, text, found
     )
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("k", "means"), [(1, [0, 0, 0]), (2, [1, 0.5, 0.5]), (3, [1, 0.5, 0.6667]), (5, [1, 0.5, 0.6])]
 )
@@ -125,7 +122,6 @@ def test_3_recall_is_any_support_and_all_is_cut_at_the_runs_k(aggregate, k, mean
     assert [round(found[name], 4) for name in RETRIEVAL] == means
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("k", "groups", "expected"),
     [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
@@ -139,7 +135,6 @@ def test_3_recall_all_wants_a_whole_group(aggregate, k, groups, expected):
     assert found["recall_all_at_k_avg"] == expected
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("groups", [None, []])
 def test_3_without_groups_there_is_no_recall_all(aggregate, groups):
     # FLAW: the function itself falls back to any support for []; its aggregate never calls it so.
@@ -148,7 +143,6 @@ def test_3_without_groups_there_is_no_recall_all(aggregate, groups):
     )
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("chunks", "mode", "supports", "rate"),
     [
@@ -170,7 +164,6 @@ def test_4_scope_miss_is_no_hit_at_all_in_a_mode_with_folders(
 # 5 is in test_dialogue.py
 
 
-@pytest.mark.large
 def test_6_an_answers_text_attributes_and_unanswerable_questions_do_not_count(aggregate):
     cited = "so it is [File: a.md, Section: O > P]"
     rows = [row(answer=cited), row("none"), row("refuse", answer=cited)]
@@ -221,7 +214,6 @@ def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
     assert json.loads((again / "config.json").read_text())["eval_set_commit_hash"] == "abc"
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("error", [None, "boom"])
 def test_10_percentiles_are_the_sixth_of_ten_and_the_largest_failed_cases_included(
     aggregate, error
@@ -258,7 +250,6 @@ def judge_state(results, golden):
 JUDGE = {"judge_model": "m", "judge_prompt_version": "v1.0", "judge_temperature": 0.0}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "state"),
     [
@@ -289,7 +280,6 @@ def test_11_judges_are_compared_by_model_prompt_version_and_temperature(load, ot
             compare_runs(results, golden, "a", "b", profile="chatbot")
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load):
     results, golden = load([case()], {"a": [judged(4.0)], "b": [judged(None)]}, a=JUDGE, b={})
@@ -301,7 +291,6 @@ def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load
     assert judge_state(results, golden) is None and same_judges(results, "a", "b") == ""
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [
@@ -326,7 +315,6 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
     )
 
 
-@pytest.mark.large
 def test_11_recall_flips_by_query(load):
     hit = [("a.md", "O")]
     runs = {
@@ -353,7 +341,6 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
         assert not len(diff_scores(rs.score(results, golden, ["hit@5"]), "a", "b").flips())
 
 
-@pytest.mark.large
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
     results, golden = load(
         [case("q"), case("p")],
@@ -458,7 +445,6 @@ AGGREGATE = {
 }  # fmt: skip
 
 
-@pytest.mark.large
 def test_names_and_values_are_those_of_that_harness(aggregate):
     found = aggregate(*whole())
     assert list(found) == list(AGGREGATE)
@@ -480,7 +466,6 @@ def test_what_no_case_measures_is_left_out_but_for_refusals_which_are_null(aggre
     ) == (None, None, None)
 
 
-@pytest.mark.large
 def test_by_query_a_question_to_refuse_scores_0_as_that_harness_stores_it(load):
     results, golden = load(*whole())
     scores = rs.score(results, golden, profile="chatbot")
@@ -494,14 +479,12 @@ def test_by_query_a_question_to_refuse_scores_0_as_that_harness_stores_it(load):
     )
 
 
-@pytest.mark.large
-def test_a_run_that_states_no_k_has_5(load, tmp_path):
+def test_a_run_that_states_no_k_has_5(load):
     results, golden = load([case()], [row(chunks=[*FOUR_HITS[:1] * 5, ("a.md", "O")])], k=None)
     assert aggregate_of(results, golden, "chatbot")["run"]["recall_at_k_avg"] == 0
     assert rs.score(results, golden, profile="chatbot")["hit@5:anchor"].tolist() == [0]
 
 
-@pytest.mark.large
 def test_a_snippet_beyond_the_cut_of_a_stored_text_is_missed_and_said_to_be(load):
     chunk = {
         "chunk_id": "c",

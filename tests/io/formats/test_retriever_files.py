@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.analysis.retrievers import retrievers
-from tests.messages import check, refused, warned
+from tests.messages import refused, warned
 
 QUESTIONS = [
     {
@@ -145,11 +145,10 @@ def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
     )
 
 
-def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path):
-    rows = write(
-        tmp_path / "results.jsonl", [{"query": "q", "retriever": "r", "hits": [], "kind": "odd"}]
-    )
-    results = rs.load_results(rows, format="retrievers", strict=False)
+@pytest.mark.parametrize("kind", ["odd", 0])
+def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path, kind):
+    file = write(tmp_path / "results.jsonl", [said("q", [], kind=kind)])
+    results = rs.load_results(file, format="retrievers", strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
     assert rs.load_results(
         rs.io.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers"
@@ -218,7 +217,6 @@ def test_what_a_question_becomes(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.large
 def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
     golden = rs.load_golden(
         write(
@@ -238,7 +236,6 @@ def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
     assert golden.queries["query"].tolist() == ["  caf\u00e9  au\tlait "]
 
 
-@pytest.mark.large
 def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(tmp_path):
     questions = [
         {"query": "q", "tool": tool, "expected_source_keys": [key]}
@@ -289,11 +286,9 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
 @pytest.mark.parametrize(
     ("row", "field", "named"),
     [
-        ({"tool": "x"}, "query", []),
         ({"query": "  ", "retriever": "r", "hits": []}, "query", []),
         ({"query": "q", "hits": []}, "retriever", []),
         ({"query": "q", "retriever": True, "hits": []}, "retriever", ["true"]),
-        ({"query": "q", "retriever": "r"}, "hits", []),
         ({"query": "q", "retriever": "r", "hits": {}}, "hits", ["{}"]),
         ({"query": "q", "retriever": "r", "hits": [1]}, "hits", [1]),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 0}]}, "hits.rank", [0]),
@@ -301,13 +296,10 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {"rank": 1}]},
         "hits.rank", ["rank 1"]),
         ({"query": "q", "retriever": "r", "hits": [{"metadata": []}]}, "hits.metadata", ["[]"]),
-        ({"query": "q", "retriever": "r", "hits": [{"document": []}]}, "hits.document", ["[]"]),
         ({"query": "q", "retriever": "r", "hits": [{"id": False}]}, "hits.id", ["false"]),
-        ({"query": "q", "retriever": "r", "hits": [], "k": 0}, "k", [0]),
         ({"query": "q", "retriever": "dense", "hits": [], "k": 3}, "k", [3, "dense", 5]),
         ({"query": "q", "retriever": "r", "hits": [], "elapsed_ms": "fast"},
         "elapsed_ms", ['"fast"']),
-        ({"query": "q", "retriever": "r", "hits": [], "error": 5}, "error", [5]),
         ({"query": "q", "retriever": "r", "passed": 1}, "passed", [1]),
         ({"query": "q", "retriever": "r", "passed": True, "kind": "other"}, "kind", ['"other"']),
         ({"query": "q", "retriever": "dense", "hits": [], "query_id": "first"},
@@ -330,11 +322,8 @@ def test_a_bad_record_names_line_and_field(tmp_path, row, field, named):
     ("row", "field", "named"),
     [
         ({"expected_empty": True}, "query", []),
-        ({"query": None}, "query", []),
-        ({"query": "q", "filters": []}, "filters", ["[]"]),
         ({"query": "q", "filters": {"product": []}}, "filters.product", ["[]"]),
         ({"query": "q", "expected_source_keys": "a"}, "expected_source_keys", ['"a"']),
-        ({"query": "q", "expected_source_keys": [""]}, "expected_source_keys", ['""']),
         ({"query": "q", "expected_metadata": ["a"]}, "expected_metadata", ['["a"]']),
         ({"query": "q", "expected_substrings": "a"}, "expected_substrings", ['"a"']),
         ({"query": "q", "expected_empty": "yes"}, "expected_empty", ['"yes"']),
@@ -344,21 +333,6 @@ def test_a_bad_question_names_line_and_field(tmp_path, row, field, named):
     file = write(tmp_path / "queries.jsonl", [{"query": "first", "expected_empty": True}, row])
     with refused(*named, file="queries.jsonl", line=2, field=field):
         rs.load_golden(file)
-
-
-@pytest.mark.parametrize("text", ["\ufeff{line}\r\n\r\n{line2}\r\n", "{line}\n{line2}"])
-def test_marks_blank_lines_and_line_ends_do_not_matter(tmp_path, text):
-    line, line2 = (json.dumps(one) for one in (said("a", [found(1)]), said("b", [])))
-    (tmp_path / "r.jsonl").write_text(text.format(line=line, line2=line2), encoding="utf-8")
-    assert rs.load_results(tmp_path / "r.jsonl").responses["query_id"].tolist() == ["a", "b"]
-
-
-def test_a_cut_off_last_line_is_named(tmp_path):
-    (tmp_path / "r.jsonl").write_text(
-        json.dumps(said("a", [])) + '\n{"query": "b", "retr', encoding="utf-8"
-    )
-    with refused(file="r.jsonl", line=2):
-        rs.load_results(tmp_path / "r.jsonl")
 
 
 def test_files_are_told_from_their_content(tmp_path, write_run):
@@ -379,21 +353,6 @@ def test_files_are_told_from_their_content(tmp_path, write_run):
     own = {"query_id": "q", **said("?", [])}
     assert rs.load_results(write(tmp_path / "c.jsonl", [own])).runs["run_id"].tolist() == ["dense"]
     assert rs.load_results(write(tmp_path / "d.jsonl", [own]), format="retrievers").responses[
-        "query_id"
-    ].tolist() == ["q"]
-
-
-def test_the_demo_golden_set_keeps_its_hash():
-    assert (
-        rs.load_golden(Path(__file__).parents[3] / "data" / "demo" / "golden.yaml").golden_hash
-        == "63253d3c2a3be42c"
-    )
-
-
-def test_a_kind_that_is_none_is_a_problem_and_not_kept(tmp_path):
-    results = rs.load_results(write(tmp_path / "a.jsonl", [said("q", [], kind="0")]), strict=False)
-    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert rs.load_results(rs.io.write_retrievers(results, tmp_path / "again.jsonl")).responses[
         "query_id"
     ].tolist() == ["q"]
 
@@ -472,22 +431,6 @@ def loaded_or_refused(load, rows, damage):
 DAMAGE = st.sampled_from(["none", "none", "none", "crlf", "bom", "cut", "twice"])
 
 
-def test_a_kind_that_there_is_not_is_a_problem_and_not_written_on(tmp_path):
-    (tmp_path / "a.jsonl").write_text(
-        json.dumps({"query": "a", "retriever": "r", "hits": [], "kind": 0}), encoding="utf-8"
-    )
-    results = rs.load_results(tmp_path / "a.jsonl", format="retrievers", strict=False)
-    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert (
-        len(
-            rs.load_results(
-                rs.io.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers"
-            ).responses
-        )
-        == 1
-    )
-
-
 @given(st.lists(RECORD, max_size=4), DAMAGE, st.booleans())
 def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
     results = loaded_or_refused(
@@ -510,7 +453,6 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
                 pd.testing.assert_frame_equal(first, second, check_like=True)
 
 
-@pytest.mark.slow
 @given(st.lists(QUESTION, max_size=4), DAMAGE, st.booleans())
 def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
     golden = loaded_or_refused(
@@ -523,23 +465,3 @@ def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
                 rs.io.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates"
             )
         assert again.golden_hash == golden.golden_hash
-
-
-@pytest.mark.filterwarnings("ignore:query ids of")  # made-up ids need not be those asked
-@given(st.lists(QUESTION, max_size=3), st.lists(RECORD, max_size=4))
-def test_whatever_loads_can_be_judged(questions, records):
-    golden = loaded_or_refused(
-        lambda file: rs.load_golden(file, format="predicates", strict=False), questions, "none"
-    )
-    results = loaded_or_refused(
-        lambda file: rs.load_results(file, format="retrievers", strict=False), records, "none"
-    )
-    if golden is None or results is None or not len(results.runs) or not len(golden.queries):
-        return
-    try:
-        rows = retrievers(rs.match.filter_hits(results, golden), golden).per_query
-    except rs.DataError as error:
-        check(error, field="results")
-        return
-    assert rows["passed"].dropna().isin([0, 1]).all()
-    assert retrievers(results, golden).to_markdown().startswith("# Retrievers")

@@ -46,7 +46,6 @@ def scores(robust):
     return rs.score(*robust, labels, missing="zero")
 
 
-@pytest.mark.slow
 @needs(ROBUST)
 def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores):
     results, golden = robust
@@ -88,7 +87,6 @@ def test_eight_robust_runs_agree_with_trec_eval_in_every_measure(robust, scores)
         )
 
 
-@pytest.mark.slow
 @needs(ROBUST)
 def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, scores):
     results, golden = robust
@@ -98,19 +96,12 @@ def test_mean_average_precision_of_the_robust_runs_is_the_published_one(robust, 
     ascending = ordered.assign(
         rank=ordered.groupby(["run_id", "query_id"], observed=True).cumcount() + 1
     )
-    found = (
-        rs.score(replace(results, hits=ascending), golden, ["map@1000"], missing="zero")
-        .groupby("run_id", observed=True)["map@1000"]
-        .mean()
-    )
-    assert found.round(4).to_dict() == MEAN_AP
-    assert (
-        scores.groupby("run_id", observed=True)["map@1000"].mean().round(4).to_dict()
-        == BY_TREC_EVAL
-    )
+    published = rs.score(replace(results, hits=ascending), golden, ["map@1000"], missing="zero")
+    for found, known in ((published, MEAN_AP), (scores, BY_TREC_EVAL)):
+        means = found.groupby("run_id", observed=True)["map@1000"].mean()
+        assert means.round(4).to_dict() == known
 
 
-@pytest.mark.large
 @needs(ROBUST)
 def test_robust_runs_and_judgements_are_loaded_whole(robust):
     results, golden = robust
@@ -119,7 +110,8 @@ def test_robust_runs_and_judgements_are_loaded_whole(robust):
         1: 5667,
         2: 407,
     }
-    assert sorted(results.runs["run_id"]) == sorted(MEAN_AP) and results.hits["rank"].min() == 1
+    assert set(results.runs["run_id"]) == set(MEAN_AP)
+    assert results.hits["rank"].min() == 1
 
 
 @needs(ROBUST)
@@ -129,7 +121,6 @@ def test_runs_that_count_from_0_are_said_to():
     assert hits.groupby("query_id")["rank"].min().eq(1).all()
 
 
-@pytest.mark.large
 @needs(RAGGY)
 @pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
 def test_passages_judged_by_document_give_the_published_ndcg():

@@ -15,13 +15,7 @@ import ragscore as rs
 from tests.messages import refused, warned
 
 FRAMES = ("runs", "responses", "hits", "citations", "reported", "queries", "targets")
-TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
-OWN = st.dictionaries(
-    st.sampled_from(["own", "a.b", "json", "x"]),
-    st.booleans() | st.integers(-5, 5) | TEXT | st.lists(st.none(), max_size=1),
-    max_size=2,
-)
 
 
 @pytest.fixture
@@ -101,28 +95,6 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
         rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
 
 
-@pytest.mark.large
-@given(
-    st.lists(
-        st.tuples(TEXT, st.dictionaries(IDS, st.integers(0, 255), max_size=3), OWN),
-        min_size=1,
-        max_size=3,
-    )
-)
-@pytest.mark.filterwarnings("ignore:.*carry no expectation")
-def test_any_graded_judgements_come_back(tmp_path_factory, rows):
-    folder = tmp_path_factory.mktemp("qrels")
-    lines = [
-        {"query_id": f"q{n}", "query": query, "relevant_docs": docs, **own}
-        for n, (query, docs, own) in enumerate(rows)
-    ]
-    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    golden = rs.load_golden(folder / "in.jsonl", format="qrels_jsonl")
-    file = rs.io.write_qrels_jsonl(golden, folder / "out.jsonl")
-    assert lines_of(file) == lines
-    assert_same(rs.load_golden(file, format="qrels_jsonl"), golden)
-
-
 # JSON objects of scores and of grades
 
 RUN = {"q2": {"b": 3.5, "a": 3.5, "c": -1.0}, "q1": {}, "ü": {"a": 1e-9}}
@@ -160,7 +132,6 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
         rs.io.write_json_run(two, tmp_path / "r.json")
 
 
-@pytest.mark.large
 @given(
     st.dictionaries(
         IDS,
@@ -208,14 +179,6 @@ def test_bad_json_judgements_are_named(write, bad, field):
     assert caught.value.field == field
     rest = rs.load_golden(file, strict=False)
     assert rest.targets["doc_id"].tolist() == ["d"] and rest.problems["field"].tolist() == [field]
-
-
-def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
-    golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
-    with warned("query", "reference_answer", "queries: 1"):
-        assert json.loads(rs.io.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
-            "1": {"b": 2, "a": 0}
-        }
 
 
 # answers of the TREC RAG track
@@ -276,37 +239,6 @@ def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
     )
     with refused("d9", "q", field="citations.doc_id"):
         rs.io.write_trec_rag(results, tmp_path / "out.jsonl")
-
-
-def test_a_field_under_our_own_name_is_a_problem(write):
-    with refused(file="in.jsonl", line=1, field="answer_sentences"):
-        rs.load_results(write("in.jsonl", [ANSWERS[0] | {"answer_sentences": 1}]))
-
-
-SENTENCE = st.fixed_dictionaries(
-    {"text": TEXT}, optional={"citations": st.lists(st.integers(-1, 3), max_size=2), "own": OWN}
-)
-
-
-@pytest.mark.large
-@given(
-    st.lists(
-        st.tuples(st.lists(IDS, max_size=2), st.lists(SENTENCE, max_size=3), OWN),
-        min_size=1,
-        max_size=3,
-    )
-)
-def test_any_cited_answers_come_back(tmp_path_factory, rows):
-    folder = tmp_path_factory.mktemp("rag")
-    lines = [
-        {"run_id": "r", "topic_id": f"t{n}", "references": names, "answer": answer, **own}
-        for n, (names, answer, own) in enumerate(rows)
-    ]
-    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert (
-        lines_of(rs.io.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl"))
-        == lines
-    )
 
 
 # RAGChecker's inputs and outputs

@@ -1,7 +1,6 @@
 """Traces -> one record each, with every retrieval as a call; dialects of attributes."""
 
 import json
-import tracemalloc
 
 import pytest
 
@@ -387,36 +386,10 @@ def test_what_was_read_of_traces_is_counted_by_run(tmp_path):
         rs.load_results({"q": ["a"]}).traces()
 
 
-def test_check_prints_what_was_read_of_traces_and_what_would_take_the_rest(tmp_path, capsys):
+def test_check_tells_what_was_read_of_traces_and_what_would_take_the_rest(tmp_path, capsys):
     tool = {KIND: "TOOL", "tool.name": "web_search", "input.value": "x"}
     file = put(tmp_path, root(), span("t", 2, 1, 10, 20, **tool), retrieval(3, 1, 30, 40, "x", "c"))
-    main(["check", str(file)])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "spans: 3 (0 whose parent is not there)" in said
-    assert "calls: 1 (0 without documents), documents: 1" in said
-    assert 'calls_from={"tool": "web_search"}' in said and "supported:" in said
     main(["check", str(file), "--json"])
     told = json.loads(capsys.readouterr().out)
     assert [one["n_spans"] for one in told["traces"]] == [3]
-    assert told["left_out"][0]["field"] == "calls_from" and len(told["metrics"]) > 30
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["spans.json", "spans.jsonl"])
-@pytest.mark.parametrize("is_array", [True, False])
-def test_a_file_of_spans_is_read_without_all_of_it_in_memory(tmp_path, name, is_array):
-    long = "x" * 4000
-    about = {KIND: "LLM", "input.value": long, "output.value": long}
-    spans = [
-        SDK | {"span_id": str(n), "parent_id": "0" if n else None, "name": "s", "attributes":
-               about | ({"input.value": "a?", KIND: "AGENT"} if n == 0 else {})}
-        for n in range(1000)
-    ]  # fmt: skip
-    written = json.dumps(spans) if is_array else "\n".join(map(json.dumps, spans))
-    (tmp_path / name).write_text(written, encoding="utf-8")  # 8 MB
-    tracemalloc.start()
-    found = rs.load_results(tmp_path / name)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found.responses["x_n_spans"].tolist() == [1000]
-    assert peak < len(written) * 0.8
+    assert told["left_out"][0]["field"] == "calls_from"
