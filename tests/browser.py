@@ -3,7 +3,6 @@
 Speaks to Chromium through its debugging pipe.
 """
 
-import base64
 import json
 import os
 import select
@@ -147,26 +146,6 @@ class Browser:
                 button="none" if kind == "mouseMoved" else "left",
                 clickCount=int(kind != "mouseMoved"),
             )
-
-    def picture(self, selector: str, width: int, height: int) -> bytes:
-        """A PNG of the first element that a selector names, in a window of this size."""
-        self.send(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
-        find = f"document.querySelector({json.dumps(selector)})"
-        self.run(f"{find}.scrollIntoView({{block: 'start'}})")
-        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        box = self.run(
-            f"(box => [box.x, box.y, box.width, box.height])({find}.getBoundingClientRect())"
-        )
-        clip = dict(zip(("x", "y", "width", "height"), box, strict=True), scale=1)
-        return base64.b64decode(
-            self.send("Page.captureScreenshot", format="png", clip=clip)["data"]
-        )
 
     def run(self, expression: str) -> Any:
         """The value of a script expression in the page."""

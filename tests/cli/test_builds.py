@@ -67,7 +67,6 @@ def test_a_baseline_of_the_main_branch_gates_and_a_build_keeps_its_files(project
         assert (project / "kept" / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, capsys):
     store = rs.RunStore(project / "history")
     for name in ("dense", "bm25"):
@@ -75,15 +74,13 @@ def test_a_baseline_of_a_store_is_its_newest_run_or_that_of_a_system(project, ca
     main(f"gate store://history#dense runs/hybrid {GATE} --undecided pass".split())
     says(capsys.readouterr().err, "Baseline dense")
     for spec, told in (
-        ("store://history#other", "other"), ("store://nowhere", "no such folder"),
-        ("git:main:eval/none", "none"), ("git:main", "git:REF:PATH"),
+        ("store://history#other", "other"), ("git:main:eval/none", "none"),
         ("git:--output=x:eval", "git:REF:PATH"),
     ):  # fmt: skip
         assert main(f"gate {spec} runs/hybrid {GATE}".split()) == 2
         says(capsys.readouterr().err, told)
 
 
-@pytest.mark.slow
 def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(project, capsys):
     told = json.loads((project / "runs/dense/run.json").read_text())
     told["golden_hash"] = "0" * 16
@@ -94,7 +91,6 @@ def test_a_baseline_of_another_golden_set_is_refused_unless_it_may_differ(projec
     assert main([*command.split(), "--allow-different", "golden"]) == 0
 
 
-@pytest.mark.slow
 def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
     ev = rs.evaluate([str(DEMO / "runs/dense"), str(DEMO / "runs/hybrid")], DEMO / "golden.yaml")
     cmp = ev.compare("dense", "hybrid")
@@ -103,7 +99,6 @@ def test_noise_neither_passes_nor_fails_until_somebody_says_what_it_counts_as():
     row = cmp.deltas.set_index("metric").loc["ndcg@10"]
     expected = row["n"] * (row["mde"] / row["delta"]) ** 2
     assert found.needed["ndcg@10"] == pytest.approx(expected, rel=0.05)
-    says("\n".join(found.notes()), "neither passes nor fails", "--undecided")
     says("\n".join(found.notes()), f"{found.needed['ndcg@10']:,} for ndcg@10")
     assert cmp.gate(undecided="pass").exit_status == 0
     assert cmp.gate(undecided="fail").answer == "failed"

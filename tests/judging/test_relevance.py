@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from judge_server import FaultyServer
@@ -43,7 +42,6 @@ def judge(server, results, golden, **options):
     return rs.judge(results, golden, "relevance", endpoint, cache=None, **options)
 
 
-@pytest.mark.large
 def test_hits_that_nobody_labelled_are_graded_and_no_others(server, asked):
     judged = judge(server, *asked)
     grades = judged.grades().set_index(["query_id", "doc_id"])["grade"].to_dict()
@@ -61,9 +59,6 @@ def test_a_judges_grades_stand_beside_peoples_labels_and_say_so(server, asked):
     assert "3 of 5 (words)" in str(ev)
     by_hand = 1.0  # people say relevant or not: grade 3 is relevant, 1 is not
     assert ev.scores.loc["q1", "ndcg_linear@3"] == pytest.approx(by_hand)
-    people = both.targets[both.targets["judged_by"].isna()]
-    alone = rs.Golden(both.queries, targets=people)
-    assert rs.evaluate(results, alone, "recall@1").scores.loc["q1", "recall@1"] == 1
 
 
 def test_graded_labels_and_grades_stand_on_one_scale_and_others_are_made_binary(server, asked):
@@ -100,18 +95,6 @@ def test_queries_that_label_first_names_are_judged_first(server, asked):
         judge(server, results, golden, first="q2")
 
 
-def test_label_first_of_a_comparison_is_taken_as_it_is(server, asked):
-    results, golden = asked
-    rows = [one | {"doc_id": one["doc_id"][::-1]} for one in RUN]
-    other = rs.load_results(rows, run_id="other")
-    ev = rs.evaluate(rs.Results.concat([results, other]), golden, ["mrr@2"])
-    first = ev.compare(ev.run_ids[0], "other").label_first()
-    judge(server, results, golden, first=first, workers=1)
-    shown = json.loads(server.chats[0]["messages"][1]["content"])["question"]
-    of_first = golden.queries.set_index("query_id").loc[first.hits["query_id"].iloc[0], "query"]
-    assert shown == of_first
-
-
 def test_where_everything_is_labelled_nothing_is_asked(server, asked):
     results, _ = asked
     labels = [{"id": one["query_id"], "expected_doc_ids": one["doc_id"]} for one in RUN]
@@ -129,30 +112,6 @@ def test_several_judges_and_repeats_give_the_median(server, asked):
     results = rs.Results(results.runs, results.responses, results.hits, judgments=both)
     row = rs.judging.Judged(results, golden=golden).grades().set_index("doc_id").loc["d2"]
     assert (row["grade"], row["n"], row["judged_by"]) == (1, 4, "other, words")
-
-
-@pytest.mark.large
-@pytest.mark.filterwarnings("ignore:.*carry no expectation")
-def test_the_judges_value_is_corrected_by_people_who_labelled_a_sample(asked):
-    rng, n = np.random.default_rng(0), 120
-    queries = [f"q{i}" for i in range(n)]
-    people = {q: {f"{q}-{d}": int(rng.random() < 0.4) for d in range(6)} for q in queries}
-    judge_ = {  # who takes one relevant document in four for another one
-        q: {d: int(grade and rng.random() < 0.75) for d, grade in docs.items()}
-        for q, docs in people.items()
-    }
-    runs = {
-        name: {q: [f"{q}-{d}" for d in rng.permutation(6)[:3]] for q in queries}
-        for name in ("a", "b")
-    }
-    golden = rs.load_golden(judge_)
-    cmp = rs.evaluate(runs, golden, ["precision@3"]).compare("a", "b")
-    truth = rs.evaluate(runs, rs.load_golden(people), ["precision@3"]).scores
-    sample = truth.loc[truth.index.isin(queries[:60]), ["run_id", "precision@3"]]
-    labels = sample.rename(columns={"precision@3": "value"}).reset_index()
-    row = cmp.corrected(labels, "precision@3", random=True).iloc[0]
-    assert row["n_labels"] > 40 and pd.isna(row["refused"])
-    assert row["high"] - row["low"] < row["label_high"] - row["label_low"]
 
 
 def labelled(grades):
@@ -183,7 +142,6 @@ def test_a_jury_has_a_row_for_each_pair_and_one_for_all():
         rs.judging.label_agreement({"a": three["a"], "b": three["b"].drop(columns="grade")})
 
 
-@pytest.mark.large
 @pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
 @pytest.mark.parametrize(
     ("folder", "files", "n", "exact", "min_grade", "relevant"),
@@ -200,12 +158,3 @@ def test_real_judges_agree_as_often_as_is_known(folder, files, n, exact, min_gra
     row = rs.judging.label_agreement(labels, min_grade=min_grade).iloc[0]
     assert (row["n"], round(row["exact"], 4)) == (n, exact)
     assert relevant is None or round(row["relevant"], 4) == relevant
-
-
-@pytest.mark.skipif(not DATA.exists(), reason="needs real judges' grades beside the checkout")
-def test_grades_of_another_model_are_as_many_as_are_known():
-    name = "rag25-climbmix-umbrela-codex-gpt5.5-medium-reasoning-v1.qrels.gz"
-    golden = rs.load_golden(DATA / "trec-rag25-nuggets" / name)
-    assert golden.targets["grade"].value_counts().sort_index().tolist() == [
-        4710, 8647, 6574, 3914, 2496
-    ]  # fmt: skip

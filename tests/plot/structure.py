@@ -487,12 +487,8 @@ IN_LEGENDS = {*LED_BY_FIRST, "summary", "metric_at_k", "tradeoff", "scores_by_ra
 PANELS = {"trend by slices"}  # several axes: they take a figure, no axes
 
 
-# More runs than two need more room than matplotlib's 6.4 x 4.8 inches, as any two figures would.
-SIZES = {2: None, 8: (13, 6), 18: (13, 6)}
-
-
 def draw(name, n_runs, place="alone", names="short"):
-    """Return the figure of a picture, alone or twice in a plain `plt.subplots(1, 2)`.
+    """Return the figure of a picture, which is alone.
 
     On "paper" it is a column wide; of "half" it is beside a plain one in a figure of usual size.
     """
@@ -500,22 +496,16 @@ def draw(name, n_runs, place="alone", names="short"):
     if place == "paper":
         with rs.plot.theme("paper"):
             return PICTURES[name](drawn).figure
-    if place == "half":
-        figure, axes = plt.subplots(1, 2)
-        axes[1].plot([0, 1])
-        PICTURES[name](drawn, ax=axes[0])
-        return figure
-    if place == "alone":
-        return PICTURES[name](drawn).figure
-    figure, axes = plt.subplots(1, 2, figsize=SIZES[n_runs])
-    for ax in axes:
-        PICTURES[name](world(n_runs), ax=ax)
-    return figure
+    ax = None
+    if place == "half" and name not in PANELS:
+        ax, other = plt.subplots(1, 2)[1]
+        other.plot([0, 1])
+    return PICTURES[name](drawn, ax=ax).figure
 
 
-def expected_names(name, n_runs):
+def expected_names(name, n_runs, names="short"):
     """Return the runs that a picture must name."""
-    names = world(n_runs).names
+    names = world(n_runs, names=names).names
     if n_runs > 8 and name in IN_LEGENDS:
-        return ["14 others"] if name in LED_BY_FIRST else []
+        return [f"{n_runs - 4} others"] if name in LED_BY_FIRST else []
     return [names[0], names[-1]] if name in OF_TWO_RUNS else names

@@ -10,7 +10,7 @@ import ragscore as rs
 from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.refusals import refusals
 from ragscore.plot import accessor
-from tests.messages import refused, says
+from tests.messages import refused
 
 matplotlib.use("Agg")
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -40,14 +40,8 @@ def content(ax):
     return ax.get_title(), ax.get_xlabel(), ax.get_ylabel(), lines, len(ax.patches)
 
 
-@pytest.mark.slow
-def test_the_usual_picture_is_drawn_by_a_call(cmp):
+def test_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
     assert content(cmp.plot()) == content(rs.plot.forest(cmp.deltas, None, "dense", "hybrid"))
-
-
-@pytest.mark.slow
-def test_other_pictures_are_methods_with_the_rest_of_the_arguments(cmp, ev):
-    assert content(cmp.plot.ranks()) == content(rs.plot.ranks(cmp))
     assert content(cmp.plot.scatter("mrr@10")) == content(
         rs.plot.scatter(ev.scores, "mrr@10", "dense", "hybrid")
     )
@@ -63,14 +57,8 @@ def test_completion_and_help_show_the_pictures(cmp):
     assert dir(cmp.plot) == sorted(["forest", "ranks", "outcomes", "scatter"])
     assert cmp.plot.scatter.__doc__ == rs.plot.scatter.__doc__
     assert list(inspect.signature(cmp.plot.scatter).parameters) == ["metric", "legend", "ax"]
-    first = rs.plot.ranks.__doc__.partition("\n")[0]
-    says(cmp.plot, ".plot.ranks(*, legend:", first)
-
-
-def test_a_picture_that_is_not_there_names_the_nearest(cmp):
     with refused("rank", "ranks", error=AttributeError):
         _ = cmp.plot.rank
-    assert not hasattr(cmp.plot, "_repr_html_")
 
 
 def test_a_comparison_from_json_has_no_scores_to_draw(cmp):

@@ -9,13 +9,11 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, record
-from test_plot import drawn, overlaps
+from conftest import answer, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.refusals import refusals
-from ragscore.plot.style import PALETTE
 from ragscore.plot.theme import inks
 from ragscore.scoring.summary import summarize
 from tests.messages import refused, says
@@ -47,7 +45,6 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
         "false_refusal ↓ (40)",
     ], "not the times"
     says(ax.get_xlabel(), "n = 50")
-    says(ax.get_title(loc="center"), "hit@5 better", "can't tell")
     points = {
         line.get_marker(): line.get_xdata().tolist()
         for line in ax.get_lines()
@@ -62,29 +59,6 @@ def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
         pytest.approx([0, 0]),
         pytest.approx([0.1, 0.3]),
     ]
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == {
-        "better (1)",
-        "can't tell (2)",
-        "detectable from",
-    }
-
-
-def test_bold_names_are_drawn_without_a_word_of_fonts(caplog):
-    ax = rs.plot.forest(DELTAS.assign(is_primary=True))
-    ax.figure.draw_without_rendering()
-    assert {label.get_fontweight() for label in ax.get_yticklabels()} == {"bold"}
-    assert not caplog.records
-
-
-def test_pictures_of_two_runs_name_them():
-    label = rs.plot.forest(DELTAS, None, "old", "new").get_xlabel()
-    says(label, "new − old")
-    counts = {"win": 1}
-    says(rs.plot.outcomes(counts, "old", "new").get_title(), "new", "old", 1, 0)
-    table = pd.DataFrame({"right": [1]}, index=pd.Index(["right"], name="baseline"))
-    ax = rs.plot.failure_transitions(table, "old", "new")
-    says(ax.get_xlabel(), "new")
-    assert ax.get_ylabel() == "old"
 
 
 def test_a_forest_has_one_scale():
@@ -92,8 +66,6 @@ def test_a_forest_has_one_scale():
     assert [tick.get_text().split()[0] for tick in alone.get_yticklabels()] == ["latency_ms"]
     with refused("latency_ms (0 and above, ms)", "0 to 1", field="metrics"):
         rs.plot.forest(DELTAS, ["hit@5", "latency_ms"])
-    with refused("ndcg@3", "hit@5", field="metrics"):
-        rs.plot.forest(DELTAS, ["ndcg@3"])
     with refused("metric", "cmp.deltas", field="deltas"):
         rs.plot.forest(DELTAS[["metric"]])
 
@@ -122,16 +94,12 @@ def test_a_scatter_has_every_query_once(pair):
         "same (0)": [],
         "worse (1)": [[1, 0.5]],
     }
-    says(ax.get_title(), "b", "a", "mrr@10", 2, 1)
-    says(ax.get_xlabel(), "a", "mrr@10", "n = 3")
     lower = rs.plot.scatter(scores.assign(latency_ms=[1.0, 2, 3, 2, 2, 2]), "latency_ms", "a", "b")
     assert {part.get_label() for part in lower.collections} == {
         "better (1)",
         "same (1)",
         "worse (1)",
     }, "lower is better"
-    with refused("c", field="run"):
-        rs.plot.scatter(scores, "mrr@10", "a", "c")
     with refused("refusal_correct", field="metric"):
         rs.plot.scatter(scores, "refusal_correct", "a", "b")
 
@@ -143,7 +111,6 @@ def test_a_k_curve_has_a_point_per_cut_off(pair):
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
     says(ax.get_xlabel(), "k", "n = 3")
-    says(ax.get_title(), "hit@1", "@10", "2 runs")
     with refused("recall_all", field="metric"):
         rs.plot.metric_at_k(summary, "recall_all")
 
@@ -175,22 +142,13 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
         "0.25",
         "0.25",
     ]
-    says(ax.get_xlabel(), "mine", "mean", "*", 10)
-    says(ax.get_ylabel(), "difficulty")
     assert ax.images[0].get_alpha() is None, "a colour means a value"
     assert {patch.get_xy()[1] for patch in ax.patches} == {0.53}, "few queries are framed"
-    first = rs.plot.heatmap(summary, "mine", order=["hard"])
-    assert [label.get_text() for label in first.get_yticklabels()] == ["hard* (2)", "easy (10)"]
     wide = rs.plot.heatmap(summary[summary["difficulty"].eq("easy")], "mine")
     assert [label.get_text() for label in wide.get_yticklabels()] == ["a", "b"], "a row per run"
     assert ax.images[0].get_array().tolist() == [[1.0, 0.25], [0.25, 0.25]]
-    few = rs.plot.heatmap(summary, "mine", limit=1)
-    assert [label.get_text() for label in few.get_yticklabels()] == ["a", "b"]
-    says(few.get_xlabel().replace("\n", " "), 1, 2)
     with refused("slices", field="table"):
         rs.plot.heatmap(summarize(scores), "mine")
-    with refused("hit@9", "mine", field="metrics"):
-        rs.plot.heatmap(summary, "hit@9")
 
 
 @pytest.fixture
@@ -217,7 +175,6 @@ def answered(write_golden, write_run):
     return rs.score(results, golden), golden
 
 
-@pytest.mark.large
 def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     ax = rs.plot.refusal_matrix(refusals(*answered).table)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
@@ -230,9 +187,6 @@ def test_refusals_have_a_row_per_run_with_numbers_and_hatched_errors(answered):
     }  # fmt: skip
     hatched = {bar.get_gid() for bar in ax.patches if bar.get_hatch()}
     assert hatched == {"over-refusal", "unsupported answer"}
-    says(ax.get_title(), "2 runs")
-    says(ax.get_xlabel(), 2, 1)
-    assert not overlaps(drawn(list(ax.texts)))
 
 
 def test_transitions_are_the_numbers_of_the_table_with_signs_of_what_got_right_or_wrong():
@@ -259,15 +213,10 @@ def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     assert line.get_xydata().tolist() == [[0.5, 0.2], [1, 0.4]], "no risk without an answer"
     assert unstable.get_xydata().tolist() == [[0.25, 0], [0.5, 0.2]], "five answers, in grey"
     assert unstable.get_color() == inks().muted
-    assert ax.get_legend().get_texts()[0].get_text() == "a" and "bm25" in ax.get_xlabel()
-    says(ax.get_title(), "a", "40\u00a0%", "20\u00a0%")
-    plain = rs.plot.risk_coverage(curve.assign(score_kind="(none)"))
-    says(plain.get_xlabel(), "answered, by score (n = 20)")
     with refused("threshold", field="curve"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(("times", "front"), [([10.0, 20.0], ["a", "b"]), ([20.0, 10.0], ["b"])])
 def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
     # b is better at hit@1 (2 of 3 against 1 of 3); a is on the front only where it is faster.
@@ -278,40 +227,6 @@ def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
     assert line.get_xdata().tolist() == sorted(
         dict(zip("ab", times, strict=True))[run] for run in front
     )
-
-
-def test_a_run_has_its_colour_in_curves_too(pair):
-    scores = rs.score(*pair)
-    ax = rs.plot.metric_at_k(summarize(scores[scores["run_id"] == "b"]), "hit")
-    assert ax.get_lines()[0].get_color() == PALETTE[1]
-
-
-def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
-    names = [f"{letter} " + "a long name " * 9 for letter in "abc"] + ["x" * 10_000]
-    summary = pd.DataFrame({"run_id": "a", "slice": names, "metric": "hit@5", "mean": 0.5, "n": 12})
-    ax = rs.plot.heatmap(summary, "hit@5")
-    assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace(
-        "\n", " "
-    ).endswith("… (12)")
-
-
-@pytest.mark.large
-def test_names_with_dollars_are_no_formulas(write_golden, write_run):
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    names = [r"$\nothing$", "b $"]
-    results = rs.load_results(
-        [write_run(f"r{n}", records, system="s") for n, records in enumerate((RUN_A, RUN_B))]
-    )
-    scores = rs.score(results, golden)
-    scores["run_id"] = scores["run_id"].cat.rename_categories(
-        dict(zip(("r0", "r1"), names, strict=True))
-    )
-    for ax in (
-        rs.plot.scatter(scores, "mrr", *names),
-        rs.plot.metric_at_k(summarize(scores)),
-        rs.plot.summary(summarize(scores)),
-    ):
-        ax.figure.draw_without_rendering()  # a formula that can't be read would raise
 
 
 def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
@@ -330,9 +245,3 @@ def test_deltas_by_slice_stand_below_the_whole_with_what_they_are_told_by(pair):
         "easy (2)",
         "hard* (1)",
     ]
-    says(ax.get_xlabel().replace("\n", " "), "hit@1: b − a", 2)
-    says(ax.get_title().replace("\n", " "), "b", "a")
-    turned = found.plot(order=["hard"]).get_yticklabels()
-    assert [label.get_text() for label in turned] == ["all (3)", "hard* (1)", "easy (2)"]
-    with refused("hit@3", "hit@1", field="metric"):
-        found.plot("hit@3")

@@ -8,7 +8,6 @@ import random
 import sys
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 import ragscore as rs
 from ragscore.reporting.explorer import explorer
 from ragscore.reporting.explorer.data import numbers
-from ragscore.reporting.explorer.element import _size, element, pack
+from ragscore.reporting.explorer.element import _size, pack
 from tests.messages import refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -77,7 +76,7 @@ def says_what_compare_says(ev, first):
 
 def test_it_says_of_each_run_what_compare_says(demo):
     two, against = demo.select(["bm25", "hybrid"]), replace(demo, baseline="bm25")
-    for ev, first in ((demo, "dense"), (two, "bm25"), (against, "bm25"), (against, "dense")):
+    for ev, first in ((two, "bm25"), (against, "dense")):
         says_what_compare_says(ev, first)
 
 
@@ -108,11 +107,10 @@ def test_it_warns_of_judges_that_differ():
         ev.explore()
 
 
-@pytest.mark.slow
-def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(demo, content):
+def test_queries_of_the_demo_have_the_hits_targets_and_checks_of_its_view(demo, content):
     runs = [one["id"] for one in content["runs"]]
     assert runs == ["dense", "hybrid"]
-    for query, query_id in enumerate(content["queries"]["id"]):
+    for query, query_id in [*enumerate(content["queries"]["id"])][::20]:
         view = demo.query(query_id, runs)
         here = slice(*content["targets"]["start"][query : query + 2])
         names = content["targets"]["name"][here]
@@ -143,7 +141,6 @@ def test_every_query_of_the_demo_has_the_hits_targets_and_checks_of_its_view(dem
         assert content["queries"]["refuse"][query] == view.should_refuse
 
 
-@pytest.mark.slow
 def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, content):
     per_query = cmp.per_query.set_index("query_id").reindex(content["queries"]["id"])
     words = content["outcomes"]
@@ -162,7 +159,6 @@ def test_every_query_of_the_demo_has_its_outcome_ranks_and_scores(demo, cmp, con
     assert [one["name"] for one in content["metrics"] if one["primary"]] == list(cmp.primary)
 
 
-@pytest.mark.slow
 def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
     citations = demo.results.citations.sort_values(["query_id", "position"])
     for run, run_id in enumerate(("dense", "hybrid")):
@@ -173,7 +169,6 @@ def test_every_answer_of_the_demo_cites_what_its_citations_name(demo, content):
             assert [content["items"]["id"][one["item"]] for one in rows] == cited.get(query_id, [])
 
 
-@pytest.mark.large
 def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo, cmp, content):
     differences = [
         (demo.pivot(name)["hybrid"] - demo.pivot(name)["dense"]).abs() for name in cmp.primary
@@ -183,7 +178,6 @@ def test_the_size_of_a_change_is_the_largest_difference_of_a_primary_metric(demo
     assert np.allclose(content["queries"]["change"][1], largest, atol=2e-6)
 
 
-@pytest.mark.slow
 def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(demo):
     content = unpacked(demo.explore(runs=["bm25", "hybrid", "dense"], baseline="dense"))
     assert [(one["id"], one["role"]) for one in content["runs"]] == [
@@ -195,49 +189,21 @@ def test_several_runs_have_the_outcomes_of_their_comparisons_with_the_baseline(d
         assert own == outcomes.reindex(content["queries"]["id"]).tolist()
 
 
-@pytest.mark.large
 def test_one_run_has_no_outcome(demo):
     content = unpacked(demo.explore(runs="bm25"))
-    assert content["runs"][0]["role"] is None and content["runs"][0]["id"] == "bm25"
+    assert [(one["id"], one["role"]) for one in content["runs"]] == [("bm25", None)]
     assert set(content["queries"]["outcome"][0]) == {-1}
-    hit_at_10 = demo.pivot("hit@10")["bm25"].reindex(content["queries"]["id"])
-    found = pd.Series(content["queries"]["first"][0], dtype="float64").notna()
-    assert found[hit_at_10.eq(1).to_numpy()].all() and not found[hit_at_10.eq(0).to_numpy()].any()
-
-
-@pytest.mark.slow
-def test_runs_of_a_store_are_read_when_they_are_shown(demo, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
-    store.save(demo)
-    golden = str(DEMO / "golden.yaml")
-    shown = unpacked(store.evaluate(golden).explore(runs=["dense", "hybrid"]))
-    whole = unpacked(demo.explore(runs=["dense", "hybrid"]))
-    assert shown["queries"]["outcome"] == whole["queries"]["outcome"]
-    assert shown["hits"]["target"] == whole["hits"]["target"]
 
 
 # Runs that lack something
 
 
-@pytest.mark.large
 def test_a_failed_query_has_its_error_and_no_answer(write_golden, write_run):
     failed = [record("q1", [], error="timed out"), *RUN_B[1:]]
     ev = evaluated(THREE_QUERIES, {"a": RUN_A, "b": failed}, write_golden, write_run)
     content = unpacked(ev.compare("a", "b").explore())
     assert content["answers"]["error"] == [[None] * 3, ["timed out", None, None]]
     assert "text" not in content["answers"], "no run has answers"
-
-
-@pytest.mark.large
-def test_without_targets_hits_have_no_grade(write_run):
-    golden = rs.Golden(queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}))
-    files = [write_run("a", RUN_A), write_run("b", RUN_B)]
-    with warned(3):
-        ev = rs.evaluate(rs.load_results(files), golden)
-    content = unpacked(ev.explore())
-    assert content["targets"]["start"] == [0, 0, 0, 0]
-    assert set(content["hits"]["grade"][0]) == {None}
-    assert {content["outcomes"][code] for code in content["queries"]["outcome"][1]} == {"no_target"}
 
 
 def test_queries_that_no_run_was_asked_are_counted(write_golden, write_run):
@@ -264,16 +230,6 @@ def test_texts_come_from_a_frame_where_hits_kept_none(demo, cmp):
     assert "cmp.explore(texts=frame)" in cmp.explore().left_out[0]
 
 
-@pytest.mark.slow
-def test_the_demo_has_the_text_of_every_hit_once(demo, cmp):
-    texts = pd.read_parquet(DEMO / "passages.parquet")
-    assert set(texts["chunk_id"]) == set(demo.results.hits["chunk_id"])
-    assert texts["chunk_id"].is_unique and texts["text"].notna().all()
-    items = unpacked(cmp.explore(texts=texts))["items"]
-    assert None not in items["text"] and len(set(items["id"])) == len(items["id"])
-
-
-@pytest.mark.large
 def test_one_id_with_two_texts_stands_there_twice(write_golden, write_run):
     runs = {
         name: [record("q1", [hit("c1", "d1", 1, snippet=text)])]
@@ -323,7 +279,6 @@ def test_lines_of_a_span_are_marked_in_a_text_of_whole_lines():
     assert "first\nsecond\nthird"[begin:end] == "second\nthird"
 
 
-@pytest.mark.large
 def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_run):
     golden = [THREE_QUERIES[0] | {"must_contain": ["yes"], "forbidden": ["never"]}]
     runs = {
@@ -334,7 +289,6 @@ def test_an_answer_meets_what_it_must_contain_and_must_not(write_golden, write_r
     assert unpacked(ev.explore())["checks"]["met"] == [[True, True], [False, False], [True, False]]
 
 
-@pytest.mark.large
 def test_a_cited_passage_that_is_no_hit_is_there_too(write_golden, write_run):
     said = [RUN_A[0] | {"answer": answer("see", paths=["docs/d1.md", "docs/other.md"])}]
     ev = evaluated(THREE_QUERIES[:1], {"a": said}, write_golden, write_run)
@@ -380,12 +334,9 @@ def test_a_comparison_from_json_says_what_it_needs(cmp):
 # Bytes
 
 
-@pytest.mark.slow
 def test_equal_frames_give_equal_bytes(demo, cmp):
     again = rs.evaluate(str(DEMO / "runs" / "*" / "per_query.jsonl"), str(DEMO / "golden.yaml"))
     assert again.compare("dense", "hybrid").explore()._repr_html_() == cmp.explore()._repr_html_()
-    content = {"version": 1, "queries": {"id": ["a"], "text": ["naïve"]}}
-    assert element(content).html == element(json.loads(json.dumps(content))).html
 
 
 def test_half_a_character_is_shown_as_unknown():
@@ -413,7 +364,6 @@ def wordy(write_golden, write_run):
     return evaluated(golden, runs, write_golden, write_run).compare("a", "b")
 
 
-@pytest.mark.large
 def test_what_is_too_large_loses_texts_of_unchanged_queries_first(wordy):
     whole = wordy.explore()
     assert whole.left_out == () and None not in unpacked(whole)["items"]["text"]
@@ -466,64 +416,36 @@ def test_hits_that_are_deep_in_both_runs_and_met_nothing_go_before_unchanged_que
     assert kept_in(content) == [1] * 30
 
 
-@pytest.mark.slow
-def test_the_smallest_explorer_keeps_the_largest_change(cmp):
-    content = unpacked(cmp.explore(max_mb=0.001))
+def test_the_smallest_explorer_keeps_the_largest_change(wordy):
+    content = unpacked(wordy.explore(max_mb=1e-6))
     assert sum(kept_in(content)) == 1
     change = content["queries"]["change"][1]
     assert change[kept_in(content).index(1)] == max(change)
 
 
-@pytest.mark.slow
 def test_of_many_queries_only_those_with_details_are_listed(wordy, monkeypatch):
     whole = wordy.explore("q1")
-    size = len(whole.packed) / 1e6
     for name, n in (("TRIED", 10), ("SAMPLE", 10), ("LISTED", 30)):
         monkeypatch.setattr(explorer, name, n)
-    cut = wordy.explore("q1", max_mb=size * 0.4)
+    cut = wordy.explore("q1", max_mb=len(whole.packed) / 1e6 * 0.4)
     every, content = unpacked(whole), unpacked(cut)
     chosen = [f"q{n}" for n in (0, 1, 4, 8, 12, 16, 20, 24, 28, 32, 36)]
     assert content["queries"]["id"] == chosen and content["n_queries"] == 40
     assert kept_in(content) == [1] * len(chosen)
-    assert content["left_out"][0].startswith(
-        "29 unchanged queries are left out: all would be up to "
-    )
+    says(content["left_out"][0], 29)
     places = [every["queries"]["id"].index(query) for query in chosen]
-    for name in ("text", "refuse"):
-        assert content["queries"][name] == [every["queries"][name][at] for at in places]
     for name in ("outcome", "change", "note", "first"):
         for mine, theirs in zip(content["queries"][name], every["queries"][name], strict=True):
             assert mine == [theirs[at] for at in places]
     for run in (0, 1):
-        assert content["answers"]["text"][run] == [
-            every["answers"]["text"][run][at] for at in places
-        ]
+        texts = every["answers"]["text"][run]
+        assert content["answers"]["text"][run] == [texts[at] for at in places]
         for mine, theirs in enumerate(places):
-            of_cut, of_all = (
-                [
-                    {**row, "item": one["items"]["id"][row["item"]]}
-                    for row in rows_of(one, "hits", run, at)
-                ]
+            ours, others = (
+                [one["items"]["id"][row["item"]] for row in rows_of(one, "hits", run, at)]
                 for one, at in ((content, mine), (every, theirs))
             )
-            assert of_cut == of_all
-    assert wordy.explore(max_mb=1).left_out == ()
-
-
-@pytest.mark.slow
-def test_plans_that_a_sample_finds_too_large_are_not_tried(wordy, monkeypatch):
-    size = len(wordy.explore().packed) / 1e6
-    tried = wordy.explore(max_mb=size * 0.1)
-    monkeypatch.setattr(explorer, "TRIED", 10)
-    packed = []
-    monkeypatch.setattr(explorer, "pack", lambda content: packed.append(1) or pack(content))
-    told = wordy.explore(max_mb=size * 0.1)
-    assert len(told.packed) <= size * 1e5 and len(packed) <= 6
-    # one is chosen that fits, if not always the largest
-    both = zip(kept_in(unpacked(told)), kept_in(unpacked(tried)), strict=True)
-    assert all(mine <= theirs for mine, theirs in both)
-    # the smallest plan is all there is where none fits
-    assert sum(kept_in(unpacked(wordy.explore(max_mb=1e-6)))) == 1
+            assert ours == others
 
 
 def test_numbers_are_those_of_their_text():
@@ -577,23 +499,16 @@ def test_the_selected_hit_comes_back_as_a_frame(demo, cmp):
     assert row["chunk_id"] == hits["chunk_id"].item() and row["doc_id"] == hits["doc_id"].item()
 
 
-@pytest.mark.large
 @needs_widget
-@pytest.mark.parametrize(
-    "state",
-    [{}, {"query": "pd-999"}, {"query": ["pd-014"]}, {"query": None}, {"query": {"$ne": 1}}],
-)
+@pytest.mark.parametrize("state", [{}, {"query": "pd-999"}, {"query": ["pd-014"]}])
 def test_a_frame_can_select_only_what_is_there(cmp, state):
     explorer = cmp.explore("pd-003")
     select(explorer, **state)
     assert not len(explorer.selected)
 
 
-@pytest.mark.large
 @needs_widget
-@pytest.mark.parametrize(
-    "hit", [None, 7, {"run": "nobody", "rank": 1}, {"run": "dense", "rank": "1"}, {"rank": [1]}, {}]
-)
+@pytest.mark.parametrize("hit", [None, {"run": "nobody", "rank": 1}, {"run": "dense", "rank": "1"}])
 def test_a_hit_that_is_not_there_is_no_hit(cmp, hit):
     explorer = cmp.explore("pd-004")
     select(explorer, query="pd-014", run={"a": 1}, hit=hit)
@@ -610,7 +525,6 @@ def test_notes_come_back_as_a_frame(cmp):
     assert ex.notes.to_numpy().tolist() == [kept]
 
 
-@pytest.mark.slow
 @needs_widget
 def test_labelling_opens_at_the_selected_query_with_the_hit_on_top(write_golden, write_run):
     others = [hit(f"x{n}", "dx", n, snippet=f"words of {n}") for n in (1, 2, 3)]
@@ -652,7 +566,6 @@ def of_calls(**options):
     return rs.evaluate(replace(results, calls=calls.astype({"error": "str"})), golden, **options)
 
 
-@pytest.mark.large
 def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     content = unpacked(of_calls().explore(runs="A"))
     query = content["queries"]["id"].index("q")
@@ -675,7 +588,6 @@ def test_calls_have_their_hits_ranks_repeats_and_what_they_asked():
     assert content["queries"]["first"][0][query] == 1, "t is first in its call"
 
 
-@pytest.mark.large
 def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     content = unpacked(of_calls(calls="first").explore(runs="A"))
     query = content["queries"]["id"].index("q")
@@ -690,28 +602,15 @@ def test_the_explorer_shows_all_calls_and_which_ones_the_policy_reads():
     assert content["queries"]["first"][0][query] == 2
 
 
-@pytest.mark.slow
-def test_the_calls_of_the_explorer_are_those_of_the_view_and_of_the_report():
+def test_the_calls_of_the_explorer_are_those_of_the_report():
     ev = of_calls()
-    content, view, report = unpacked(ev.explore()), ev.query("q"), ev.calls()
+    content, report = unpacked(ev.explore()), ev.calls()
     query = content["queries"]["id"].index("q")
     for run, run_id in enumerate(("A", "B")):
-        of_view = view.calls[view.calls["run_id"] == run_id]
-        own = rows_of(content, "calls", run, query)
-        assert [one["call"] for one in own] == of_view["call"].tolist()
-        repeated = [
-            sum(hit["repeats"] is not None for hit in rows_of(content, "hits", run, query)
-                if hit["call"] == one["call"])
-            for one in own
-        ]  # fmt: skip
-        assert repeated == of_view["n_repeated"].tolist()
         of_report = report.per_query.query(f"run_id == '{run_id}' and query_id == 'q'")
-        assert sum(repeated) == of_report["n_repeated"].item()
-        targets = report.targets.query(f"run_id == '{run_id}' and query_id == 'q'")
-        targets = targets.set_index("target_id")
-        shown = view.targets.set_index("target_id")
-        for column, name in ((f"{run_id}: call", "call"), (run_id, "rank")):
-            assert shown[column].equals(targets[name].reindex(shown.index).rename(column))
+        assert len(rows_of(content, "calls", run, query)) == of_report["n_calls"].item()
+        repeats = [one["repeats"] for one in rows_of(content, "hits", run, query)]
+        assert len(repeats) - repeats.count(None) == of_report["n_repeated"].item()
 
 
 def test_collapsed_lists_of_calls_keep_what_each_call_had():
@@ -753,25 +652,16 @@ def test_turns_name_their_conversation_and_are_a_filter():
     ]
 
 
-@pytest.mark.slow
-def test_a_run_looks_alike_in_plots_reports_and_explorers(demo, tmp_path):
+def test_a_run_looks_alike_in_plots_and_explorers(demo):
     ev = replace(demo, baseline="dense")
     drawn = {str(one.get_label()): one.lines[0].get_color() for one in ev.plot("hit@5").containers}
     assert drawn["dense"] == "#212121", "a baseline is drawn as the axes are"
     content = unpacked(ev.select(["hybrid", "dense"]).explore())
-    assert {run["id"]: run["colour"] for run in content["runs"]} == {
-        run: drawn[run] for run in ("hybrid", "dense")
-    }
-    page = ev.report(tmp_path / "report.html", baseline="dense").to_html()
-    packed = page.partition('<script type="text/plain">')[2].partition("</script>")[0]
-    content = json.loads(gzip.decompress(base64.b64decode(packed)))
-    assert {run["id"]: run["colour"] for run in content["runs"]} == {
-        run: drawn[run] for run in ("dense", "hybrid_rerank")
-    }
-    assert all(colour.lower() in unquote(page).lower() for colour in drawn.values())
+    colours = {run["id"]: run["colour"] for run in content["runs"]}
+    assert colours == {run: drawn[run] for run in ("hybrid", "dense")}
 
 
-@pytest.mark.parametrize(("n", "n_items"), [(600, 105), (600, 30), (2_000, 499), (5_000, 5_000)])
+@pytest.mark.parametrize(("n", "n_items"), [(600, 30), (5_000, 5_000)])
 def test_the_size_of_many_queries_and_items_is_told_by_some(n, n_items):
     items = {"id": [str(at) for at in range(n_items)], "text": ["x" * 800] * n_items}
     answers = {"text": [["y" * 200] * n] * 2}
