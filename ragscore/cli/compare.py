@@ -133,7 +133,7 @@ def compare_command(args: argparse.Namespace) -> None:
     *max_drop_options("go by the verdicts on the primary metrics"),
     option(
         "--undecided",
-        "what counts where no primary metric can be told (default: neither, exit status 2)",
+        "pass or fail where no primary metric can be told (default: neither, exit status 2)",
         "|".join(UNDECIDED),
     ),
     option(
