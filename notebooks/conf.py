@@ -55,8 +55,7 @@ html_show_sourcelink = False
 html_copy_source = False
 # A page without pages beside it has no list of them.
 html_sidebars = {
-    page: []
-    for page in ("quickstart", "gallery", "coming-from", "benchmarks", "architecture", "changes")
+    page: [] for page in ("quickstart", "gallery", "coming-from", "benchmarks", "architecture")
 }
 html_context = {"default_mode": "auto"}
 html_theme_options = {

@@ -3,7 +3,7 @@
 `python -m tests.mutants` chooses faults by a seed, spread over the folders of `ragscore`: a
 comparison is flipped, a bound moved by one, a column swapped for another one of its module. Each is
 written into a clone of what is committed. Files of tests that reach its line run there, those of
-its folder first, until one fails. `--all` runs the long tests, too; `--show` lists the faults.
+its folder first, until one fails: the quick ones, or with `-m ''` all. `--show` lists the faults.
 
 It needs to know which file of tests reaches which line, and finds out first, by coverage.
 """
@@ -170,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--n", type=int, default=60)
     parser.add_argument("--seed", type=int, default=29)
-    parser.add_argument("--all", action="store_true", help="with the long tests")
+    parser.add_argument("-m", metavar="MARKS", help="which tests, as pytest has it: '' for all")
     parser.add_argument("--show", action="store_true", help="list the faults and stop")
     parser.add_argument("--reached", type=Path, help="a JSON file to keep what reaches what")
     parser.add_argument("--only", help="numbers of faults, with commas")
@@ -183,7 +183,7 @@ def main() -> None:
             one = wanted[n]
             print(f"{n:3} {one.file}:{one.line} {one.kind}: {one.was} → {one.becomes}")
         return
-    more = ["--all"] if given.all else []
+    more = [] if given.m is None else ["-m", given.m]
     with tempfile.TemporaryDirectory() as folder:
         roots: SimpleQueue[Path] = SimpleQueue()
         if (shared := ROOT.parent / "shared").exists():  # tests read it beside the checkout

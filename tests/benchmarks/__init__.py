@@ -1,4 +1,1 @@
-"""Speed as ratios against peers, measured in one run.
-
-`python -m tests.benchmarks` prints the table.
-"""
+"""How fast ragscore is, beside what one would use instead: `python -m tests.benchmarks`."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 from unittest.mock import patch
 
 import pandas as pd
@@ -25,15 +25,16 @@ from ragscore.cli import main
 from ragscore.io import registry
 from ragscore.io.load import load_golden, load_results
 
-T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 BLOCK = re.compile(r"^```([\w-]+)(?: +(\S+))?\n(.*?)^```$", flags=re.M | re.S)
-WIDTH = 100
+WIDTH = "100"
 # What is written to the file it names, for the blocks below it.
 FILES = {"yaml", "json", "jsonl", "csv", "tsv", "toml", "trec"}
 # Shown, not needed: a block that imports one of these is left out where it isn't there.
-OPTIONAL = ("duckdb", "polars", "ranx", "ir_measures", "pytrec_eval", "dask", "distributed")
+OPTIONAL = re.compile(
+    r"^\s*(?:import|from) (duckdb|polars|ranx|ir_measures|pytrec_eval|dask|distributed)\b", re.M
+)
 
 
 class PageError(AssertionError):
@@ -53,26 +54,24 @@ class Block:
     end: int
 
     def __str__(self) -> str:
-        return f"{self.page.relative_to(ROOT)}, line {self.line}"
+        return f"{self.page.name}, line {self.line}"
 
 
 def pages() -> list[Path]:
     """Return README.md and the Markdown pages of the manual."""
-    found = (
-        page
-        for page in NOTEBOOKS.rglob("*.md")
-        if not any(part.startswith(("_", ".")) for part in page.relative_to(NOTEBOOKS).parts)
-    )
-    return [ROOT / "README.md", *sorted(found)]
-
-
-def blocks(page: Path, text: str | None = None) -> list[Block]:
-    """Return the fenced blocks of a page that have a language."""
-    text = page.read_text(encoding="utf-8") if text is None else text
+    found = sorted(NOTEBOOKS.rglob("*.md"))
+    built = re.compile(r"/[._]")  # folders of Sphinx and Jupyter
     return [
-        Block(
-            page, m[1], m[2] or "", m[3], text.count("\n", 0, m.start()) + 1, m.start(3), m.end(3)
-        )
+        ROOT / "README.md",
+        *(page for page in found if not built.search(str(page.relative_to(ROOT)))),
+    ]
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page that have a language."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, m[1], m[2] or "", m[3], text.count("\n", 0, m.start()) + 1, *m.span(3))
         for m in BLOCK.finditer(text)
     ]
 
@@ -88,50 +87,35 @@ def run(page: Path, folder: Path) -> list[tuple[Block, Block | None, str]]:
     found = blocks(page)
     with (
         contextlib.chdir(folder),
-        pd.option_context("display.width", WIDTH),
+        pd.option_context("display.width", int(WIDTH)),
         patch.dict(registry._registered),  # a page's own formats are gone after it
         patch.multiple(evaluation, load_golden=_demo_golden, load_results=_demo_results),
     ):
-        for before, block, following in zip(
-            [None, *found],
-            found,
-            [*found[1:], None],
-            strict=False,  # before, it, after
-        ):
-            shown = following if following and following.language == "text" else None
-            shown = shown if shown and not shown.name else None
-            if block.language == "python":
-                if not is_runnable(block.text):
-                    continue
-                printed = run_python(block, namespace)
-            elif block.language == "sh":
-                if block.text.startswith("python3 -m venv"):  # the two commands, tried by .ci/run
-                    continue
-                printed = run_shell(block)
-            elif block.language in FILES:
-                if not block.name:
-                    raise PageError(f"{block}: name the file that this {block.language} is")
-                target = Path(block.name)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(block.text, encoding="utf-8")
-                continue
-            elif block.language == "text":
-                if not block.name and (before is None or before.language not in ("python", "sh")):
+        for before, block, after in zip([None, *found], found, [*found[1:], None], strict=False):
+            shown = after if after and after.language == "text" and not after.name else None
+            if block.language in FILES and block.name:
+                Path(block.name).parent.mkdir(parents=True, exist_ok=True)
+                Path(block.name).write_text(block.text, encoding="utf-8")
+            elif block.language == "python" and is_runnable(block.text):
+                done.append((block, shown, run_python(block, namespace)))
+            elif block.language == "sh" and not block.text.startswith("python3 -m venv"):
+                done.append((block, shown, run_shell(block)))  # .ci/run tries the others
+            elif block.language == "text" and not block.name:
+                if before is None or before.language not in ("python", "sh"):
                     raise PageError(f"{block}: text that nothing printed")
-                continue
-            else:
-                raise PageError(f"{block}: {block.language} can't be run")
-            if printed.strip() and not shown:
-                raise PageError(f"{block}: prints, and no text block shows it:\n{printed}")
-            done.append((block, shown, printed))
+            elif block.language not in ("python", "sh", "text"):
+                raise PageError(f"{block}: can't be run, or is a file without a name")
+    for block, shown, printed in done:
+        if printed.strip() and not shown:
+            raise PageError(f"{block}: prints, and no text block shows it:\n{printed}")
     return done
 
 
-def _loaded_once(load: Callable[..., T]) -> Callable[..., T]:
+def _loaded_once(load: Callable[..., Any]) -> Callable[..., Any]:
     """Load the demo's files once for all pages that evaluate them; anything else each time."""
     kept = cache(load)
 
-    def loaded(source: object, **how: object) -> T:
+    def loaded(source: object, **how: object) -> Any:
         is_of_demo = isinstance(source, str) and source.startswith("data/demo/") and not how
         return (kept if is_of_demo else load)(source, **how)
 
@@ -142,53 +126,39 @@ _demo_golden, _demo_results = map(_loaded_once, (load_golden, load_results))
 
 
 def is_runnable(code: str) -> bool:
-    imported = re.findall(r"^\s*(?:import|from) (\w+)", code, flags=re.M)
-    return all(importlib.util.find_spec(name) is not None for name in imported if name in OPTIONAL)
+    return all(importlib.util.find_spec(name) is not None for name in OPTIONAL.findall(code))
 
 
 def run_python(block: Block, namespace: dict[str, object]) -> str:
-    printed = io.StringIO()
     # Errors name the page and its line.
     code = compile("\n" * block.line + block.text, str(block.page), "exec")
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, namespace)
     return printed.getvalue()
 
 
 def run_shell(block: Block) -> str:
+    """Run command lines: those of ragscore alone in this process, others in a shell."""
     lines = block.text.replace("\\\n", " ").strip().splitlines()
-    if all(re.fullmatch(r"ragscore [\w\s./=:@,-]+", line) for line in lines):
-        return "".join(run_command(block, shlex.split(line)[1:]) for line in lines)
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text],
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            "COLUMNS": str(WIDTH),
-            "PYTHONPATH": str(ROOT),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        },
-    )
+    around = {
+        "COLUMNS": WIDTH,
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    with patch.dict(os.environ, around):
+        if all(re.fullmatch(r"ragscore [\w\s./=:@,-]+", line) for line in lines):
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                statuses = [main(shlex.split(line)[1:]) for line in lines]
+            if any(statuses):
+                raise PageError(f"{block}: exit statuses {statuses}\n{printed.getvalue()}")
+            return printed.getvalue()
+        command = ["bash", "-euo", "pipefail", "-c", block.text]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise PageError(f"{block}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def run_command(block: Block, arguments: list[str]) -> str:
-    """Run a command line of ragscore that needs no shell in this process."""
-    printed = io.StringIO()
-    columns = os.environ | {"COLUMNS": str(WIDTH)}
-    with patch.dict(os.environ, columns), contextlib.redirect_stdout(printed):
-        if status := main(arguments):
-            raise PageError(f"{block}: exit status {status}\n{printed.getvalue()}")
-    return printed.getvalue()
-
-
-def same(shown: str, printed: str) -> bool:
-    """Whether an output is as shown, spaces at the ends of lines aside."""
-    return plain(shown) == plain(printed)
-
-
 def plain(text: str) -> str:
+    """Return an output without spaces at the ends of lines, and empty lines around it."""
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines()).rstrip()

@@ -14,31 +14,31 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import ragscore
+from ragscore.cli import make_parser
+from ragscore.frames.kinds import KINDS
 from ragscore.frames.verbs import Accessor, Verb
+from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
+from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
+from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS
+from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
+from ragscore.io.registry import FORMATS, TABLES
+from ragscore.io.targets import ID_FIELDS
+from ragscore.scoring.metrics import ADDED, BY_NAME, OTHER_NAMES, TABLE
+from ragscore.store.tables import FRAMES
+from tests.manual import NOTEBOOKS, pages
 
 PART = re.compile(r"(<!-- generated:([\w-]+) -->\n).*?(<!-- /generated:\2 -->)", flags=re.S)
 
 
-def write(folder: Path) -> list[Path]:
-    """Renew the generated parts of the pages in `folder`; return the files that changed."""
-    changed = []
-    for file, text in texts(folder).items():
-        if not file.exists() or file.read_text(encoding="utf-8") != text:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-            print(f"{file.relative_to(folder)}: renewed")
-            changed.append(file)
-    return changed
-
-
-def texts(folder: Path) -> dict[Path, str]:
+def texts() -> dict[Path, str]:
     """Return each page with generated parts, as it should be."""
-    found = {}
-    for page in sorted(folder.glob("*.md")):
+    found = {NOTEBOOKS / "reference" / "api" / f"{name}.md": api_page(name) for name in API}
+    for page in pages():
         text = page.read_text(encoding="utf-8")
         if PART.search(text):
             found[page] = PART.sub(lambda part: f"{part[1]}\n{PARTS[part[2]]()}\n\n{part[3]}", text)
-    return found | {folder / "api" / f"{name}.md": api_page(name) for name in API}
+    return found
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -169,14 +169,11 @@ CONSTANTS = {
 
 def found(name: str) -> Any:
     """Return what a name below `ragscore` stands for."""
-    import ragscore
-
     value: Any = ragscore
     for part in name.split("."):
-        try:
-            value = getattr(value, part)
-        except AttributeError:
-            value = importlib.import_module(f"{value.__name__}.{part}")
+        if not hasattr(value, part):
+            importlib.import_module(f"{value.__name__}.{part}")
+        value = getattr(value, part)
     return value
 
 
@@ -198,19 +195,17 @@ def names_in(namespace: str) -> list[str]:
 
 
 def members(cls: type) -> list[str]:
-    """Return the methods and properties of a class that have a docstring, own ones first."""
-    seen: dict[str, bool] = {}
-    for owner in cls.__mro__:
-        if not owner.__module__.startswith("ragscore"):
-            continue
-        for name, value in vars(owner).items():
-            kinds = (classmethod, staticmethod, property, cached_property, Verb)
-            if not name.startswith("_") and (inspect.isfunction(value) or isinstance(value, kinds)):
-                doc = inspect.getdoc(
-                    value if isinstance(value, (property, cached_property)) else getattr(cls, name)
-                )
-                seen.setdefault(name, bool(doc))
-    return sorted(name for name, has_doc in seen.items() if has_doc)
+    """Return the methods and properties that a class has from this package."""
+    kinds = (classmethod, staticmethod, property, cached_property, Verb)
+    ours = [owner for owner in cls.__mro__ if owner.__module__.startswith("ragscore")]
+    return sorted(
+        {
+            name
+            for owner in ours
+            for name, value in vars(owner).items()
+            if name[0] != "_" and (inspect.isfunction(value) or isinstance(value, kinds))
+        }
+    )
 
 
 def api_page(name: str) -> str:
@@ -316,8 +311,6 @@ METRICS = {
 
 def metrics_of(part: str) -> list[Any]:
     """Return the metrics of a part of metrics.md, in the order of the table."""
-    from ragscore.scoring.metrics import TABLE
-
     names = [metric.name for metric in TABLE]
     bounds = [names.index(name) for name in METRICS[part]]
     return [
@@ -329,8 +322,6 @@ def metrics_of(part: str) -> list[Any]:
 
 def reasons() -> dict[str, str]:
     """Return a short name for each reason that many metrics share."""
-    from ragscore.scoring.metrics import BY_NAME
-
     return {
         "no target": BY_NAME["mrr"].nan_when,
         "no graded target": BY_NAME["ndcg"].nan_when,
@@ -354,8 +345,6 @@ def nan_when(metric: Any) -> str:
 
 
 def added_metrics() -> str:
-    from ragscore.scoring.metrics import ADDED
-
     rows = [
         [f"`{one.name}`", plain(one.formula), one.better, one.nan_when] for one in ADDED.values()
     ]
@@ -378,8 +367,6 @@ def plain(text: str) -> str:
 
 
 def names_of_other_tools() -> str:
-    from ragscore.scoring.metrics import OTHER_NAMES
-
     ours: dict[str, list[str]] = {}
     for other, name in OTHER_NAMES.items():
         ours.setdefault(name, []).append(other)
@@ -490,18 +477,11 @@ SUPPORT_FIELDS = {
 
 
 def golden_column(name: str) -> str:
-    from ragscore.io.golden_read import CHECK_FIELDS, TAG_FIELDS, TEXT_FIELDS
-    from ragscore.io.targets import ID_FIELDS
-
     for level, (field, column) in ID_FIELDS.items():
         if field == name:
             return f"`targets.{column}`, level {level}"
-    if name in CHECK_FIELDS:
-        return f"`checks`, kind {CHECK_FIELDS[name]}"
-    if name in TAG_FIELDS:
-        return f"`tags`, kind {TAG_FIELDS[name]}"
-    assert name in TEXT_FIELDS, name
-    return f"`queries.{name}`"
+    frame, kind = ("checks", CHECK_FIELDS) if name in CHECK_FIELDS else ("tags", TAG_FIELDS)
+    return f"`{frame}`, kind {kind[name]}" if name in kind else f"`queries.{name}`"
 
 
 RUN_FIELDS = {
@@ -641,8 +621,6 @@ RUN_FIELDS = {
 
 
 def run_column(part: str) -> Callable[[str], str]:
-    from ragscore.io.record import CALL_COLUMNS, HIT_COLUMNS
-
     columns: dict[str, dict[str, str]] = {"hit": HIT_COLUMNS, "call": CALL_COLUMNS}
     frames = {
         "answer": "responses",
@@ -655,8 +633,6 @@ def run_column(part: str) -> Callable[[str], str]:
 
 
 def citation_kinds() -> str:
-    from ragscore.io.citations import CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
-
     rows = []
     for kind in CITATION_KINDS:
         first, last, step = SPAN_FIELDS.get(kind, ("", "", 0))
@@ -672,8 +648,6 @@ def citation_kinds() -> str:
 
 def formats(side: str) -> str:
     """Return the formats of one side, from their declarations."""
-    from ragscore.io.registry import FORMATS, TABLES
-
     rows = []
     for one in (*FORMATS[side], TABLES[side]):
         what, told_by = one.about[:2]
@@ -686,8 +660,6 @@ def formats(side: str) -> str:
 
 
 def roles(side: str) -> str:
-    from ragscore.io.columns import GOLDEN_ROLES, RESULT_ROLES
-
     names = {"results": RESULT_ROLES, "golden": GOLDEN_ROLES}[side]
     rows = [
         [f"`{role}`", ", ".join(f"`{one}`" for one in dict.fromkeys(known.split()))]
@@ -701,8 +673,6 @@ def roles(side: str) -> str:
 
 def commands() -> dict[str, ArgumentParser]:
     """Return the parser of each command."""
-    from ragscore.cli import make_parser
-
     listed = next(action for action in make_parser()._actions if action.dest == "command_name")
     return dict(listed.choices or {})
 
@@ -725,18 +695,13 @@ def command_sections() -> str:
         parts += [f"### {name}", f"`{usage}`", f"For example `{example}`"]
         rows: list[list[str]] = []
         for group in parser._action_groups:
-            others: list[str] = []
-            for action in group._group_actions:
-                if action.dest == "help":
-                    continue
-                if option_row(action) in shared.get(group.title or "", []):
-                    others.append(f"`{action.option_strings[-1]}`")
-                else:
-                    rows.append(option_row(action))
+            title = str(group.title)
+            actions = [one for one in group._group_actions if one.dest != "help"]
+            others = [one for one in actions if option_row(one) in shared.get(title, [])]
+            rows += [option_row(one) for one in actions if one not in others]
             if others:
-                title = str(group.title)
-                link = f"see [{title}](#{title.replace(' ', '-')})"
-                rows.append([", ".join(others), link])
+                names = ", ".join(f"`{one.option_strings[-1]}`" for one in others)
+                rows.append([names, f"see [{title}](#{title.replace(' ', '-')})"])
         parts.append(table(["argument or option", "meaning"], rows))
     return "\n\n".join(parts)
 
@@ -765,15 +730,11 @@ def shared_sections() -> str:
 
 def option_row(action: Action) -> list[str]:
     """Return an argument or option as it is written, and its help."""
-    value = action.metavar
-    named = " ".join(value) if isinstance(value, tuple) else value
-    if not action.option_strings:
-        written = named or action.dest
-    else:
-        written = ", ".join(action.option_strings)
-        if action.nargs != 0:
-            written += f" {named or action.dest.upper()}"
-    return [f"`{written}`", in_cell((action.help or "").replace("%%", "%"))]
+    names = ", ".join(action.option_strings)
+    value = action.metavar or (action.dest.upper() if names else action.dest)
+    if action.nargs != 0:
+        names += f" {value if isinstance(value, str) else ' '.join(value)}"
+    return [f"`{names.strip()}`", in_cell((action.help or "").replace("%%", "%"))]
 
 
 def in_cell(text: str) -> str:
@@ -799,9 +760,6 @@ STORE_TABLES = {
 
 def store_tables() -> str:
     """Return the tables that a store keeps of a run, with their columns."""
-    from ragscore.frames.kinds import KINDS
-    from ragscore.store.tables import FRAMES
-
     rows = []
     for name in FRAMES:
         kind = KINDS[name]
@@ -812,7 +770,24 @@ def store_tables() -> str:
     return table(["table", "one row per", "key, beside `run_id`", "further columns"], rows)
 
 
+# -- data-model.md --
+
+
+def frames() -> str:
+    """Return one row per kind of frame: its key, and its other columns."""
+    rows = []
+    for name, kind in KINDS.items():
+        always = [f"`{one}`" for one in kind.required if one not in kind.key]
+        sometimes = [f"`{one}`" for one in kind.optional]
+        sometimes += [f"`{prefix}*`" for prefix in kind.open_prefixes]
+        others = always + ([f"({', '.join(sometimes)})"] if sometimes else [])
+        key = ", ".join(f"`{one}`" for one in kind.key)
+        rows.append([f"`{name}`", key or "none", ", ".join(others)])
+    return table(["frame", "key", "other columns"], rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "frames": frames,
     "store-tables": store_tables,
     "cli-commands": command_table,
     "cli-sections": command_sections,

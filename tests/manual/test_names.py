@@ -1,28 +1,27 @@
-"""What pages name is there: functions, methods, tests; and single cases are as they say."""
+"""What pages name is there: functions, methods, files, modules, headings, pictures."""
 
 import json
 import re
+import tomllib
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 
-import pandas as pd
 import pytest
-from conftest import hit, record
+import yaml
 
 import ragscore as rs
-from ragscore.analysis.comparison.model import OUTCOMES
 from ragscore.judging import Judged
-from tests.manual import ROOT, blocks, pages
+from tests.manual import BLOCK, NOTEBOOKS, ROOT, pages
 
-# Changes name what is gone, too.
-PAGES = [page for page in pages() if page.name != "changes.md"]
-OF_PAGE = pytest.mark.parametrize("page", PAGES, ids=[str(one.relative_to(ROOT)) for one in PAGES])
+GITHUB = ROOT / ".github"
+TEXTS = [*pages(), ROOT / "data" / "README.md", *sorted(GITHUB.rglob("*.md"))]
+OF_TEXT = pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
 # What pages call the objects of their examples.
 OBJECTS = {
     "ev": rs.Evaluation, "cmp": rs.Comparison, "results": rs.Results, "golden": rs.Golden,
     "store|history": rs.RunStore(ROOT / "data/demo/history"), "judged": Judged,
 }  # fmt: skip
-FILES = {"yaml", "jsonl", "json", "md", "txt", "html", "trec", "parquet", "csv", "gz", "yml"}
+FILES = {"yaml", "jsonl", "json", "md", "txt", "html", "trec", "parquet", "csv", "gz", "yml", "py"}
 
 
 def is_there(path: str) -> bool:
@@ -33,14 +32,14 @@ def is_there(path: str) -> bool:
     return True
 
 
-@OF_PAGE
+@OF_TEXT
 def test_every_name_of_a_page_is_there(page):
     text = page.read_text(encoding="utf-8")
     found = set(re.findall(r"\brs\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", text))
     assert sorted(path for path in found if not is_there(path)) == []
 
 
-@OF_PAGE
+@OF_TEXT
 def test_every_method_of_a_page_is_there(page):
     text = page.read_text(encoding="utf-8")
     for name, kind in OBJECTS.items():
@@ -49,14 +48,37 @@ def test_every_method_of_a_page_is_there(page):
         assert named - known - FILES == set()
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "data/README.md"], ids=lambda page: page.stem)
-def test_every_test_that_a_page_names_is_there(page):
+@OF_TEXT
+def test_every_file_and_module_of_the_project_that_a_page_names_is_there(page):
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"`(tests/[\w/.]+)`", text):
-        assert (ROOT / target).exists(), target
-    for name in set(re.findall(r"python -m (tests[\w.]*\w)", text)):
-        file = ROOT / name.replace(".", "/")
-        assert file.with_suffix(".py").exists() or (file / "__main__.py").exists(), name
+    named = re.findall(r"`((?:ragscore|tests|notebooks|\.ci|\.github)/[\w./-]*)", text)
+    modules = re.findall(r"python -m (tests[\w.]*\w)", text)
+    named += [f"{module.replace('.', '/')}.py" for module in modules]
+    packages = [name.replace(".py", "/__main__.py") for name in named]
+    both = zip(named, packages, strict=True)
+    wrong = [one for one, other in both if not any((ROOT / n).exists() for n in (one, other))]
+    assert wrong == []
+
+
+def slugs(page):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    headings = re.findall(r"^#+ +(.+?) *$", text, flags=re.M)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", one).lower() for one in headings]
+    return {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in plain}
+
+
+@OF_TEXT
+def test_links_lead_to_files_and_headings(page):
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
+        target, _, anchor = link.partition("#")
+        file = (page.parent / target).resolve() if target else page
+        is_outside = link.startswith(("http://", "https://", "mailto:"))
+        is_heading = anchor and file.suffix == ".md" and file.exists()
+        if not is_outside and (not file.exists() or (is_heading and anchor not in slugs(file))):
+            wrong.append(link)
+    assert wrong == []
 
 
 @pytest.mark.parametrize("kind", ["ragscore demo", "pytest"])
@@ -66,75 +88,27 @@ def test_the_two_commands_of_the_readme_are_one_line_each(kind):
     assert len([one for one in commands if kind in one]) == 1 and len(set(commands)) == 2
 
 
-def test_every_outcome_is_defined():
-    text = (ROOT / "notebooks/howto/compare.md").read_text(encoding="utf-8")
-    defined = {
-        word
-        for line in text.splitlines()
-        if line.startswith("| `")
-        for word in re.findall(r"`(\w+)`", line.split("|")[1])
-    }
-    assert set(OUTCOMES) <= defined
+def test_every_picture_is_in_the_gallery():
+    cells = json.loads((NOTEBOOKS / "gallery.ipynb").read_text(encoding="utf-8"))["cells"]
+    told = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    pictures = [one for one in rs.plot.__all__ if hasattr(getattr(rs.plot, one), "__wrapped__")]
+    assert [one for one in pictures if f"`help(rs.plot.{one})`" not in told] == []
 
 
-def test_the_record_of_the_run_file_loads_as_the_page_says(tmp_path):
-    page = ROOT / "notebooks/reference/run-file.md"
-    first = next(one for one in blocks(page) if one.name.endswith("per_query.jsonl"))
-    (tmp_path / "per_query.jsonl").write_text(first.text, encoding="utf-8")
-    response = rs.load_results(tmp_path).responses.iloc[0]
-    assert json.loads(first.text.splitlines()[0])["answer"]["answer"] == response["answer"]
-    assert not response["refused"]
+def test_the_citation_and_the_package_have_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == rs.__version__ == project["version"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "refused"),
-    [
-        ({"answer": "no", "grounded": True, "refused": True}, True),
-        ({"answer": "no", "grounded": False, "refused": False}, False),
-        ({"answer": "text", "grounded": False}, True),
-        ({"answer": "", "grounded": True}, False),
-        ({"answer": " "}, True),
-        ("", True),
-        ("text", pd.NA),
-        ({"answer": "text", "grounded": None, "refused": None}, pd.NA),
-        (None, pd.NA),
-    ],
-)
-def test_a_refusal_is_read_in_the_order_the_run_file_page_gives(tmp_path, answer, refused):
-    records = [
-        {"query_id": "q", "query": "?", "hits_top_k": [], "answer": answer},
-        {"query_id": "r", "query": "?", "hits_top_k": [], "answer": "text"},
-    ]
-    (tmp_path / "per_query.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in records), encoding="utf-8"
-    )
-    responses = rs.load_results(tmp_path).responses
-    found = responses["refused"].iloc[0] if "refused" in responses else pd.NA
-    assert found is refused or (not pd.isna(found) and found == refused)
-    if isinstance(answer, dict) and {"grounded", "refused"} & {
-        k for k, v in answer.items() if v is not None
-    }:
-        assert not responses["refused"].iloc[1]
-
-
-@pytest.mark.large
-@pytest.mark.parametrize(
-    ("a", "b", "outcome", "counts"),
-    [
-        (8, 4, "win", (1, 0)),
-        (4, 2, "win", (0, 0)),
-        (4, 8, "loss", (0, 1)),
-        (8, None, "regression", (0, 0)),
-    ],
-)
-def test_won_at_hit_5_and_outcomes_relate_as_the_manual_says(
-    write_golden, write_run, a, b, outcome, counts
-):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
-    runs = [
-        write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10)
-        for name, rank in (("a", a), ("b", b))
-    ]
-    cmp = rs.evaluate(rs.load_results(runs), golden).compare("a", "b", "hit@5")
-    row = cmp.deltas.iloc[0]
-    assert cmp.counts == {outcome: 1} and (row["n_better"], row["n_worse"]) == counts
+def test_nobody_is_told_to_install_the_package_of_that_name_on_the_index():
+    # It is another project. Quotes and line ends may stand within a text of the source.
+    advice = re.compile(r"(?<!do not run )pip3? install (?:-\S+ )*ragscore\b")
+    files = [ROOT / "README.md", *GITHUB.rglob("*.md"), *GITHUB.rglob("*.yml")]
+    for folder in ("ragscore", "notebooks"):
+        for kind in ("py", "md", "ipynb"):
+            files += (ROOT / folder).rglob(f"*.{kind}")
+    assert len(files) > 200
+    for file in files:
+        text = re.sub(r"(?:[\s'\"`*]|\\n)+", " ", file.read_text(encoding="utf-8"))
+        assert not advice.search(text.lower()), file
