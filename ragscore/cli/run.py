@@ -5,7 +5,6 @@ import importlib
 import json
 import shlex
 import sys
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from ragscore.scoring.value_states import metric_columns
 # The systems of ragscore.demo, whose packages are imported only when one is asked.
 DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
 ALL_FAILED, STOPPED = 3, 130
-CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo`, which stores vectors there
+CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo --build`
 
 
 @command(
@@ -136,9 +135,9 @@ def run_command(args: argparse.Namespace) -> int:
             allowed="one of them",
         )
     if args.golden is None and args.system in DEMO:
-        from ragscore.demo.run import default_golden
+        from ragscore.demo.show import demo_data
 
-        args.golden = default_golden()
+        args.golden = demo_data() / "golden.yaml"
     golden = load_golden(args.golden, **reading(args, "golden_"))
     out = Path(args.out) if args.out else Path("runs", _folder(args))
     if not args.fresh:
@@ -229,36 +228,42 @@ def _setting(value: str) -> Any:
 
 @command(
     "demo",
-    "Build a real corpus, run four real systems over it, score and compare them.",
+    "Show the main job on four recorded runs: how good each is, and what one lost.",
     "demo --out ragscore-demo",
-    option(
-        "--out", "where runs and report go (default: ragscore-demo)", "DIR", default="ragscore-demo"
+    option("--out", "where the page goes (default: ragscore-demo)", "DIR", default="ragscore-demo"),
+    switch(
+        "--build",
+        "first build corpus and systems on this machine, and record the runs anew in DIR, which"
+        " takes minutes (default: the runs of data/demo)",
     ),
-    option("--golden", "golden file (default: data/demo/golden.yaml of this checkout)", "FILE"),
     switch(
         "--serve",
-        "instead: answer POST /api/v1/ask on this machine, the system chosen by `mode`, until"
-        " Ctrl-C (default: no)",
+        "answer POST /api/v1/ask with these systems on this machine, chosen by `mode`, until Ctrl-C"
+        " (default: no)",
     ),
     option("--port", "for --serve (default: 9000; 0: a free one)", "N", type=int),
-    details="Or serve these systems. Needs pip install '.[demo]' in a clone.",
+    details="Runs in a clone of the repository. --build and --serve need pip install '.[demo]'.",
 )
 def demo_command(args: argparse.Namespace) -> None:
-    """Run the demo, or its server."""
-    for name, is_alone in (("port", not args.serve), ("golden", args.serve)):
-        if getattr(args, name) is not None and is_alone:
-            raise DataError(
-                f"has no effect {'with' if args.serve else 'without'} --serve",
-                field=f"--{name}",
-                allowed="leave it out",
-            )
+    """Show the demo, build it, or serve its systems."""
+    if args.port is not None and not args.serve:
+        raise DataError("has no effect without --serve", field="--port", allowed="leave it out")
     with packages_of("demo", field="demo"):
-        from ragscore.demo.run import default_golden, run_demo
-        from ragscore.demo.serve import PORT, serve_demo
+        if args.build:
+            from ragscore.demo.ask import run_demo
 
+            run_demo(Path(args.out), lambda text: say(text, flush=True))
+        elif not args.serve:
+            from ragscore.demo.show import demo_data, show_demo
+
+            show_demo(
+                demo_data() / "runs" / "*", Path(args.out), lambda text: say(text, flush=True)
+            )
         if args.serve:
-            port = PORT if args.port is None else args.port
-            say_on = partial(say, file=sys.stderr, flush=True)
-            serve_demo(Path(args.out), port, report=lambda text: say_on(f"ragscore: {text}"))
-        else:
-            run_demo(Path(args.out), Path(args.golden) if args.golden else default_golden())
+            from ragscore.demo.serve import PORT, serve_demo
+
+            serve_demo(
+                Path(args.out),
+                PORT if args.port is None else args.port,
+                lambda text: say(f"ragscore: {text}", file=sys.stderr, flush=True),
+            )

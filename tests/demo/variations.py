@@ -18,10 +18,16 @@ import pandas as pd
 
 from ragscore.demo import retrievers
 from ragscore.demo.answerer import Familiarity, answer
-from ragscore.demo.ask import REFUSE_BELOW, K, answerer_config, progress, ranked_hits
+from ragscore.demo.ask import (
+    REFUSE_BELOW,
+    SUITE,
+    K,
+    answerer_config,
+    progress,
+    ranked_hits,
+)
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import MiniLM, Ranking, Vectors, system_config
-from ragscore.demo.run import SUITE
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.typing import Values
 from ragscore.io.load import load_golden
@@ -208,7 +214,7 @@ def earlier_golden(golden: Golden, before: str | Path) -> Golden:
 def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
     """Make every run of the history in the store `out/history`, replacing older ones.
 
-    Vectors of the passages are stored in `out/cache`, which `ragscore demo` uses too.
+    Vectors of the passages are stored in `out/cache`, which `ragscore demo --build` uses too.
     """
     golden = goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
@@ -367,17 +373,3 @@ def answered(
         ]
     runs = from_records([run | {"k": K, "n_queries": len(queries), "n_failed": 0}], "runs")
     return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})
-
-
-def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
-    """Return the threshold below which to refuse.
-
-    It has the best mean of the shares of right refusals and right answers; the lowest among equals.
-    """
-    candidates = np.unique(familiarity)
-    refuses = familiarity[None, :] < candidates[:, None]
-    balanced = (
-        (refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1)
-        + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)
-    ) / 2
-    return float(candidates[np.argmax(balanced)])

@@ -1,0 +1,118 @@
+"""`ragscore demo`: score four runs, compare two of them, and write a page about these two.
+
+In: runs and golden queries, those of `data/demo` or others that `ragscore demo --build` has made.
+Out: text of at most 80 columns, the numbers first, then `report.html`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from ragscore.evaluation import evaluate
+from ragscore.frames.data import DataError
+from ragscore.frames.tables import Table
+
+STANDINGS = ["hit@5", "ndcg@10", "passed"]
+PAIR = ["dense", "hybrid_rerank"]
+WIDTH = 80
+NEXT = """\
+Open {page} in a browser: what changed, query by query.
+
+The same in Python:
+
+  import ragscore as rs
+  ev = rs.evaluate("{runs}", "{golden}")
+  ev.summary()              # every mean with its interval
+  pair = ["dense", "hybrid_rerank"]
+  cmp = ev.select(pair).compare(*pair)
+  cmp.changed()             # the queries that changed, as a frame
+  ev.query("{query}")        # one query, as each run answered it
+
+Your own data: README.md, "Your data in five lines".
+Step by step: notebooks/quickstart.md"""
+
+
+def demo_data() -> Path:
+    """Return `data/demo` of the clone that this is run in, or that it is installed from."""
+    for folder in (Path(), *Path.cwd().parents, Path(__file__).parents[2]):
+        if (folder / "data" / "demo" / "golden.yaml").exists():
+            return folder / "data" / "demo"
+    raise DataError(
+        "no data/demo here or above; a clone of the repository has it, an installed wheel hasn't",
+        field="demo",
+        allowed="clone the repository, and run it there after `pip install -e .`",
+    )
+
+
+def show_demo(runs: Path, out: Path, report: Callable[[str], object] = print) -> None:
+    """Print how good each run is and what one lost against another; write `out/report.html`.
+
+    `runs` is a pattern of run folders, one of each system of the demo.
+    """
+    golden = demo_data() / "golden.yaml"
+    ev = evaluate(str(runs), golden)
+    columns = [
+        ev.summary(name)
+        .set_index("run_id")[["mean", "low", "high"]]
+        .set_axis([name, "low", "high"], axis=1)
+        for name in STANDINGS
+    ]
+    standings = (
+        pd.concat(columns, axis=1)
+        .rename(index=ev.results.runs.set_index("run_id")["system"].to_dict())
+        .sort_values(STANDINGS[0], ascending=False)
+        .rename_axis("system")
+        .reset_index()
+    )
+    n, n_refusals = len(ev.golden.queries), len(ev.golden.refusals)
+    report(f"""\
+{len(standings)} retrieval systems answered {n} queries about the manuals of Python, numpy,
+pandas and matplotlib. {n_refusals} of these have no answer there: refusing is right.
+
+How good is each? Means with 95 % intervals, best first.
+
+{Table(standings).to_text(WIDTH)}
+
+hit@5: the share of queries with an expected document in the first 5.
+ndcg@10: 1 if all expected documents come first.
+passed: what a query expects is found and answered, or it is rightly refused.
+""")
+    two = ev.select(PAIR)
+    cmp = two.compare(*PAIR)
+    deltas = cmp.shown()[0].query("metric in @cmp.primary")
+    changed, counts = cmp.changed(), cmp.counts
+    slices = cmp.slices("difficulty", "hit@5").table[["difficulty", "n", "delta", "low", "high"]]
+    gone = changed[changed["outcome"] == "regression"]
+    report(f"""\
+Is {PAIR[1]} better than {PAIR[0]}?
+Compared alone: {cmp.overall}.
+Picked out of all {len(standings)} runs: {ev.compare(*PAIR).overall}.
+
+{Table(deltas[["metric", "delta", "95 % interval", "candidate is"]]).to_text(WIDTH)}
+
+answer_checks: the answer names what it must.
+answered_unanswerable, false_refusal: it answers what it should refuse, or the
+reverse; lower is better.
+Each interval is of one metric alone. A verdict also allows for chance among the
+metrics and, where a pair is picked, among all pairs of runs.
+
+What did it lose? {counts.get("win", 0)} queries have their first expected document earlier,
+{counts.get("loss", 0)} later, and {len(gone)} no longer in the first {cmp.k}:
+
+{Table(gone[["query_id", "note", "query"]]).to_text(WIDTH)}
+
+Where? hit@5 by difficulty, worst first:
+
+{Table(slices.sort_values("delta")).to_text(WIDTH)}
+
+Writing a page about these two runs ...""")
+    two.report(out / "report.html")
+    report(
+        NEXT.format(
+            page=out / "report.html",
+            runs=runs.as_posix(),
+            golden=golden.as_posix(),
+            query=changed["query_id"].iloc[0],
+        )
+    )
