@@ -149,7 +149,6 @@ def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, word
     assert round(results.responses["x_response_length"].mean()) == words
 
 
-@pytest.mark.large
 @needs_trec
 @pytest.mark.filterwarnings("ignore:golden queries")
 def test_citation_precision_on_trec_answers_is_that_of_plain_sets():

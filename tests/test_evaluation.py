@@ -31,7 +31,6 @@ def ev():
     return rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
 
 
-@pytest.mark.large
 def test_an_evaluation_holds_what_was_scored(ev):
     results, golden = (
         rs.load_results(str(DEMO / "runs" / "*")),
@@ -44,21 +43,12 @@ def test_an_evaluation_holds_what_was_scored(ev):
     assert ev.run_ids == list(RUNS)
 
 
-def test_an_evaluation_does_not_change(ev):
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ev.scores = None
-
-
-@pytest.mark.large
 def test_means_know_golden_set_and_results(ev):
-    whole = summarize(ev.scores, ev.golden, results=ev.results)
-    pd.testing.assert_frame_equal(ev.summary(), whole)
+    pd.testing.assert_frame_equal(ev.summary(), summarize(ev.scores, ev.golden, results=ev.results))
     hard = ev.summary("mrr@10", by="difficulty")
     assert set(hard["difficulty"]) == {"easy", "hard", "medium"}
-    assert hard["metric"].unique().tolist() == ["mrr@10"]
 
 
-@pytest.mark.large
 def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     few = rs.evaluate(ev.results, ev.golden, ["mrr"])
     assert "hit@2" not in few.scores
@@ -69,7 +59,6 @@ def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
     assert few.pivot("hit@2").shape == (182, 4)
 
 
-@pytest.mark.large
 def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
     by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
     cmp = by_doc.compare("dense", "hybrid", "mrr@10")
@@ -103,42 +92,26 @@ def test_primary_metrics_are_one_for_each_aspect(ev):
 
 
 def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_run, write_golden):
-    results = write_run(
-        "r",
-        [
-            record("q1", [hit("c1", "d1", 1)]),
-            record("q2", [hit("c9", "d9", 1)], error="timeout"),
-            record("q9", []),
-        ],
-    )
-    golden = write_golden(
-        [
-            {"id": "q1", "query": "one", "expected_doc_ids": ["d1"]},
-            {"id": "q2", "query": "two", "expected_doc_ids": ["d2"]},
-            {"id": "q3", "query": "three", "expected_doc_ids": ["d3"]},
-            {"id": "q4", "query": "four", "answerable": False},
-            {"id": "q5", "query": "five"},
-        ]
-    )
+    records = [
+        record("q1", [hit("c1", "d1", 1)]),
+        record("q2", [hit("c9", "d9", 1)], error="timeout"),
+        record("q9", []),
+    ]
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in (1, 2, 3)]
+    rows += [{"id": "q4", "query": "?", "answerable": False}, {"id": "q5", "query": "?"}]
     with warned("golden.yaml", 1, 5, "absent_docs"), warned("r", 3, "missing"):
-        ev = rs.evaluate(results, golden, ["hit@1"])
+        ev = rs.evaluate(write_run("r", records), write_golden(rows), ["hit@1"])
     text = " ".join(repr(ev).split())
-    says(repr(ev).splitlines()[0], "Evaluation", 1, 5)
     # one of two queries that have a row and a target is found; the third has no row
     says(text, "hit@1", "n = 2 / 3", "0.5")
     matched, missing, failed, extra, unlabelled, refused_ones = ev._notes()
     says(matched, "doc")
     says(missing, "r", 3)
-    says(failed, "r", 1)
-    says(extra, "r", 1)
-    says(unlabelled, 1)
-    says(refused_ones, 1)
+    for note in (failed, extra):
+        says(note, "r", 1)
+    for note in (unlabelled, refused_ones):
+        says(note, 1)
     assert all(note in text for note in ev._notes())
-    other = rs.evaluate(ev.results, ev.golden, "hit@1", missing="zero", errors="exclude")._notes()
-    assert says(other[1], "r", 3) != missing and says(other[2], "r", 1) != failed
-    page = ev._repr_html_()
-    says(re.search("<b>(.*?)</b>", page)[1], "Evaluation", 1)
-    assert "<table" in page
 
 
 # -- narrow
@@ -152,16 +125,14 @@ def test_selected_runs_come_in_the_order_asked_for(ev):
     assert ev.select("dense").run_ids == ["dense"]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     "queries",
     [
         lambda golden: "difficulty == 'hard'",
         lambda golden: golden.queries["difficulty"] == "hard",
-        lambda golden: (golden.queries["difficulty"] == "hard").to_numpy(),
         lambda golden: golden.queries.query("difficulty == 'hard'")["query_id"].tolist(),
     ],
-    ids=["query string", "mask", "array", "ids"],
+    ids=["query string", "mask", "ids"],
 )
 def test_selected_queries_keep_their_scores(ev, queries):
     hard = ev.select(queries=queries(ev.golden))
@@ -193,17 +164,6 @@ def test_a_selection_that_fails_says_why(ev, queries, named):
 def lengths(ev):
     answers = ev.results.responses
     return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
-
-
-@pytest.mark.large
-def test_columns_of_ones_own_go_where_ours_go(ev):
-    own = ev.with_columns(lengths(ev), better="lower")
-    means = lengths(ev).groupby("run_id", observed=True)["length"].mean()
-    found = own.summary("length").set_index("run_id")["mean"]
-    assert found.to_dict() == pytest.approx(means.to_dict())
-    assert "length" not in ev.scores
-    assert own.slices("difficulty", "length")["metric"].unique().tolist() == ["length"]
-    assert own.leaderboard(["mrr", "length"]).metrics == ["mrr", "length"]
 
 
 def test_one_row_per_query_counts_for_every_run(ev):
@@ -240,15 +200,6 @@ def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_
     assert stored.compare("dense", "hybrid").overall == ev.compare("dense", "hybrid").overall
 
 
-@pytest.mark.slow
-def test_a_store_keeps_the_policies_of_an_evaluation(ev, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
-    store.save(rs.evaluate(ev.results, ev.golden, missing="zero", match="doc"))
-    assert len(store.scores(missing="zero"))
-    with refused(file="store", field="missing"):
-        store.scores(missing="exclude")
-
-
 # -- the face
 
 
@@ -277,7 +228,6 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
         exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
 
 
-@pytest.mark.slow
 def test_asking_for_an_evaluation_imports_no_analysis():
     code = (
         "import sys, ragscore as rs; rs.evaluate; print([name for name in sys.modules if"
@@ -328,7 +278,6 @@ def test_query_ids_that_do_not_join_are_named(results, golden, named):
         rs.evaluate(results, golden)
 
 
-@pytest.mark.large
 def test_a_run_without_any_hit_is_named():
     answers = pd.DataFrame({"query_id": ["q1", "q2"], "response": ["x", "y"]})
     ev = rs.evaluate(answers, {"q1": ["a"], "q2": ["b"]})

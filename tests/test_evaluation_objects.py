@@ -66,14 +66,6 @@ def test_objects_print_a_table_and_the_names_of_their_frames(ev):
         assert len(text.splitlines()) < 20
 
 
-@pytest.mark.slow
-def test_printing_does_not_depend_on_what_was_asked_before(ev):
-    for found, again in zip(objects_of(ev), objects_of(ev), strict=True):
-        for name in found.FRAMES:
-            getattr(found, name)
-        assert repr(found) == repr(again)
-
-
 def test_what_the_methods_give_is_what_the_functions_give(ev):
     scores, golden, results = ev.scores, ev.golden, ev.results
     by = {"right": "answer_checks", "threshold": 0.5}
@@ -128,7 +120,6 @@ def repeated(write_golden, write_run):
     return rs.evaluate(files, golden)
 
 
-@pytest.mark.large
 def test_repeats_of_a_system_are_known_from_its_runs(repeated):
     found = repeated.select(["s1", "s2"]).repeats("hit@3", 2)
     assert found.per_query[["n_passed", "pass@2", "pass^2"]].to_numpy().tolist() == [
@@ -137,7 +128,6 @@ def test_repeats_of_a_system_are_known_from_its_runs(repeated):
     ]
 
 
-@pytest.mark.large
 def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
     averaged = repeated.average_repeats()
     assert averaged.run_ids == ["s", "t"]
@@ -160,7 +150,6 @@ def test_averages_of_repeats_do_not_pass_for_results(repeated):
         averaged.summary("hit@7")
 
 
-@pytest.mark.large
 def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])
@@ -177,7 +166,6 @@ def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, w
     assert left_out["recomputed"].tolist() == [1.0]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     "name",
     [

@@ -136,7 +136,6 @@ def test_what_the_file_could_not_give_back_is_refused(results, tmp_path, row, fi
         rs.io.write_per_query(odd, tmp_path / "again")
 
 
-@pytest.mark.large
 def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     both = rs.load_results([write_run("a", RECORDS, k=10), write_run("b", RECORDS[1:], k=10)])
     assert both.hit_meta["run_id"].value_counts().to_dict() == {"a": len(results.hit_meta), "b": 3}
@@ -145,14 +144,6 @@ def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     assert joined.hit_meta["run_id"].astype("str").tolist() == ["b"] * 3 + ["a"] * len(
         results.hit_meta
     )
-
-
-@pytest.mark.large
-def test_a_store_keeps_metadata(results, tmp_path):
-    store = rs.RunStore(tmp_path / "store")
-    store.save(results, text="full")
-    pd.testing.assert_frame_equal(store.load().hit_meta, results.hit_meta)
-    pd.testing.assert_frame_equal(store.load().select("a").hit_meta, results.hit_meta)
 
 
 def test_our_run_file_is_judged_by_predicates(results, write_golden):
@@ -165,7 +156,6 @@ def test_our_run_file_is_judged_by_predicates(results, write_golden):
     ].tolist() == [1, 1]
 
 
-@pytest.mark.large
 def test_metadata_follow_their_hits_to_new_ranks(write_run, write_golden):
     hits = [
         hit("c1", "d1", 1),

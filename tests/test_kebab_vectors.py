@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from conftest import MISSES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
@@ -52,7 +52,6 @@ def test_aggregate_of_run_b(kebab):
     assert kebab(THREE_QUERIES, RUN_B) == AGGREGATE_B
 
 
-@pytest.mark.large
 def test_compare_report(pair):
     results, golden = pair
     report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
@@ -150,7 +149,6 @@ def test_recall_counts_the_expected_documents_that_were_found(kebab):
     assert found["recall_at_k_doc"]["3"] == found["recall_at_k_doc"]["10"] == 0.5
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("expected", "chunks", "at_5", "at_10"),
     [
@@ -204,7 +202,6 @@ ALPHA = [
 ]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("given", "coverage", "grounded"),
     [
@@ -245,7 +242,6 @@ def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
     assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
 
 
-@pytest.mark.large
 def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(
     kebab, write_golden, write_run
 ):
@@ -281,7 +277,6 @@ def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
     }
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("a", "b", "kind"),
     [
@@ -336,7 +331,6 @@ def rechunked(write_golden, write_run):
     return rs.load_results(files), golden
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")  # chunk ids of another chunker join nowhere
 def test_another_chunker_falls_back_to_documents(rechunked):
     report = json.loads(compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
@@ -351,7 +345,6 @@ def test_strict_comparison_refuses_another_chunker(rechunked):
         compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
 
 
-@pytest.mark.large
 def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
     plain = {"chunker_version": None}
     files = [
@@ -369,7 +362,6 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
     assert cmp.level.chunker_version_match == "exact"
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:scores of different provenance")
 def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
@@ -382,7 +374,6 @@ def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     )
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("ranks_a", "ranks_b", "a", "b", "delta"),
     [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)],
@@ -432,9 +423,3 @@ def test_storing_for_an_unknown_run_names_it(pair, tmp_path):
 def test_an_unknown_run_is_named_with_the_candidates(pair):
     with refused("c", "a", "b", field="run"):
         compare_runs(*pair, "a", "c")
-
-
-def test_misses_share_a_document_but_not_a_chunk():
-    assert {one["doc_id"] for one in MISSES} == {"dx"} and pd.Series(
-        [one["chunk_id"] for one in MISSES]
-    ).is_unique

@@ -52,7 +52,6 @@ def scored(tmp_path):
     return score
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
@@ -141,7 +140,6 @@ def without(*docs):
     }
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [
@@ -154,7 +152,6 @@ def test_means_over_three_graded_queries(scored, rankings, means):
     assert scored(rankings, GOLD, AT_5)[AT_5].mean().tolist() == pytest.approx(means, abs=5e-7)
 
 
-@pytest.mark.large
 def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id)
@@ -292,13 +289,6 @@ def test_bootstrap_intervals_of_splitmix64(values, iterations, level, seed, expe
     )
 
 
-def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
-    values = np.arange(10) / 9
-    whole = rs.stats.bootstrap_mean(values, 200, 0.9, 5, "splitmix64")
-    monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", 70)
-    assert rs.stats.bootstrap_mean(values, 200, 0.9, 5, "splitmix64") == whole
-
-
 @pytest.mark.parametrize("method", ["numpy", "splitmix64"])
 def test_the_bootstrap_is_the_same_for_the_same_seed_and_leaves_nan_out(method):
     values = np.random.default_rng(3).random(40)
@@ -373,7 +363,6 @@ def profile_means(tmp_path):
     return means
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of .* do not join:UserWarning")
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
@@ -413,7 +402,6 @@ def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, rankin
     ] and found["mrr"] == 1
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("rankings", "means"),
     [
@@ -444,7 +432,6 @@ def regressed(diff, path, thresholds):
     return [event["metric"] for event in events if event["regressed"]]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("baseline", "candidate", "thresholds", "expected"),
     [
@@ -484,7 +471,6 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
         ]
 
 
-@pytest.mark.large
 def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})

@@ -92,7 +92,6 @@ def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_fo
 
 
 # The predicate cases of F.7; every one and more, by our own scores, is in test_predicates.py.
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),
     [
@@ -140,7 +139,6 @@ LONG_LISTS = [  # the first right hit stands at rank 1, 7, 2
 EXPECT = [{"query": f"q{n}", "expected_source_keys": [f"k{n}"]} for n in (1, 2, 3)]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("ks", "passed", "mrr"),
     [
@@ -159,7 +157,6 @@ def test_passed_and_mrr_look_at_the_same_first_hits(load, ks, passed, mrr):
     assert [one["mrr"] for one in aggregates] == pytest.approx(mrr)
 
 
-@pytest.mark.large
 def test_the_profile_and_the_table_of_retrievers_agree_on_long_lists(load):
     results, golden = load(EXPECT, LONG_LISTS)
     table = rs.evaluate(results, golden).retrievers().table

@@ -50,11 +50,6 @@ def test_a_rule_is_recorded_by_its_name_and_parameters(rule, name, golden, resul
         assert list(scoring(results, golden, rule=rule)["rule"]) == [name]
 
 
-def test_the_rule_of_a_match_level_has_the_name_that_it_has_as_an_argument(golden, results):
-    for level in ("chunk", "doc"):
-        assert list(scoring(results, golden, match=level)["rule"]) == [f"by_{level}"]
-
-
 def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results):
     def mine(hits, targets):
         return rs.match.by_doc(hits, targets)
@@ -64,7 +59,6 @@ def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results)
     assert len(name.rpartition("#")[2]) == 8
 
 
-@pytest.mark.large
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
     parts = provenance(results, golden, ["hit@5", "recall@5", "refusal_correct"])
@@ -78,31 +72,9 @@ def test_hashes_of_the_demo_are_what_they_were(golden, results):
     }
 
 
-@pytest.mark.large
-def test_kept_matches_are_stored_by_level_rule_and_content(golden, results, tmp_path):
-    store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, match="doc")
-    assert set(store.load().matches["rule"]) == {"by_doc"}
-
-
 def test_pickles_name_the_package_and_no_module_of_it(golden, results):
     error = rs.DataError("two", field="k", allowed="one")
     for kept in (golden, results, error, rs.Profile("mine", {})):
         pickled = pickle.dumps(kept)
         assert modules_in(pickled) == {"ragscore"}, type(kept)
         assert type(pickle.loads(pickled)) is type(kept)
-
-
-def test_an_embedding_of_the_package_is_recorded_without_its_module():
-    def embed(texts):
-        return [[1.0] for _ in texts]
-
-    def name():
-        return rs.judging.Endpoint(
-            "m", base_url="http://127.0.0.1:9/v1", embedding=embed
-        ).embedding_name
-
-    embed.__qualname__, embed.__module__ = "MiniLM", "ragscore.demo.retrievers"
-    assert name() == "ragscore.MiniLM"
-    embed.__module__ = "laboratory.models"
-    assert name() == "laboratory.models.MiniLM"

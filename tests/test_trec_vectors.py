@@ -113,7 +113,6 @@ GRADED_RUN = {"q": {"b": 9.0, "x": 8.0, "a": 7.0}}
 GRADED = {"q": {"a": 3, "b": 1, "x": 0}}
 
 
-@pytest.mark.large
 def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_trec_evals():
     theirs = pytrec_eval.RelevanceEvaluator(GRADED, {"ndcg"}).evaluate(GRADED_RUN)["q"]["ndcg"]
     with warned("ndcg", "trec_eval", "ndcg_linear"):
@@ -130,7 +129,6 @@ def test_ndcg_means_the_same_under_every_profile_and_the_profile_says_which_is_t
     assert ev.to_profile("trec")["run"]["ndcg"] == pytest.approx(theirs)
 
 
-@pytest.mark.slow
 @needs(ROBUST)
 def test_a_robust_run_has_trec_evals_means():
     results = rs.load_results(str(ROBUST / "input.pircRBa1.gz"), ties="trec")
@@ -144,7 +142,7 @@ def test_a_robust_run_has_trec_evals_means():
 
 # Random files: each judgement file with some runs, every pair scored in three ways
 
-N_QRELS, N_RUNS = EXAMPLES // 2, 25
+N_QRELS, N_RUNS = EXAMPLES // 2, 6
 RECALLS = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
 AT = (1, 2, 5, 10)
 SINGLE = ("map", "Rprec", "bpref", "recip_rank", "11pt_avg", "set_P", "set_recall", "set_F")
@@ -208,9 +206,8 @@ def run_rows(run, tag, rng):
     ]
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_thousand_random_pairs_of_files_have_trec_evals_values(tmp_path):
+def test_random_pairs_of_files_have_trec_evals_values(tmp_path):
     rng = np.random.default_rng(0)
     measures = {*SINGLE, "ndcg", "iprec_at_recall"} | {
         f"{name}.{','.join(map(str, AT))}"

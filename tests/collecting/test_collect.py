@@ -9,7 +9,6 @@ import json
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -85,37 +84,20 @@ def found(query, k=2):
     ]
 
 
-def check_sent(requests, results):
+def check_sent(requests, results, out):
     """Every request equals the snapshot, and what its record says that the query carried."""
-    config, records = config_of(results), {row["query_id"]: row for row in rs_records(results)}
+    lines = (out / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    config, records = config_of(results), {row["query_id"]: row for row in map(json.loads, lines)}
+    snapshot = {name: config[name] for name in (*SETTINGS, "folder_mode") if name in config}
     assert len(requests) == len(results.responses)
     for request in requests:
-        query_id = request["query_id"]
         sent = {name: request[name] for name in FIELDS if name in request}
-        snapshot = {name: config[name] for name in (*SETTINGS, "folder_mode") if name in config}
-        assert sent == snapshot | records[query_id].get("request", {})
-
-
-def rs_records(results):
-    folder = Path(results_folder(results))
-    return [
-        json.loads(line)
-        for line in (folder / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
-
-
-FOLDERS: dict[str, Path] = {}
-
-
-def results_folder(results):
-    return FOLDERS[str(results.runs["run_id"].iloc[0])]
+        assert sent == snapshot | records[request["query_id"]].get("request", {})
 
 
 @pytest.fixture
 def out(tmp_path):
-    folder = tmp_path / "run"
-    FOLDERS["run"] = folder
-    return folder
+    return tmp_path / "run"
 
 
 CARRIED_BY = {
@@ -129,7 +111,6 @@ CARRIED_BY = {
 }
 
 
-@pytest.mark.large
 def test_a_callable_gets_what_the_snapshot_says(golden, out):
     seen = []
 
@@ -138,7 +119,7 @@ def test_a_callable_gets_what_the_snapshot_says(golden, out):
         return {"hits": found(query), "answer": "yes"}
 
     results = collect(system, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
-    check_sent(seen, results)
+    check_sent(seen, results, out)
     assert {
         one["query_id"]: {name: one[name] for name in CARRIED if name in one} for one in seen
     } == CARRIED_BY | {"q3": {}}
@@ -154,7 +135,9 @@ def test_a_chatbot_gets_what_the_snapshot_says(golden, out):
             server.url, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT
         )
     ids = dict(golden.queries[["query", "query_id"]].itertuples(index=False))
-    check_sent([{**body, "query_id": ids[body["question"]]} for body in server.bodies], results)
+    check_sent(
+        [{**body, "query_id": ids[body["question"]]} for body in server.bodies], results, out
+    )
     assert {(seen.method, seen.path, *seen.params["debug"]) for seen in server.requests} == {
         ("POST", "/api/v1/ask", "true")
     }
@@ -202,7 +185,7 @@ def test_a_mapped_endpoint_gets_what_the_snapshot_says(golden, out):
         {**body, "query_id": body["id"], "k": body["search"]["top"], "mode": body["search"]["mode"]}
         for body in server.bodies
     ]
-    check_sent(sent, results)
+    check_sent(sent, results, out)
     assert all(body["search"]["debug"] is True for body in server.bodies)
     hit = results.hits.iloc[0]
     assert (hit["chunk_id"], hit["doc_id"], hit["score"], hit["x_own"]) == ("c1", "d1", 0.5, "kept")
@@ -224,10 +207,9 @@ def test_a_command_gets_what_the_snapshot_says(golden, out, tmp_path):
     command = [sys.executable, "-c", COMMAND, str(log), "{query}", "{k}", "{braces}"]
     results = collect(command, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
     assert results.responses["error"].isna().all(), results.responses["error"].tolist()
-    check_sent([json.loads(line) for line in log.read_text().splitlines()], results)
+    check_sent([json.loads(line) for line in log.read_text().splitlines()], results, out)
 
 
-@pytest.mark.large
 def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2)
@@ -264,7 +246,6 @@ def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     assert response["x_indexing_coverage.chunks_embedded"] == 40
 
 
-@pytest.mark.large
 def test_retrieval_only_asks_for_no_answer(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2, retrieval_only=True)
@@ -286,7 +267,6 @@ TAKEN = ["folders", "k", "product", "tool", "vaults"]
         ({"settings": {"k": 3}}, "settings", ["k"]),
         ({"k": 0}, "k", [0, 1]),
         ({"limit": 1, "sample": 1}, "limit, sample", []),
-        ({"workers": 0}, "workers", [0, 1]),
     ],
 )
 def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
@@ -300,7 +280,6 @@ def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
     assert not out.exists()
 
 
-@pytest.mark.large
 def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     results = collect(found, golden, out, leave_out=CARRIED, k=1)
     assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
@@ -313,7 +292,6 @@ def test_a_parameter_without_a_default_must_be_set(golden, out):
         collect(lambda query, depth: [], golden, out, leave_out=CARRIED)
 
 
-@pytest.mark.large
 def test_a_query_goes_to_its_parameter_wherever_it_stands(plain_golden, out):
     results = collect(lambda k=2, *, question: found(question, k), plain_golden(2), out)
     assert results.hits["text"].tolist()[:2] == ["question 0 1", "question 0 2"]
@@ -342,7 +320,6 @@ def test_tokens_beside_an_answer_join_its_own_usage(plain_golden, out):
     assert (row["prompt_tokens"], row["completion_tokens"]) == (5, 7)
 
 
-@pytest.mark.large
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
     def answer(query, hits):
         if query.endswith("1"):
@@ -392,8 +369,8 @@ def test_a_reply_that_no_run_could_hold_is_that_query_s_error(plain_golden, out,
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
-def test_every_kind_of_fault_is_recorded(plain_golden, out):
-    with Server(lambda seen: None) as server:
+def test_a_server_that_is_gone_is_named(plain_golden, out):
+    with Server(chatbot) as server:
         pass  # its port is closed now
     results = collect(server.url, plain_golden(1), out, retries=0)
     assert results.responses["error"].iloc[0].startswith("ConnectError")
@@ -401,41 +378,25 @@ def test_every_kind_of_fault_is_recorded(plain_golden, out):
 
 FAULTS = {
     "HTTP 500": Reply({"error": "broken"}, status=500),
-    "HTTP 429": Reply({"error": "slow down"}, status=429, headers={"Retry-After": "0"}),
     "JSON": Reply(text="{not json"),
-    "neither": Reply(text="[1, 2]"),
     "RemoteProtocolError": Reply({"answer": "cut short"}, drop=5),
-    "RemoteProtocolError: disconnected": Reply(drop=-1),
     "debug.retrieved_chunks": {"answer": "without debug"},
     "HTTP 307": Reply({}, status=307, headers={"Location": "/elsewhere"}),
 }
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_server_is_named_and_the_next_query_is_asked(plain_golden, out, fault):
     with Server(in_turn([FAULTS[fault]], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, k=1)
-    named = "debug.retrieved_chunks" if fault == "neither" else fault.partition(":")[0]
-    says(results.responses["error"].iloc[0], named)
+    says(results.responses["error"].iloc[0], fault)
     assert pd.isna(results.responses["error"].iloc[1]) and len(server.requests) == 2
 
 
-@pytest.mark.large
 def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
     with Server(in_turn([lambda seen: server.hang()], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.2, k=1)
     says(results.responses["error"].iloc[0], "0.2 s")
-    assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
-
-
-@pytest.mark.slow
-def test_a_server_that_drips_is_a_time_out(plain_golden, out):
-    endless = Reply(text="", headers={"Content-Length": "1000000"}, drips=True)
-    with Server(in_turn([endless], chatbot)) as server:
-        results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.5, k=1)
-    says(results.responses["error"].iloc[0], "0.5 s")
-    assert pd.isna(results.responses["error"].iloc[1])
     assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
 
 
@@ -456,7 +417,6 @@ def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, 
     )
 
 
-@pytest.mark.large
 def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     body = {
         "error": "model is down",
@@ -469,8 +429,7 @@ def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
     ].notna().tolist() == [True, False]
 
 
-@pytest.mark.large
-@pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
+@pytest.mark.parametrize(("given", "wait"), [("0", 0.0), ("60", 60.0), ("1.5", 1.5)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
     with Server(
@@ -491,7 +450,7 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
 LATER = "Fri, 31 Dec 9999 23:59:59 GMT"
 
 
-@pytest.mark.parametrize("given", ["61", "1e9", "inf", "1e400", LATER])
+@pytest.mark.parametrize("given", ["61", "inf", LATER])
 def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out, given):
     replies = [Reply({"error": "busy"}, status=429, headers={"Retry-After": given})]
     started = time.monotonic()
@@ -503,8 +462,7 @@ def test_a_wait_of_more_than_a_minute_is_the_end_of_its_query(plain_golden, out,
     assert pd.isna(second)
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("given", ["-5", "nan", "-inf", "soon", "", "Mon, 99 Foo 2024"])
+@pytest.mark.parametrize("given", ["-5", "nan", "soon", ""])
 def test_a_wait_that_says_nothing_is_the_usual_one(plain_golden, out, monkeypatch, given):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.01)
     with Server(
@@ -542,8 +500,7 @@ def test_turns_come_no_faster_than_the_rate():
     assert [limiter.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("workers", [1, 3, 8])
+@pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, workers):
     with Server(chatbot, gather=workers) as server:
         results = collect(server.url, plain_golden(24), out, workers=workers, k=1)
@@ -551,7 +508,6 @@ def test_as_many_queries_are_in_flight_as_there_are_workers(plain_golden, out, w
     assert results.responses["query_id"].tolist() == sorted(results.responses["query_id"])
 
 
-@pytest.mark.large
 def test_async_callables_share_one_loop(plain_golden, out):
     loops, together = set(), threading.Barrier(3)
 
@@ -594,7 +550,6 @@ def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
     assert len(results.hits) == 2
 
 
-@pytest.mark.large
 def test_it_works_while_an_event_loop_runs(plain_golden, out):
     async def system(query):
         await asyncio.sleep(0)
@@ -606,7 +561,6 @@ def test_it_works_while_an_event_loop_runs(plain_golden, out):
     assert len(asyncio.run(cell()).hits) == 6
 
 
-@pytest.mark.large
 def test_a_command_that_fails_says_why(plain_golden, out):
     code = (
         "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no"
@@ -617,13 +571,11 @@ def test_a_command_that_fails_says_why(plain_golden, out):
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"]
 
 
-@pytest.mark.slow
-def test_a_command_that_hangs_is_ended(plain_golden, out, tmp_path):
+def test_a_command_that_hangs_is_ended(plain_golden, out):
     code = "import sys, time; time.sleep(60 if '0' in sys.argv[1] else 0); print('[]')"
-    results = collect(
-        [sys.executable, "-c", code, "{query}"], plain_golden(2), out, timeout=1, retries=0
-    )
-    says(results.responses["error"].iloc[0], "1 s")
+    command = [sys.executable, "-c", code, "{query}"]
+    results = collect(command, plain_golden(2), out, timeout=0.5, retries=0)
+    says(results.responses["error"].iloc[0], "0.5 s")
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -643,7 +595,6 @@ def test_a_run_in_which_all_fail_warns(plain_golden, out):
         collect(system, plain_golden(2), out)
 
 
-@pytest.mark.large
 def test_limit_takes_the_first_and_sample_draws_by_the_seed(plain_golden, tmp_path):
     golden = plain_golden(20)
     asked = {
@@ -691,7 +642,7 @@ def test_a_finished_run_is_not_written_over(plain_golden, out):
     assert len(collect(found, plain_golden(2), out, fresh=True).responses) == 2
 
 
-@pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found,), "mapping.yaml"])
+@pytest.mark.parametrize("given", ["bm26", 5, ["a", 1], (found,)])
 def test_what_is_no_system_is_refused(golden, out, given):
     with refused(field="system"):
         collect(given, golden, out)

@@ -18,7 +18,7 @@ from conftest import EXAMPLES
 
 import ragscore as rs
 from ragscore.collecting import journal
-from tests.messages import names, refused, says
+from tests.messages import refused, says
 
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
 POINTS = EXAMPLES
@@ -77,25 +77,6 @@ def test_a_run_killed_at_any_moment_ends_as_one_that_was_not(tmp_path):
         ), run
 
 
-@pytest.mark.large
-def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
-    asked = []
-
-    def system(query):
-        asked.append(query)
-        if len(asked) == 4:
-            raise KeyboardInterrupt
-        return found(query)
-
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        rs.collect(system, golden, tmp_path / "run", progress=False)
-    (note,) = stopped.value.__notes__
-    says(note, 3, tmp_path / "run" / journal.JOURNAL_NAME)
-    results = rs.collect(system, golden, tmp_path / "run", progress=False)
-    assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 @pytest.mark.parametrize("workers", [1, 4])
 def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
@@ -117,16 +98,17 @@ def test_ctrl_c_waits_for_the_replies_in_flight_so_that_no_query_is_asked_twice(
             os.kill(os.getpid(), signal.SIGINT)
         if last[0] and len(asked) <= workers:
             together.wait(30)
-        time.sleep(0.2)
+        time.sleep(0.1)
         return found(query)
 
     before = {thread.ident for thread in threading.enumerate()}
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
         rs.collect(system, golden, tmp_path / "run", workers=workers, timeout=30)
     assert {thread.ident for thread in threading.enumerate()} <= before
     says(capsys.readouterr().err, "in flight")
     n_first, last[0] = len(asked), 0
     assert n_first < 16
+    says(stopped.value.__notes__[0], n_first, tmp_path / "run" / journal.JOURNAL_NAME)
     results = rs.collect(system, golden, tmp_path / "run", workers=workers, progress=False)
     assert len(asked) == len(set(asked)) == 16 == len(results.responses)
 
@@ -196,7 +178,6 @@ def begun(golden, folder, **options):
     return system
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -220,7 +201,6 @@ def test_going_on_with_another_golden_set_is_an_error(golden, tmp_path, write_go
         rs.collect(system, other, tmp_path, progress=False, name="s")
 
 
-@pytest.mark.large
 def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
     begun(golden, tmp_path)
     asked = []
@@ -255,7 +235,6 @@ def test_two_collectors_in_one_folder_are_refused(golden, tmp_path):
     assert len(rs.collect(system, golden, tmp_path, progress=False).hits) == 6
 
 
-@pytest.mark.large
 def test_fresh_begins_anew(golden, tmp_path):
     begun(golden, tmp_path, k=3)
     asked = []
@@ -267,16 +246,3 @@ def test_fresh_begins_anew(golden, tmp_path):
         fresh=True,
     )
     assert len(asked) == 6
-
-
-@pytest.mark.large
-def test_the_bar_tells_what_is_done_and_what_failed(golden, tmp_path, capsys):
-    def system(query):
-        if query.endswith("1"):
-            raise ValueError
-        return found(query)
-
-    rs.collect(system, golden, tmp_path, name="mine")
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert all(names(said.err, one) for one in ("mine", "100%", "6/6", "failed=1", "query/s"))

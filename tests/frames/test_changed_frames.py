@@ -25,7 +25,6 @@ def lower(column):
     return column.str.lower()
 
 
-@pytest.mark.large
 def test_changed_ids_of_targets_count_and_name_the_targets():
     golden, results = given()
     first = rs.evaluate(results, golden, "hit@5")
@@ -82,7 +81,6 @@ def test_labels_that_were_derived_follow_the_targets():
     assert golden.golden_hash and golden.queries["answerable"].isna().all()
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("how", ["column", "frame"])
 @pytest.mark.parametrize("name", ["hits", "responses"])
 def test_changed_results_count(name, how):

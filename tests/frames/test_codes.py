@@ -2,8 +2,6 @@
 nothing again.
 """
 
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import ragscore as rs
 from ragscore.frames import codes
 from ragscore.frames.codes import (
     are_equal,
@@ -20,10 +17,8 @@ from ragscore.frames.codes import (
     fingerprints,
     has_pair,
     is_among,
-    is_complete,
     is_present,
     lookup,
-    may_be_pairs,
     pair_keys,
     pair_numbers,
     texts_at,
@@ -90,14 +85,6 @@ def test_runs_of_equal_texts_are_looked_up_as_their_rows(runs, values, cut):
     assert codes.coded(held).cat.categories.tolist() == texts.tolist()
 
 
-@pytest.mark.parametrize("dtype", ["str", "object", "category", "float64", "Int64", "boolean"])
-def test_a_column_is_complete_where_it_has_no_na(dtype):
-    for held in ([], [1, 0], [1, None], [None]):
-        column = pd.Series(held, dtype="Int64").astype(dtype)
-        assert is_complete(column) == column.notna().all()
-        assert is_present(column).tolist() == column.notna().tolist()
-
-
 @given(
     st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
     st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
@@ -120,18 +107,6 @@ def test_equal_pairs_are_those_of_a_merge_and_none_is_no_code(left, right):
     assert list(zip(a.tolist(), b.tolist(), strict=True)) == [
         (i, right.index(one)) for i, one in enumerate(left) if one >= 0 and one in right
     ]
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("match", ["auto", "per_query"])
-def test_scoring_checks_no_frame_again(pair, monkeypatch, match):
-    """Frames are checked where they are made; a scoring cuts them to a level many times over."""
-    results, golden = pair
-    checked: list[str] = []
-    monkeypatch.setattr(rs.Golden, "__post_init__", lambda self: checked.append("golden"))
-    monkeypatch.setattr(rs.Results, "__post_init__", lambda self: checked.append("results"))
-    assert rs.score(results, golden, match=match)["mrr"].notna().all()
-    assert checked == []
 
 
 @given(
@@ -211,54 +186,6 @@ def test_keys_tell_codes_apart_and_texts_unless_they_end_alike(rows):
     assert are_unambiguous(keys, column) == all(len(one) == 1 for one in texts.values())
 
 
-@given(st.lists(names, max_size=40), dtypes, st.integers(0, 40))
-def test_equal_texts_have_equal_fingerprints_wherever_they_stand(column, dtype, cut):
-    plain = pd.Series(column, dtype="str")
-    alone = [int(fingerprints(pd.Series([text], dtype="str"))(slice(None))[0]) for text in column]
-    for held in (
-        plain,
-        plain.astype(dtype),
-        encoded(column, 0),
-        encoded(column, min(cut, len(column))),
-    ):
-        assert fingerprints(held)(slice(None)).tolist() == alone
-        assert fingerprints(held)(slice(1, 5)).tolist() == alone[1:5]
-
-
-def test_fingerprints_tell_ids_apart_by_their_end_and_length():
-    ids = pd.Series(
-        [f"document-{n:07d}" for n in range(10_000)] + [f"d{n}" for n in range(10_000)], dtype="str"
-    )
-    assert len(np.unique(fingerprints(ids)(slice(None)))) == 20_000
-
-
-@given(
-    st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 5)), max_size=40),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=9),
-)
-def test_no_pair_that_is_among_the_few_is_left_out(rows, few):
-    first, second = (np.array([row[n] for row in rows], np.int64) for n in (0, 1))
-    few_first, few_second = (np.array([row[n] for row in few], np.int64) for n in (0, 1))
-    found, prints = may_be_pairs(
-        first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64)
-    )
-    assert prints.tolist() == second[found].tolist()
-    assert {n for n, row in enumerate(rows) if row in few} <= set(found.tolist())
-    assert all(rows[n][0] >= 0 for n in found)
-
-
-def test_few_foreign_pairs_are_taken_for_one_that_is_sought():
-    rng = np.random.default_rng(0)
-    n = 200_000
-    few = np.repeat(np.arange(1_000), 5), rng.integers(0, 2**63, 5_000).view(np.uint64)
-    taken, _ = may_be_pairs(
-        rng.integers(0, 1_000, n),
-        (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__,
-        *few,
-    )
-    assert not np.isin(prints[taken], few[1]).any() and len(taken) < 0.06 * n
-
-
 ID = st.sampled_from(["d1", "d2", "chapter-one#section-1", "chapter-two#section-1", "\u00e4", ""])
 HITS = st.lists(st.tuples(st.integers(0, 4), ID), max_size=40)
 
@@ -307,29 +234,4 @@ def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_or
             )
         )
         == plain
-    )
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("order", ["as loaded", "shuffled", "category", "object"])
-@pytest.mark.usefixtures("small_blocks")
-def test_scores_are_the_same_to_the_bit_however_the_hits_come(pair, order, monkeypatch):
-    results, golden = pair
-    with monkeypatch.context() as plain:
-        plain.setattr(match, "BLOCK", 10**9)
-        plain.setattr(codes, "BLOCK", 10**9)
-        plain.setattr(codes, "PIECE", 10**9)
-        expected = rs.score(results, golden)
-    hits = results.hits
-    hits = (
-        hits.sample(frac=1, random_state=0)
-        if order == "shuffled"
-        else (
-            hits.astype({"query_id": order, "doc_id": order})
-            if order in ("category", "object")
-            else hits
-        )
-    )
-    pd.testing.assert_frame_equal(
-        rs.score(dataclasses.replace(results, hits=hits), golden), expected, check_exact=True
     )

@@ -2,13 +2,11 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import ragscore as rs
 from ragscore.frames.content_hashes import hashes_by_query
 
 TEXTS = [
@@ -81,10 +79,3 @@ def test_rows_of_many_chunks_and_slices_count_alike() -> None:
     pd.testing.assert_series_equal(
         hashes_by_query(ids, {"targets": frame}), plain(ids, {"targets": frame})
     )
-
-
-def test_golden_set_of_the_demo() -> None:
-    golden = rs.load_golden(Path(__file__).parents[2] / "data/demo/golden.yaml")
-    frames = {"queries": golden.queries.drop(columns="position"), "tags": golden.tags}
-    ids = golden.queries["query_id"]
-    pd.testing.assert_series_equal(hashes_by_query(ids, frames), plain(ids, frames))

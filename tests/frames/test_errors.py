@@ -29,7 +29,6 @@ QUERIES = [f"pd-{n:03}" for n in range(60)]
         ("MRR@10", ["mrr@10", "hit@1"], "one of mrr@10, hit@1; did you mean mrr@10?"),
         ("dense", ["dense-v2-2024", "hybrid"], "one of dense-v2-2024, hybrid; did you mean dense-"),
         ("nobody", ["dense", "hybrid"], "one of dense, hybrid"),
-        ("x", ["dense"], "one of dense"),
         ("x", [], "there are none"),
         ("pd-14", QUERIES, "did you mean pd-014?"),
         (14, QUERIES, "did you mean pd-014?"),
@@ -97,17 +96,6 @@ def test_of_an_extra_the_packages_that_lack_are_named(monkeypatch, there, text):
         raise ModuleNotFoundError(name="httpx")
     check(caught.value, "httpx", field="system")
     assert caught.value.allowed == to_install("collect")
-
-
-@pytest.mark.parametrize("given", [None, [], ["pandas"]])
-def test_without_metadata_the_way_from_a_clone_is_left(monkeypatch, given):
-    def requires(name):
-        if given == []:
-            raise importlib.metadata.PackageNotFoundError(name)
-        return given
-
-    monkeypatch.setattr(importlib.metadata, "requires", requires)
-    assert says(to_install("collect"), "pip install '.[collect]'").count("pip install") == 1
 
 
 def test_a_warning_that_is_kept_back_is_listed_and_others_are_given():

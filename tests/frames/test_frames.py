@@ -1,7 +1,6 @@
 """Frames: what fits a column, what is refused, and which row the error names."""
 
 import datetime as dt
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -200,19 +199,6 @@ def test_selecting_questions_keeps_what_those_got_in_every_frame():
     assert (
         len(results.select("a", pd.Series(["p"])).hits) == len(results.select("a", "p").hits) == 1
         and len(results.select("a").hits) == 2
-    )
-
-
-def test_a_golden_set_travels_without_what_is_derived_from_it(pair):
-    golden = pair[1]
-    light = len(pickle.dumps(golden))
-    _ = golden._coded, golden._query_hashes, golden.refusals
-    assert len(pickle.dumps(golden)) == light
-    again = pickle.loads(pickle.dumps(golden))
-    pd.testing.assert_frame_equal(again.targets, golden.targets)
-    assert (
-        again.golden_hash == golden.golden_hash
-        and again._coded.targets["query_id"].tolist() == golden.targets["query_id"].tolist()
     )
 
 

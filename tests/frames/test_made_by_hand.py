@@ -1,13 +1,8 @@
 """Golden sets and results made by hand are checked as those of files are."""
 
-import random
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import ragscore as rs
 from tests.messages import refused, warned
@@ -110,51 +105,3 @@ def test_hits_that_belong_to_no_response_are_counted_and_said():
     golden = rs.Golden(QUERIES[:1], pd.DataFrame([target()]))
     with warned("2 hits"):
         assert rs.score(results, golden, "mrr")["mrr"].tolist() == [1]
-
-
-LABELS = ["hit@3", "recall@3", "precision@3", "mrr", "map", "ndcg@3", "judged@3", "rbp", "bpref"]
-
-
-@pytest.mark.slow
-@given(st.integers(0, 10**6))
-def test_scores_do_not_depend_on_the_order_of_rows(seed):
-    by = random.Random(seed)
-    documents = [f"d{n}" for n in range(8)]
-    n_queries, runs = by.randint(1, 5), ["a", "b"]
-    ids = [f"q{n}" for n in range(n_queries)]
-    targets = [
-        target(
-            query_id, target_id=f"t{number}", alternative=alternative, doc_id=document, grade=grade
-        )
-        for query_id in ids
-        for number, grade in enumerate(by.choices([0, 1, 2, 3], k=by.randint(0, 4)))
-        for alternative, document in enumerate(by.sample(documents, by.randint(1, 2)))
-    ]
-    hits = [
-        {"run_id": run, "query_id": query_id, "rank": rank, "doc_id": document}
-        for run in runs
-        for query_id in ids
-        for rank, document in enumerate(by.choices(documents, k=by.randint(0, 6)), 1)
-    ]
-    if not targets or not hits:
-        return
-    frames = {
-        "queries": pd.DataFrame({"query_id": ids, "position": range(n_queries)}),
-        "targets": pd.DataFrame(targets),
-        "responses": pd.DataFrame([(run, one) for run in runs for one in ids],
-                                  columns=["run_id", "query_id"]),
-        "hits": pd.DataFrame(hits),
-    }  # fmt: skip
-    shuffled = {
-        name: frame.iloc[by.sample(range(len(frame)), len(frame))] for name, frame in frames.items()
-    }
-
-    def scored(some):
-        golden = rs.Golden(some["queries"], some["targets"])
-        results = rs.Results(pd.DataFrame({"run_id": runs}), some["responses"], some["hits"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            scores = rs.score(results, golden, LABELS, match="doc")
-        return scores.reset_index().sort_values(["run_id", "query_id"], ignore_index=True)
-
-    pd.testing.assert_frame_equal(scored(frames), scored(shuffled), check_exact=True)

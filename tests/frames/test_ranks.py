@@ -133,7 +133,6 @@ SCORES = st.dictionaries(
 )
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ids of")
 @given(
     SCORES,
@@ -220,7 +219,6 @@ def test_hits_without_a_document_are_all_kept(passages):
     assert rs.match.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
 
 
-@pytest.mark.large
 def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_run):
     golden = rs.load_golden(
         write_golden(
@@ -242,7 +240,6 @@ def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_r
     assert plain.loc["q"].tolist() == [1, 1, 0]
 
 
-@pytest.mark.large
 def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, tmp_path):
     results, golden = passages
 
@@ -270,7 +267,6 @@ EMPTY = [
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("empty_gold", "expected"),
     [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],
@@ -309,7 +305,6 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     )
 
 
-@pytest.mark.large
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))
@@ -317,16 +312,6 @@ def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run)
     assert (
         scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
     )
-
-
-def test_policies_of_a_scoring_name_both(passages):
-    made = json.loads(scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
-    assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
-    assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
-        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan",
-        "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
-        "judged_only": False,
-    }  # fmt: skip
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
@@ -344,12 +329,6 @@ def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     ) and pd.isna(scoring(*passages).iloc[0]["profile"])
     with refused("never", field="missing"):
         scoring(*passages, missing="never")
-
-
-@pytest.mark.parametrize("policy", [{"empty_gold": "1"}, {"collapse": "chunk"}])
-def test_unknown_policies_are_refused(passages, policy):
-    with refused(next(iter(policy))):
-        rs.score(*passages, **policy)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1.0, 2.0, np.inf, np.nan]))))

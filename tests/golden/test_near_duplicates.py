@@ -109,7 +109,6 @@ def test_a_similarity_out_of_range_is_refused():
         golden_of("a").near_duplicates(0)
 
 
-@pytest.mark.large
 @given(
     st.lists(
         st.tuples(

@@ -92,11 +92,6 @@ def test_a_file_that_is_neither_is_one_error(tmp_path):
         rs.supported_metrics(tmp_path / "x.json")
 
 
-def test_no_source_is_refused():
-    with refused(field="sources"):
-        rs.supported_metrics()
-
-
 def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
     (tmp_path / "x.csv").write_text("topic,gave\nq1,d1\n", encoding="utf-8")
     proposed = 'columns={"query_id": "topic", "doc_id": "???"}'
@@ -112,13 +107,6 @@ def test_for_columns_that_tell_nothing_a_mapping_is_proposed(tmp_path):
     assert told(golden, {"q1": ["d1"]})["supported"]["mrr"]
 
 
-def test_two_reasons_why_a_file_is_neither_are_both_given(tmp_path):
-    (tmp_path / "x.yaml").write_text("- 5\n", encoding="utf-8")
-    with refused("golden", "results", "id", "query"):
-        rs.supported_metrics(tmp_path / "x.yaml", strict=True)
-
-
-@pytest.mark.large
 def test_a_query_that_several_levels_and_checks_know_counts_once(write_golden, write_run):
     # q1: chunks and documents; q2: texts of the answer, too; q3: to refuse
     golden = write_golden(
@@ -140,9 +128,3 @@ def test_what_a_metric_does_not_apply_without_is_asked_for(write_golden, write_r
     assert not table["supported"]["scope_miss"] and not table["supported"]["key_facts"]
     says(table["missing"]["scope_miss"], "folders", "anchors")
     says(table["missing"]["key_facts"], "expected_key_facts")
-
-
-def test_whether_citations_are_right_is_told_by_every_relevant_target():
-    # They count targets of grade 1 or more, whatever min_grade is.
-    table = rs.metrics().set_index("name")["nan_when"]
-    assert not table[["citation_precision", "citation_recall"]].str.contains("min_grade").any()

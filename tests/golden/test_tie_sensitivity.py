@@ -1,12 +1,13 @@
 """How much the order of equal scores could move a metric."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
+from conftest import golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
-from ragscore.frames.data import from_records
 from ragscore.golden.coverage import coverage_rows
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 
@@ -62,7 +63,6 @@ def test_ties_between_hits_of_equal_worth_move_nothing(sensitivity):
     )
 
 
-@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:ndcg has the gain")
 def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     table = sensitivity(
@@ -76,43 +76,13 @@ def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     )
 
 
-@pytest.mark.large
 def test_a_run_without_scores_has_unknown_ties(sensitivity):
     unscored = [hit("c1", "x", 1, retrieval={}), hit("c2", "d", 2, retrieval={})]
-    golden = rs.Golden(
-        queries=pd.DataFrame(
-            {
-                "query_id": ["q"],
-                "query": "?",
-                "position": 0,
-                "answerable": pd.array([True], dtype="boolean"),
-            }
-        ),
-        targets=pd.DataFrame(
-            {
-                "query_id": ["q"],
-                "level": "doc",
-                "target_id": "d",
-                "alternative": 0,
-                "grade": 1,
-                "doc_id": "d",
-            }
-        ),
-    )
-    hits = pd.DataFrame(
-        {
-            "run_id": "A",
-            "query_id": "q",
-            "rank": [one["rank"] for one in unscored],
-            "doc_id": [one["doc_id"] for one in unscored],
-        }
-    )
-    responses = pd.DataFrame({"run_id": ["A"], "query_id": "q", "query": "?", "error": None})
-    row = tie_sensitivity(
-        rs.Results(runs=pd.DataFrame({"run_id": ["A"]}), responses=responses, hits=hits),
-        golden,
-        "mrr@10",
-    ).iloc[0]
+    golden = golden_of(targets_of({"doc_id": "d"}))
+    responses = pd.DataFrame({"run_id": ["r"], "query_id": "q", "query": "?", "error": None})
+    hits = hits_of({"doc_id": "x"}, {"doc_id": "d"})
+    alone = rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)
+    row = tie_sensitivity(alone, golden, "mrr@10").iloc[0]
     assert row["mean"] == 0.5 and row[["worst", "best", "spread", "n_tied", "n_moved"]].isna().all()
     table = sensitivity(scored([("x", 0.5), ("d", 0.5)]), unscored)
     assert table.loc[("A", "mrr@10"), "spread"] > 0
@@ -145,48 +115,28 @@ def test_kept_matches_follow_their_hits_to_other_ranks(write_golden, write_run, 
     assert row[["worst", "mean", "best"]].tolist() == [0.5, 0.5, 1.0]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("n_scores", [3, 10_000])  # many ties, none
-def test_ties_are_the_same_whether_hits_lie_in_order_or_not(n_scores):
+def test_tied_queries_are_those_with_a_score_twice_wherever_their_hits_lie(n_scores):
     rng = np.random.default_rng(3)
-    asked = [{"run_id": run, "query_id": f"q{n}", "query": "?"} for run in "BA" for n in range(30)]
-    depth = 8
-    drawn = [rng.choice(n_scores, depth, replace=n_scores < depth) for _ in asked]
-    score = -np.sort(-np.array(drawn), axis=1)
-    hits = pd.DataFrame([
-        {**one, "rank": rank, "doc_id": f"d{rng.integers(5)}", "score": float(score[row, rank - 1])}
-        for row, one in enumerate(asked) for rank in range(1, depth + 1)
-    ]).drop(columns="query")  # fmt: skip
-    hits.loc[rng.random(len(hits)) < 0.1, "score"] = np.nan
-    queries = [
-        {"query_id": f"q{n}", "query": "?", "answerable": True, "position": n} for n in range(30)
-    ]
-    targets = [
-        {"query_id": f"q{n}", "level": "doc", "target_id": f"d{n % 5}", "doc_id": f"d{n % 5}",
-         "alternative": 0, "grade": 1 + n % 2}
-        for n in range(30)
-    ]  # fmt: skip
-    golden = rs.Golden(
-        queries=from_records(queries, "queries"), targets=from_records(targets, "targets")
+    asked = [(run, f"q{n}") for run in "BA" for n in range(20)]
+    hits = pd.DataFrame(
+        [(*one, rank, f"d{rank}") for one in asked for rank in range(1, 9)],
+        columns=["run_id", "query_id", "rank", "doc_id"],
     )
-
-    def results_of(rows):
-        return rs.Results(
-            runs=from_records([{"run_id": run} for run in "BA"], "runs"),
-            responses=from_records([one | {"error": None} for one in asked], "responses"),
-            hits=rows.reset_index(drop=True),
-        )
-
-    mixed = hits.sample(frac=1, random_state=1)
-    tables = [tie_sensitivity(results_of(rows), golden) for rows in (hits, mixed)]
-    pd.testing.assert_frame_equal(*tables, check_exact=True)
-    for rows in (hits, mixed):
-        issues = coverage_rows(results_of(rows), golden)
+    # the scores of a query fall by rank
+    drawn = rng.choice(n_scores, (len(asked), 8)) / n_scores
+    hits["score"] = -np.sort(-drawn, axis=1).ravel()
+    hits.loc[rng.random(len(hits)) < 0.1, "score"] = np.nan
+    again = hits.duplicated(["run_id", "query_id", "score"]) & hits["score"].notna()
+    expected = set(hits.loc[again, ["run_id", "query_id"]].itertuples(index=False, name=None))
+    responses = pd.DataFrame(asked, columns=["run_id", "query_id"]).assign(query="?", error=None)
+    golden = golden_of(pd.concat(targets_of({"doc_id": "d3"}, query_id=f"q{n}") for n in range(20)))
+    for rows in (hits, hits.sample(frac=1, random_state=1, ignore_index=True)):
+        results = rs.Results(pd.DataFrame({"run_id": ["B", "A"]}), responses, rows)
+        issues = coverage_rows(results, golden)
         found = issues.loc[issues["issue"] == "ties", ["run_id", "query_id"]]
-        is_again = rows.duplicated(["run_id", "query_id", "score"]) & rows["score"].notna()
-        expected = rows.loc[is_again, ["run_id", "query_id"]].drop_duplicates()
-        assert sorted(found.itertuples(index=False, name=None)) == sorted(
-            expected.itertuples(index=False, name=None)
-        )
-    has_ties = (tables[0]["n_tied"] > 0).any()
-    assert has_ties == (n_scores == 3)
+        assert set(found.itertuples(index=False, name=None)) == expected
+        table = tie_sensitivity(results, golden, "mrr@10").set_index("run_id")
+        assert table["n_tied"].to_dict() == Counter(run for run, _ in expected) | {
+            run: 0 for run in "AB" if not expected
+        }

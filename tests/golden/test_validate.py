@@ -58,7 +58,6 @@ SOUND = [
 ]
 
 
-@pytest.mark.large
 def test_a_sound_set_has_no_problem(found):
     assert found(*SOUND) == []
 
@@ -133,7 +132,6 @@ BROKEN = {
 }  # fmt: skip
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("rule", BROKEN)
 def test_each_rule_finds_the_set_that_breaks_it(found, rule):
     rows, offence = BROKEN[rule]
@@ -168,22 +166,18 @@ def test_every_rule_is_broken_by_some_test():
     }
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     "ids",
     [
         ["2024-1", "2024-22", "2024-333"],
         ["pd-001", "np-002", "py-3", "x"],
-        ["a", "b"],
-        [f"q{n}" for n in range(1, 30)],
     ],
 )
 def test_ids_without_a_pattern_break_none(found, ids):
     assert found(*(case(query_id) for query_id in ids)) == []
 
 
-@pytest.mark.large
-@pytest.mark.parametrize("heading", ["A > B", "a->b", "x => y", "n >= 3 > C", "", None])
+@pytest.mark.parametrize("heading", ["a->b", "n >= 3 > C", None])
 def test_headings_may_hold_arrows(found, heading):
     assert found(case(gold_supports=[SUPPORT | {"heading": heading}])) == []
 
@@ -277,27 +271,3 @@ def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_fil
         and main(["validate", str(tmp_path / "absent.yaml")]) == 2
     )
     assert len(capsys.readouterr().err.splitlines()) == 2
-
-
-def test_the_command_takes_a_catalogue(write_golden, tmp_path, capsys):
-    pd.DataFrame({"doc_id": ["d"]}).to_parquet(tmp_path / "chunks.parquet")
-    golden = str(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["zz"]}]))
-    assert main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1
-    says(capsys.readouterr().out, "expected_doc_ids", "zz")
-
-
-def test_a_golden_set_is_asked_about_by_its_methods(write_golden):
-    golden = rs.load_golden(
-        write_golden(
-            [
-                {"id": "q1", "query": "same words", "expected_doc_ids": ["a"], "lang": "de"},
-                {"id": "q2", "query": "words, same", "expected_doc_ids": ["a"], "lang": "en"},
-            ]
-        )
-    )
-    assert golden.validate().equals(rs.validate(golden))
-    assert golden.slices("lang")["lang"].tolist() == ["de", "en"]
-    assert golden.near_duplicates()[["query_id", "other"]].values.tolist() == [["q1", "q2"]]
-    older = rs.Golden(golden.queries, golden.targets.assign(grade=2))
-    assert golden.diff(older)["what"].tolist() == ["targets, grades"] * 2
-    assert not len(golden.unchanged_since(older).queries)

@@ -1,11 +1,9 @@
 """Whether intervals of agreement hold what they claim where pairs come in topics, by simulation.
 
 `coverage` draws topics whose answers are alike in how good they are and in how hard they are to
-judge, and counts how often the 95 % interval holds the agreement of all topics. `python -m
-stats.agreement_clusters` (from `tests/`) prints every cell.
+judge, and counts how often the 95 % interval holds the agreement of all topics.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -46,16 +44,10 @@ COEFFICIENTS: dict[str, tuple[Callable[..., Agreement], str]] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares of intervals that hold the true agreement, and their mean widths.
-
-    `clustered` takes topics as groups, `pairs` takes every pair as independent.
-    """
+    """Shares of intervals that hold the true agreement: topics as groups, and pairs as alone."""
 
     clustered: float
     pairs: float
-    width: float
-    width_pairs: float
-    draws: int
 
 
 def drawn(
@@ -98,7 +90,7 @@ def coverage(
     """
     rng, true = np.random.default_rng(seed), true_agreement(name, error)
     coefficient, scale = COEFFICIENTS[name]
-    held, widths = [], []
+    held = []
     for _ in range(draws):
         first, second, topic = drawn(rng, topics, pairs, error, scale)
         found = (
@@ -106,24 +98,4 @@ def coverage(
             coefficient(first, second, iterations=iterations),
         )
         held.append([one.low <= true <= one.high for one in found])
-        widths.append([one.high - one.low for one in found])
-    return Coverage(*np.mean(held, axis=0).tolist(), *np.mean(widths, axis=0).tolist(), draws)
-
-
-def main(draws: int) -> None:
-    """Print the coverage of every cell."""
-    print(f"95 % intervals of agreement, {draws} draws a cell")
-    print("coefficient      topics pairs  error   true  clustered  pairs  width  of pairs")
-    for topics, pairs in ((TOPICS, PAIRS), (8, PAIRS), (60, 4)):
-        for name in COEFFICIENTS:
-            for error in ERRORS:
-                one = coverage(name, error, draws, topics=topics, pairs=pairs)
-                print(
-                    f"{name:<16} {topics:>6} {pairs:>5} {error:>6}"
-                    f" {true_agreement(name, error):>6.3f} {one.clustered:>10.3f}"
-                    f" {one.pairs:>6.3f} {one.width:>6.3f} {one.width_pairs:>9.3f}"
-                )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)
+    return Coverage(*np.mean(held, axis=0).tolist())

@@ -1,12 +1,9 @@
 """Whether corrected differences of two runs hold what they claim, by simulation.
 
 `coverage` draws runs, a judge and people whose true difference is known exactly, and counts how
-often the 95 % interval of `ppi_difference` holds it. `python -m stats.ppi_differences` (from
-`tests/`) prints every cell.
+often the 95 % interval of `ppi_difference` holds it.
 """
 
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +15,6 @@ from ragscore.stats import LEAST_LABELS, interval_of_differences, ppi_difference
 Values = npt.NDArray[np.float64]
 
 N_QUERIES = 500
-LABELS = (30, 50, 100)
-CORRELATIONS = (0.3, 0.6, 0.9)
-SHAPES = ("whole", "slice", "clusters of 4")
 # Lowest value on a normal scale of each further point: right or not, and 0 to 5 points.
 CUTS: dict[str, Values] = {
     "binary": np.array([0.0]),
@@ -34,19 +28,15 @@ OF_CLUSTER = 0.5  # share of a query's variance, and of its difference's, that i
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a cell of the simulation found.
+    """Shares of intervals that hold the true difference, and mean widths.
 
-    Shares of intervals that hold the true difference: corrected ones, those of the labels alone,
-    those of the judge alone; mean widths of the first two; mean weight of the judge.
+    Corrected intervals and those of the judge alone; widths of corrected ones and of the labels'.
     """
 
     corrected: float
-    labels: float
     judge: float
     width: float
     width_labels: float
-    weight: float
-    draws: int
 
 
 def true_difference(scale: str) -> float:
@@ -100,7 +90,7 @@ def coverage(
     rng, true = np.random.default_rng(seed), true_difference(scale)
     width = float(len(CUTS[scale]))
     clusters = np.arange(n_queries) // 4 if shape == "clusters of 4" else None
-    held, widths, weights = [], [], []
+    held, widths = [], []
     while len(held) < draws:
         if shape == "slice":
             is_in = rng.random(2 * n_queries) < 0.5
@@ -114,45 +104,15 @@ def coverage(
         found = ppi_difference(
             judge, np.where(labelled, people, np.nan), width=width, groups=clusters
         )
-        rows = [(found.low, found.high)]
-        for values, groups in ((people[labelled], labelled), (judge, np.ones(len(judge), bool))):
-            low, high = interval_of_differences(
-                values, "bounded", bounds=(0, width),
-                groups=None if clusters is None else clusters[groups],
-            )  # fmt: skip
-            rows.append((low[0], high[0]))
-        held.append([low <= true <= high for low, high in rows])
-        widths.append([high - low for low, high in rows[:2]])
-        weights.append(found.weight)
-    return Coverage(
-        *np.mean(held, axis=0).tolist(), *np.mean(widths, axis=0).tolist(),
-        float(np.mean(weights)), len(held),
-    )  # fmt: skip
-
-
-def cells() -> Iterator[tuple[int, float, str, str]]:
-    """Every cell: n labels, correlation, scale, shape."""
-    for scale in CUTS:
-        for shape in SHAPES:
-            for n_labels in LABELS:
-                for correlation in CORRELATIONS:
-                    yield n_labels, correlation, scale, shape
-
-
-def main(draws: int) -> None:
-    """Print the coverage of every cell."""
-    print(f"95 % intervals of differences, {N_QUERIES} queries, {draws} draws a cell")
-    print(
-        "scale   shape          labels  corr.  corrected  labels  judge  width  of labels  weight"
-    )
-    for n_labels, correlation, scale, shape in cells():
-        one = coverage(n_labels, correlation, scale, shape, draws)
-        print(
-            f"{scale:<7} {shape:<14} {n_labels:>6} {correlation:>6} {one.corrected:>10.3f}"
-            f" {one.labels:>7.3f} {one.judge:>6.3f} {one.width:>6.3f} {one.width_labels:>10.3f}"
-            f" {one.weight:>7.2f}"
-        )
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000)
+        of_judge, of_labels = (
+            np.ravel(
+                interval_of_differences(
+                    values, "bounded", bounds=(0, width),
+                    groups=None if clusters is None else clusters[rows],
+                )
+            )
+            for values, rows in ((judge, slice(None)), (people[labelled], labelled))
+        )  # fmt: skip
+        held.append([found.low <= true <= found.high, of_judge[0] <= true <= of_judge[1]])
+        widths.append([found.high - found.low, np.ptp(of_labels)])
+    return Coverage(*np.mean(held, axis=0).tolist(), *np.mean(widths, axis=0).tolist())

@@ -71,13 +71,6 @@ def test_the_design_effect_divides_the_n_of_wilson():
     assert wilson_interval(np.array([0.8]), np.array([100.0]), design_effect=4.0) == plain
 
 
-def test_t_agrees_with_scipy():
-    values = np.random.default_rng(0).random(30)
-    low, high = t_interval(*(np.array([one]) for one in (values.mean(), values.std(ddof=1), 30.0)))
-    expected = stats.ttest_1samp(values, 0).confidence_interval()
-    assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 @pytest.mark.parametrize("std", [0.0, 1e-16])  # fifty times .7 has a standard deviation of 1e-16
 def test_equal_values_are_not_certainty(kind, std):
@@ -111,14 +104,6 @@ def test_bounded_intervals_stay_inside_their_range():
     assert 0 <= low[0] < 0.8 and 0.95 < high[0] <= 1
     low, high = interval_of_differences([1, 1, -0.5], "bounded")
     assert (low[0], high[0]) == (-1, 1)
-
-
-def test_moments_give_the_interval_of_the_values():
-    values = np.random.default_rng(0).random((30, 2)) ** 4
-    low, high = mean_interval(
-        values.mean(axis=0), values.std(axis=0, ddof=1), np.full(2, 30.0), "bounded"
-    )
-    np.testing.assert_allclose((low, high), interval_of_means(values, "bounded"), atol=1e-12)
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=30), st.booleans())
@@ -259,13 +244,6 @@ def test_groups_whose_members_balance_out_are_no_certainty(kind):
     assert high[0] - low[0] >= plain[1][0] - plain[0][0]
 
 
-def test_groups_that_are_no_whole_numbers_are_refused():
-    with refused(field="groups"):
-        interval_of_means([0.2, 0.4], "bounded", groups=["a", "b"])
-    with refused(2, field="groups"):
-        interval_of_means([0.2, 0.4], "bounded", groups=[1, 2, 3])
-
-
 def test_repeats_are_averaged_by_query():
     values = np.array([[1.0, np.nan], [0, np.nan], [1, 4], [1, np.nan]])
     np.testing.assert_array_equal(average_repeats(values, [0, 0, 1, 1]), [[0.5, np.nan], [1, 4]])
@@ -284,37 +262,12 @@ def test_the_studentised_bootstrap_leans_to_the_long_tail_as_scipys_bootstraps_d
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.15 * (high - low))
 
 
-@pytest.mark.large
-def test_the_studentised_bootstrap_agrees_with_one_that_resamples_one_by_one():
-    values = np.array([0.1, 0.2, 0.2, 0.5, 0.9, 2.0, 7.0])
-    rng, n = np.random.default_rng(11), 7
-    ratios = []
-    for _ in range(20_000):
-        drawn = values[rng.integers(0, n, n)]
-        spread = drawn.std(ddof=1)
-        ratios.append((drawn.mean() - values.mean()) / (spread / n**0.5) if spread > 1e-12 else 0.0)
-    lower, upper = np.quantile(ratios, [0.05, 0.95])
-    error = values.std(ddof=1) / n**0.5
-    low, high = bootstrap_t_interval(values, iterations=20_000, confidence=0.9)
-    assert (low[0], high[0]) == pytest.approx(
-        (values.mean() - upper * error, values.mean() - lower * error),
-        abs=0.02 * (high[0] - low[0]),
-    )
-
-
 def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t():
     values = np.append(np.zeros(59), 1.0)  # 37 % of resamples hold only zeros
     low, high = bootstrap_t_interval(values)
     expected = stats.ttest_1samp(values, 0).confidence_interval()
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert np.isnan(bootstrap_t_interval([1.0])[0][0])
-
-
-def test_the_studentised_bootstrap_doesnt_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
-    values = np.random.default_rng(0).lognormal(size=(20, 2))
-    whole = bootstrap_t_interval(values, 300)
-    monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", 130)
-    assert np.array(bootstrap_t_interval(values, 300)) == pytest.approx(np.array(whole), abs=1e-12)
 
 
 def test_long_tailed_times_get_the_studentised_bootstrap_until_there_are_enough_for_t():
@@ -346,15 +299,8 @@ def test_a_million_equal_values_leave_room_for_others_as_fifty_do():
 # Quantiles
 
 
-@pytest.mark.parametrize("n", [6, 7, 20, 101])
-def test_the_median_interval_agrees_with_scipy(n):
-    values = np.random.default_rng(n).lognormal(size=n)
-    expected = stats.quantile_test(values, p=0.5).confidence_interval(0.95)
-    assert median_interval(values) == (expected.low, expected.high)
-
-
-@pytest.mark.parametrize("q", [0.05, 0.25, 0.5, 0.9, 0.95])
-@pytest.mark.parametrize("n", [1, 5, 30, 58, 71, 72, 73, 200])
+@pytest.mark.parametrize("q", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("n", [1, 5, 6, 71, 72, 200])
 def test_quantile_intervals_agree_with_scipy_and_are_nan_where_there_is_none(q, n):
     values = np.random.default_rng(n).lognormal(size=n)
     expected = stats.quantile_test(values, p=q).confidence_interval(0.95)
@@ -394,7 +340,7 @@ def test_a_shift_of_all_latencies_shifts_their_quantile():
     assert np.isnan(quantile_difference_interval(first[:71], first[:71], 0.95)).all()
 
 
-@pytest.mark.parametrize("q", [0, 1, 95])
+@pytest.mark.parametrize("q", [0, 95])
 def test_a_percentage_is_no_quantile(q):
     with refused(0, 1, field="q"):
         quantile_interval([1.0, 2.0], q)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as students
-from stats.agreement_clusters import COEFFICIENTS, coverage
+from stats.agreement_clusters import coverage
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from ragscore.stats import (
@@ -271,18 +271,9 @@ def test_the_interval_is_the_same_for_the_same_seed_and_narrower_with_more_items
     assert small.high - small.low > 3 * (large.high - large.low)
 
 
-def test_an_interval_doesnt_depend_on_how_many_resamples_are_held_at_a_time(monkeypatch):
-    ratings = np.column_stack(noisy(40, 0.4))
-    whole = krippendorff_alpha(ratings, "ordinal", iterations=200)
-    monkeypatch.setattr("ragscore.stats.agreement.BLOCK", 500)
-    assert krippendorff_alpha(ratings, "ordinal", iterations=200) == whole
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [50, 200])
-def test_intervals_hold_the_true_kappa(n):
+def test_intervals_hold_the_true_kappa():
     # A share of .3 of the items is rated by chance: κ = .7. 300 draws: ± .025.
-    found = [cohen_kappa(*noisy(n, 0.3, seed), iterations=400) for seed in range(300)]
+    found = [cohen_kappa(*noisy(50, 0.3, seed), iterations=400) for seed in range(300)]
     assert 0.91 <= np.mean([one.low <= 0.7 <= one.high for one in found]) <= 0.985
 
 
@@ -306,18 +297,10 @@ def test_texts_flags_and_missing_values_are_ratings():
 def test_ratings_that_dont_fit_are_refused():
     with refused("(2,)", "(3,)", field="ratings"):
         cohen_kappa([1, 0], [1, 0, 1])
-    with refused(1, field="ratings"):
-        krippendorff_alpha([1, 0])
     with refused("ratio", "nominal", "ordinal", "interval", field="scale"):
         krippendorff_alpha([[1, 0]], "ratio")
-    for wrong in (
-        lambda: weighted_kappa(["good", "bad"], ["bad", "good"]),
-        lambda: krippendorff_alpha([["a", "b"]], "ordinal"),
-    ):
-        with refused(field="ratings"):
-            wrong()
-    with refused(0, field="iterations"):
-        cohen_kappa([1, 0], [1, 0], iterations=0)
+    with refused(field="ratings"):
+        weighted_kappa(["good", "bad"], ["bad", "good"])
 
 
 # Items that come in groups
@@ -327,13 +310,12 @@ GROUPED = st.lists(
 )
 
 
-def by_leaving_out(coefficient, first, second, groups):
+def by_leaving_out(coefficient, sides, groups):
     """Tukey's jackknife, group by group, on Fisher's scale."""
-    value = coefficient(first, second, iterations=1).value
+    value = coefficient(*sides, iterations=1).value
     names = sorted(set(groups.tolist()))
     without = [
-        coefficient(first[groups != name], second[groups != name], iterations=1).value
-        for name in names
+        coefficient(*(side[groups != name] for side in sides), iterations=1).value for name in names
     ]
     if len(names) < 2 or np.isnan(without).any() or np.isnan(value) or abs(value) > 1 - 1e-9:
         return None
@@ -349,7 +331,7 @@ def test_intervals_of_groups_leave_each_out_in_turn(rows, coefficient):
     found = coefficient(first, second, groups=groups, iterations=20)
     assert found.value == coefficient(first, second, iterations=1).value or np.isnan(found.value)
     assert (found.n, found.n_groups) == (len(rows), len(set(groups.tolist())))
-    expected = by_leaving_out(coefficient, first, second, groups)
+    expected = by_leaving_out(coefficient, (first, second), groups)
     if expected is not None and expected[1] > 1e-9 and found.n_groups < found.n:
         assert (found.low, found.high) == pytest.approx(expected[0], abs=1e-6)
 
@@ -386,24 +368,18 @@ def test_items_each_alone_in_a_group_are_independent():
     assert alone.n_groups == 60
 
 
-def test_alpha_leaves_out_groups_as_well():
+@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
+def test_alpha_leaves_out_groups_as_well(scale):
+    def alpha(ratings, **options):
+        return krippendorff_alpha(ratings, scale, **options)
+
     rng = np.random.default_rng(0)
     ratings = rng.integers(0, 6, (60, 3)).astype(float)
     ratings[:, 1] = np.clip(ratings[:, 0] + rng.integers(-1, 2, 60), 0, 5)
     ratings[rng.random((60, 3)) < 0.2] = np.nan
     groups = np.arange(60) // 5
-    for scale in ("nominal", "ordinal", "interval"):
-        found = krippendorff_alpha(ratings, scale, groups=groups)
-        without = [
-            krippendorff_alpha(ratings[groups != one], scale, iterations=1).value
-            for one in range(12)
-        ]
-        error = np.sqrt(11 / 12 * ((np.array(without) - np.mean(without)) ** 2).sum())
-        half = students.ppf(0.975, 11) * error / (1 - found.value**2)
-        assert (found.low, found.high) == pytest.approx(
-            tuple(np.tanh([np.arctanh(found.value) - half, np.arctanh(found.value) + half])),
-            abs=1e-9,
-        )
+    found = alpha(ratings, groups=groups)
+    assert (found.low, found.high) == pytest.approx(by_leaving_out(alpha, [ratings], groups)[0])
 
 
 def test_ac1_leaves_out_groups_as_well():
@@ -411,19 +387,8 @@ def test_ac1_leaves_out_groups_as_well():
     groups = np.arange(60) // 5
     found = gwet_ac1(first, second, groups=groups)
     assert (found.low, found.high) == pytest.approx(
-        by_leaving_out(gwet_ac1, first, second, groups)[0]
+        by_leaving_out(gwet_ac1, (first, second), groups)[0]
     )
-
-
-def test_copies_of_an_item_are_no_further_evidence():
-    first, second = noisy(40, 0.3)
-    once = cohen_kappa(first, second)
-    copied = [np.repeat(side, 10) for side in (first, second)]
-    topics = cohen_kappa(*copied, groups=np.repeat(np.arange(40), 10))
-    alone = cohen_kappa(*copied)
-    assert topics.value == pytest.approx(once.value)
-    assert topics.high - topics.low == pytest.approx(once.high - once.low, rel=0.25)
-    assert alone.high - alone.low < 0.4 * (topics.high - topics.low)
 
 
 def test_perfect_agreement_on_few_topics_is_less_certain_than_on_many_pairs():
@@ -442,8 +407,7 @@ def test_one_group_has_no_interval():
         cohen_kappa(first, second, groups=[1, 2])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COEFFICIENTS)
+@pytest.mark.parametrize("name", ["kappa", "alpha (ordinal)"])
 def test_intervals_of_22_topics_hold_the_agreement_and_those_of_pairs_do_not(name):
     found = coverage(name, 0.8, draws=300, iterations=100)
     assert 0.915 <= found.clustered <= 0.98

@@ -37,7 +37,7 @@ def test_the_minimum_detectable_difference_is_so_many_standard_errors():
     assert minimum_detectable(1, 10**8) == pytest.approx(Z / 10**4, rel=1e-6)
 
 
-@pytest.mark.parametrize("n", [10, 20, 50, 200, 1000])
+@pytest.mark.parametrize("n", [10, 50, 1000])
 def test_it_is_that_of_students_test(n):
     theirs = TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
     assert minimum_detectable(1, n) == pytest.approx(theirs, rel=0.01)
@@ -155,10 +155,6 @@ def test_so_many_queries_find_a_difference_of_rates(difference, discordance):
     assert rate_power(difference, share, n) >= 0.8 > rate_power(difference, share, n - 1)
 
 
-def test_no_number_of_queries_finds_no_difference_of_rates():
-    assert np.isinf(queries_needed_rate(0.0, 0.2)) and np.isnan(queries_needed_rate(0.1, 0.0))
-
-
 # Noise
 
 
@@ -230,16 +226,6 @@ def test_no_difference_is_never_said():
     found = verdict(0.03, -0.05, 0.11, 0.4, 0.1245, 50, margin=0.05)
     assert found.word == "can't tell"
     says(found.sentence, "can't tell", 50, ".12", 310, ".05")
-
-
-def test_without_a_difference_worth_finding_the_sentence_ends_with_what_n_sees():
-    found = verdict(0.03, -0.05, 0.11, 0.4, 0.1245, 1)
-    assert ";" not in says(found.sentence, "can't tell", 1, ".12")
-
-
-def test_enough_queries_say_that_the_difference_would_have_been_found():
-    found = verdict(0.003, -0.06, 0.066, 0.6, 0.02, 2000, margin=0.05)
-    says(found.sentence, "can't tell", 2000, ".02", ".05")
 
 
 def test_where_no_direction_is_declared_only_the_movement_is_named():
@@ -359,7 +345,7 @@ def test_every_few_of_many_numbers_of_changed_queries_give_the_power_of_all(monk
     assert found == pytest.approx(minimum_detectable_rate(shares, n, confidence=0.9971), rel=3e-4)
 
 
-@pytest.mark.parametrize("n", [500, 2_000, 3_000])
+@pytest.mark.parametrize("n", [500, 3_000])
 def test_where_every_query_changes_power_is_that_of_their_losses(n):
     losses = np.arange(n + 1)
     mid_p = 2 * (stats.binom.cdf(losses - 1, n, 0.5) + stats.binom.pmf(losses, n, 0.5) / 2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
-from stats.ppi_differences import SHAPES, coverage
+from stats.ppi_differences import coverage
 
 from ragscore.stats import interval_of_means, ppi_difference, ppi_mean
 from tests.messages import refused
@@ -138,19 +138,16 @@ def test_what_doesnt_fit_is_refused():
         ppi_mean([1, 0], [4, 0], [1, 0], bounds=(0, 1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("bounds", [None, (0, 1)])
-def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels(bounds):
+def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels():
     rng = np.random.default_rng(0)
-    draws = [judged(50, 450, rng) for _ in range(1_000)]
+    draws = [judged(50, 450, rng) for _ in range(500)]
     corrected, alone = (
-        [ppi_mean(*draw, weight=weight, bounds=bounds) for draw in draws] for weight in (None, 0)
+        [ppi_mean(*draw, weight=weight, bounds=(0, 1)) for draw in draws] for weight in (None, 0)
     )
     assert 0.93 <= np.mean([one.low <= 0.7 <= one.high for one in corrected]) <= 0.97
-    assert abs(np.mean([one.value for one in corrected]) - 0.7) < 0.006  # the judge itself says .72
-    assert np.mean([one.high - one.low for one in corrected]) < 0.8 * np.mean(
-        [one.high - one.low for one in alone]
-    )
+    assert abs(np.mean([one.value for one in corrected]) - 0.7) < 0.009  # the judge itself says .72
+    width, of_labels = (np.mean([one.high - one.low for one in of]) for of in (corrected, alone))
+    assert width < 0.8 * of_labels
 
 
 # Paired differences of two runs
@@ -209,23 +206,6 @@ def test_the_corrected_difference_by_hand():
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
 
 
-def test_the_variance_is_that_of_differences_not_of_two_means():
-    rng = np.random.default_rng(0)
-    # queries differ much, and alike on both sides
-    hard = rng.normal(0, 2, 300)
-    sides = [np.clip(2.5 + hard + rng.normal(0, 0.3, 300), 0, 5) for _ in range(2)]
-    judge = [side + rng.normal(0, 0.3, 300) for side in sides]
-    labelled = np.arange(300) < 60
-    found = ppi_difference(
-        judge[1] - judge[0], np.where(labelled, sides[1] - sides[0], np.nan), width=5
-    )
-    apart = [
-        ppi_mean(one[labelled], side[labelled], one[~labelled])
-        for one, side in zip(judge, sides, strict=True)
-    ]
-    assert found.error < 0.4 * np.hypot(*(one.error for one in apart))
-
-
 @given(DIFFERENCES, st.floats(0, 1))
 def test_corrected_differences_follow_the_formula_with_groups_and_without(rows, weight):
     f = np.array([row[0] for row in rows], dtype=float)
@@ -254,21 +234,6 @@ def test_groups_of_one_are_no_groups(rows):
         )
 
 
-def test_queries_of_a_group_count_once():
-    rng = np.random.default_rng(0)
-    d = np.repeat(rng.normal(0.2, 1, 60), 4)
-    labels = np.where(np.arange(240) % 8 < 4, d + 0.1 * rng.normal(size=240), np.nan)
-    groups = np.repeat(np.arange(60), 4)
-    single, grouped = ppi_difference(d, labels), ppi_difference(d, labels, groups=groups)
-    # four copies: twice the error
-    assert grouped.error == pytest.approx(2 * single.error, rel=0.1)
-    of_mean = ppi_mean(
-        d[~np.isnan(labels)], labels[~np.isnan(labels)], d[np.isnan(labels)],
-        groups=np.concatenate([groups[~np.isnan(labels)], groups[np.isnan(labels)]]),
-    )  # fmt: skip
-    assert of_mean.error == pytest.approx(grouped.error)
-
-
 def test_labels_that_never_differ_are_no_certainty():
     judge = np.tile([0.0, 1, 0, -1], 50)
     labels = np.where(np.arange(200) < 40, 0.0, np.nan)
@@ -282,26 +247,16 @@ def test_labels_that_never_differ_are_no_certainty():
     assert ppi_difference(judge, labels, width=1, groups=groups).high > 2 * found.high
 
 
-def test_differences_that_dont_fit_are_refused():
-    with refused(3, 2, field="labels"):
-        ppi_difference([1, 0, 1], [1, np.nan])
-    with refused("-4 to 0", "-1 to 1", field="labels"):
-        ppi_difference([1, 0, 1], [-4, 0, np.nan], width=1)
-    with refused(field="groups"):
-        ppi_difference([1, 0, 1], [1, 0, np.nan], groups=[1, 2])
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("scale", ["binary", "points"])
+@pytest.mark.parametrize(
+    ("scale", "shape"), [("binary", "whole"), ("points", "slice"), ("points", "clusters of 4")]
+)
 def test_intervals_of_corrected_differences_hold_the_true_difference(scale, shape):
-    found = coverage(50, 0.9, scale, shape, draws=500)
+    found = coverage(50, 0.9, scale, shape, draws=300)
     assert 0.92 <= found.corrected <= 0.975
     assert found.judge < 0.7  # a judge who is kinder to the candidate is sure, and wrong
     assert found.width < 0.95 * found.width_labels
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("n", [30, 50])
 def test_few_labels_that_meet_no_error_of_the_judge_claim_no_more_than_they_know(n):
     # a judge that misses 2.5 % of the items, one way; without one disagreement more 86 % are held

@@ -52,11 +52,9 @@ def test_p_is_never_below_welchs():
     assert (p >= welch * (1 - 1e-10)).all() and p == pytest.approx(welch, abs=0.05)
 
 
-@pytest.mark.large
-@pytest.mark.parametrize(("n_in", "n_rest"), [(12, 138), (40, 110)])
-def test_a_slice_that_only_varies_more_than_the_rest_is_rarely_called_different(n_in, n_rest):
+def test_a_slice_that_only_varies_more_than_the_rest_is_rarely_called_different():
     # sd .45 against .15 around equal means; exchanging values alone called 19 to 41 % different
-    rng, rounds = np.random.default_rng(4), 200
+    rng, rounds, n_in, n_rest = np.random.default_rng(4), 200, 12, 138
     wide, narrow = rng.beta(0.1173, 0.1173, (n_in, rounds)), rng.beta(5.06, 5.06, (n_rest, rounds))
     assert wide.std() == pytest.approx(0.45, abs=0.01) and narrow.std() == pytest.approx(
         0.15, abs=0.01
@@ -66,7 +64,6 @@ def test_a_slice_that_only_varies_more_than_the_rest_is_rarely_called_different(
     assert (p <= 0.05).sum() <= stats.binom.ppf(0.999, rounds, 0.06)
 
 
-@pytest.mark.large
 def test_nearly_perfect_values_are_neither_called_different_for_nothing_nor_hidden():
     rng, rounds, n = np.random.default_rng(5), 200, 150
     values = 1 - (rng.random((n, rounds)) < 0.1) * rng.random((n, rounds))
@@ -76,7 +73,6 @@ def test_nearly_perfect_values_are_neither_called_different_for_nothing_nor_hidd
     assert (two_sample_test(values, inside, iterations=999)[0] <= 0.05).mean() >= 0.9
 
 
-@pytest.mark.large
 def test_members_of_uneven_groups_are_measured_by_their_own_spread():
     # of five paraphrases one, in the slice, varies three times as much; means are equal
     rng, rounds, groups = np.random.default_rng(6), 200, np.repeat(np.arange(30), 5)
@@ -165,18 +161,7 @@ def test_equal_values_are_no_difference_however_many_queries(value, with_groups)
     assert two_sample_test(values, inside, groups=groups)[0].tolist() == [1.0, 0.0]
 
 
-def test_false_alarms_stay_near_the_level():
-    hits = 0
-    for round_ in range(300):
-        values = np.random.default_rng(round_).random(40) < 0.8
-        found = two_sample_test(
-            values.astype(float), np.arange(40) < 12, iterations=499, seed=round_
-        )
-        hits += found[0][0] <= 0.05
-    assert hits <= 25  # 5 % of 300 is 15; three standard errors more is 26
-
-
-@pytest.mark.parametrize("n_others", [2, 40, 300])
+@pytest.mark.parametrize("n_others", [2, 300])
 def test_rare_values_among_equal_ones_have_the_p_of_relabelling_every_query(n_others, monkeypatch):
     rng = np.random.default_rng(n_others)
     values = np.full((3_000, 2), 0.25)  # and others, in other queries of each column

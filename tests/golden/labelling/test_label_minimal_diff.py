@@ -86,16 +86,6 @@ def test_a_row_of_any_shape_is_changed_alone(query_id, changes):
         assert comment in after.text
 
 
-def test_a_new_field_is_two_lines_in_the_right_place():
-    after = text_of("- id: a\n  query: b # why\n  tags: [c]\n").edited(
-        "a", {"gold_supports": [{"path": "p", "heading": "h"}]}
-    )
-    assert (
-        after.text
-        == "- id: a\n  query: b # why\n  gold_supports:\n  - {path: p, heading: h}\n  tags: [c]\n"
-    )
-
-
 def test_items_of_a_list_come_and_go_with_their_lines_only():
     before = text_of(COMMENTED)
     more = before.edited(
@@ -289,12 +279,6 @@ def test_any_yaml_file_and_any_edit_differ_in_that_row_only(text, data):
     query_id = data.draw(st.sampled_from(list(rows)))
     changes = data.draw(st.dictionaries(FIELDS, VALUES | st.none(), min_size=1, max_size=3))
     checked_edit(before, query_id, changes)
-
-
-def test_a_no_break_space_is_text_not_white():
-    before = text_of("- id: a\n  query: '0'\n  variant: \xa0\n")
-    checked_edit(before, "a", {"variant": "0"})
-    checked_edit(before, "a", {"variant": None})
 
 
 @given(

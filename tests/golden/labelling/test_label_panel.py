@@ -15,7 +15,7 @@ from conftest import hit, record
 from jupyter import Lab, write_notebook
 
 import ragscore as rs
-from tests.messages import refused, says
+from tests.messages import says
 
 needs_widgets = pytest.mark.skipif(
     importlib.util.find_spec("ipywidgets") is None, reason="ipywidgets is not installed"
@@ -98,52 +98,24 @@ def test_a_button_writes_the_file_before_its_mark_appears(panel, golden_file):
 
 @needs_widgets
 def test_every_button_does_what_it_says(panel, golden_file):
+    def rows():
+        return yaml.safe_load(golden_file.read_text())
+
     press(panel, "grade-3", 2)
     press(panel, "grade-0", 1)
-    assert [
-        support.get("grade")
-        for support in yaml.safe_load(golden_file.read_text())[0]["gold_supports"]
-    ] == [3, 0]
-    press(panel, "refuse")
-    says(panel._status.value)
-    assert "answerable" not in yaml.safe_load(golden_file.read_text())[0]
+    assert [support.get("grade") for support in rows()[0]["gold_supports"]] == [3, 0]
+    press(panel, "refuse")  # labels say the opposite
+    assert "answerable" not in rows()[0]
     press(panel, "next")
     press(panel, "refuse")
-    assert (
-        yaml.safe_load(golden_file.read_text())[1]["answerable"] is False
-        and panel._refuse.button_style == "info"
-    )
+    assert rows()[1]["answerable"] is False
     press(panel, "previous")
     panel._new.value = "who else?"
     press(panel, "add")
-    assert (
-        yaml.safe_load(golden_file.read_text())[3] == {"id": "q1-2", "query": "who else?"}
-        and panel.session.query_id == "q1-2"
-    )
-    panel._list.value = "q3"
-    assert panel.session.query_id == "q3" and len(panel.session.hits) == 0
-    says(panel._hits.children[0].value)
+    assert rows()[3] == {"id": "q1-2", "query": "who else?"}
+    assert panel.session.query_id == "q1-2"
     panel._filter.value = "should refuse"
-    assert panel.session.query_id == "q2" and [label for label, _ in panel._list.options] == [
-        "∅ q2: what?"
-    ]
-    panel._list.value = "q2"
-    card = panel._cards[0]
-    card._words.value = "nowhere"
-    press(panel, "add-words")
-    says(panel._status.value, "snippet")
-
-
-@pytest.mark.large
-@needs_widgets
-def test_a_change_of_the_same_row_is_shown_in_the_panel(panel, golden_file):
-    golden_file.write_text(golden_file.read_text().replace(" who?'", " who wrote it?'"))
-    press(panel, "grade-1")
-    says(panel._status.value, "query")
-    assert "who wrote it?" in panel._query.value
-    assert "gold_supports" not in golden_file.read_text()
-    press(panel, "grade-1")
-    assert "gold_supports" in golden_file.read_text() and "who wrote it?" in golden_file.read_text()
+    assert panel.session.query_id == "q2"
 
 
 @needs_widgets
@@ -159,16 +131,6 @@ def test_no_text_of_a_file_becomes_html(panel):
         for one in shown
     )
     assert sum("&lt;script&gt;" in one.value for one in shown) == 4
-
-
-@needs_widgets
-def test_a_panel_says_what_is_missing(golden_file, runs, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    monkeypatch.delitem(sys.modules, "ragscore.golden.labelling.panel", raising=False)
-    with refused(field="label"):
-        rs.label(golden_file, runs)
 
 
 CODE = """\

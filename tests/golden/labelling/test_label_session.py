@@ -13,7 +13,7 @@ from conftest import hit, record
 import ragscore as rs
 from ragscore.golden.labelling import LabelConflict, LabelSession
 from ragscore.golden.labelling.pool import snippet_of
-from tests.messages import refused, says, warned
+from tests.messages import refused, warned
 
 GOLDEN = """\
 # Should refuse: answerable: false
@@ -74,14 +74,12 @@ def row(file, query_id):
     )
 
 
-@pytest.mark.large
 def test_a_passage_that_two_runs_have_stands_there_once_best_rank_first(session):
     assert session.hits[["number", "best_rank", "n_runs", "found", "text"]].values.tolist() == [
         [1, 1, 2, "a 1, b 2", MERGE], [2, 1, 2, "a 2, b 1", JOIN], [3, 3, 1, "a 3", "Nothing."],
     ]  # fmt: skip
 
 
-@pytest.mark.large
 def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, golden_file):
     session.toggle(1)
     anchor = (
@@ -98,7 +96,6 @@ def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, g
     )
 
 
-@pytest.mark.large
 def test_a_label_survives_another_chunker(session, golden_file, write_run):
     session.toggle(1)
     again = rs.load_results(
@@ -118,13 +115,6 @@ def test_a_label_survives_another_chunker(session, golden_file, write_run):
         )
     )
     assert rs.score(again, labelled(golden_file), ["mrr"], match="anchor")["mrr"].iloc[0] == 1
-
-
-@pytest.mark.large
-def test_a_second_click_takes_the_label_away_and_the_file_is_as_it_was(session, golden_file):
-    session.toggle(1)
-    session.toggle(1)
-    assert golden_file.read_text() == GOLDEN and session.hits["grade"].isna().all()
 
 
 def test_grades_change_in_place_and_zero_is_a_judgement(session, golden_file):
@@ -223,7 +213,6 @@ def test_a_removed_support_leaves_its_groups_and_the_others_move_up(write_golden
     ] == [[1], [0]]
 
 
-@pytest.mark.large
 def test_no_answer_is_said_as_false_and_labels_say_the_opposite(session, golden_file):
     session.refuse()
     assert row(golden_file, "q1")["answerable"] is False and session.state == "should refuse"
@@ -250,7 +239,6 @@ def test_a_snippet_must_stand_in_the_text(session, golden_file):
     ], "“two tables” stands in the second hit, too, and scoring sees it so"
 
 
-@pytest.mark.large
 def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
     states = [golden_file.read_text()]
     for click in (
@@ -270,7 +258,6 @@ def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
         session.undo()
 
 
-@pytest.mark.large
 def test_what_others_write_elsewhere_survives(session, golden_file):
     golden_file.write_text(
         golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")
@@ -291,7 +278,6 @@ def test_what_others_write_elsewhere_survives(session, golden_file):
     )
 
 
-@pytest.mark.large
 def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(session, golden_file):
     theirs = golden_file.read_text().replace("how do I merge?", "how do I merge two tables?")
     golden_file.write_text(theirs)
@@ -373,12 +359,8 @@ def test_questions_are_stepped_through_by_filter(session):
     session.refuse()
     session.next()
     assert session.query_id == "q2"
-    says(session.message, "unlabelled")
     session.show("all")
     session.next()
-    assert session.query_id == "q3"
-    session.next()
-    session.previous()
     assert session.query_id == "q3"
 
 
@@ -410,7 +392,6 @@ def test_a_question_of_the_runs_joins_the_file_with_its_first_label(session, gol
     assert golden_file.read_text() == GOLDEN and session.state == "not in the file"
 
 
-@pytest.mark.large
 def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_labels(
     session, golden_file
 ):
@@ -428,20 +409,6 @@ def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_
         row(golden_file, name)["gold_supports"][0]["snippets"] == ["By us."]
         and row(golden_file, "q2")["answerable"] is False
     )
-
-
-def test_a_failed_question_is_found_by_its_filter(write_golden, runs):
-    session = LabelSession(
-        write_golden(
-            [
-                {"id": "q1", "query": "?", "expected_doc_ids": ["nowhere"]},
-                {"id": "q2", "query": "?", "expected_doc_ids": ["d9"]},
-            ]
-        ),
-        runs,
-    )
-    session.show("nothing right found")
-    assert session.stops() == ["q1"]
 
 
 def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, runs):
@@ -495,42 +462,14 @@ def test_texts_come_from_a_table_where_hits_kept_none(golden_file, write_run):
     assert session.hits["grade"].tolist() == [1, 1]
 
 
-def test_labels_of_every_level_are_shown_but_a_click_touches_its_own(write_golden, runs):
-    file = write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["d2"]}])
-    session = LabelSession(file, runs)
-    assert (
-        session.hits["labels"].tolist() == ["", "", "doc d2"]
-        and session.hits["own_grade"].isna().all()
-    )
-    session.unmark(3)
-    says(session.message)
-    assert not file.with_name("golden.yaml.bak").exists()
-
-
-def test_refused_arguments_are_named(golden_file, runs, write_golden):
+def test_refused_arguments_are_named(golden_file, runs):
     with refused("span", field="level"):
         LabelSession(golden_file, runs, level="span")
-    with refused(field="golden_file"):
-        LabelSession(
-            rs.Golden(
-                pd.DataFrame(
-                    {"query_id": ["a"], "query": ["?"], "answerable": [True], "position": [0]}
-                )
-            ),
-            runs,
-        )
     bare = replace(runs, hits=runs.hits.drop(columns="path"))
     with refused(field="hits.path"):
         LabelSession(golden_file, bare)
-    with refused(file="golden.yaml", line=2, field="id"):
-        LabelSession(write_golden("- {id: a, query: b}\n- {id: a, query: c}\n"), runs)
-    session = LabelSession(write_golden(GOLDEN), runs)
     with refused(9, 1, 3, field="number"):
-        session.mark(9)
-    with refused("odd", field="filter"):
-        session.show("odd")
-    with refused("odd", field="query_id"):
-        session.go("odd")
+        LabelSession(golden_file, runs).mark(9)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import yaml
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.golden.labelling.terminal import HELP, label_in_terminal
+from ragscore.cli import main
+from ragscore.golden.labelling.terminal import label_in_terminal
 from tests.messages import says
 
 GOLDEN = "# kept\n- id: q1\n  query: who?\n- id: q2\n  query: what?  # hm\n"
@@ -49,16 +50,9 @@ def test_numbers_are_toggled_and_graded(files):
     says(said[-1], "1 of 2", files[0])
 
 
-@pytest.mark.large
-def test_a_question_is_shown_with_marks_places_and_texts_but_no_escape_codes(files):
+def test_texts_are_shown_with_their_marks_and_without_escape_codes(files):
     said = played(files, "2", "l")
-    title, *lines = said[0].splitlines()
-    says(title, "q1", "unlabelled", "0 of 2", "all")
-    assert lines == [
-        "who?", "   1  docs/d1.md › root · a 1",
-        "      By us.", "   2  docs/d2.md › root · a 2", "      By \\x1b[31mthem.",
-        "   3  docs/d3.md › root · a 3", "      Who knows.",
-    ]  # fmt: skip
+    assert "      By \\x1b[31mthem." in said[0].splitlines()
     assert "✔  2  docs/d2.md" in said[2]
 
 
@@ -91,12 +85,6 @@ def test_lines_step_refuse_take_back_and_add(files):
     says(said[8], "unlabelled")
     says(said[9].splitlines()[0], "q9", "not in the file")
     says(said[10])
-    assert said[11] == HELP.format(
-        filters=(
-            "all, unlabelled, labelled, should refuse, near misses, label first, nothing right"
-            " found, not in the file"
-        )
-    )
     assert (
         rows(files)["q1"]["answerable"] is False
         and rows(files)["q2"]["gold_supports"][0]["snippets"] == ["by US"]
@@ -116,12 +104,6 @@ def test_what_cannot_be_done_is_said_and_nothing_changes(files):
     assert files[0].read_text() == GOLDEN and not files[0].with_name("golden.yaml.bak").exists()
 
 
-def test_near_misses_are_listed(files):
-    first, second = played(files, "1", "near")[2].splitlines()
-    says(first, "q1", 2, 1, "docs/d2.md")
-    says(second, "q1", 3, 1, "docs/d3.md")
-
-
 def test_a_change_by_someone_else_is_shown(files):
     session, said = rs.golden.LabelSession(*files), []
 
@@ -135,7 +117,6 @@ def test_a_change_by_someone_else_is_shown(files):
     says(said[2], 1)
 
 
-@pytest.mark.slow
 def test_the_command_labels_from_a_pipe(files):
     command = [
         sys.executable,
@@ -160,13 +141,7 @@ def test_the_command_labels_from_a_pipe(files):
     )
 
 
-@pytest.mark.slow
-def test_the_command_says_in_one_line_what_is_wrong(files):
-    done = subprocess.run(
-        [sys.executable, "-m", "ragscore.cli", "label", str(files[1]), str(files[1])],
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "id: " in done.stderr
+def test_the_command_says_in_one_line_what_is_wrong(files, capsys):
+    assert main(["label", str(files[1]), str(files[1])]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    says(line, "id")
