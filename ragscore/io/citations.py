@@ -119,7 +119,7 @@ def heading_column(values: dict[str, Values]) -> Columns:
     paths = values.pop("heading_path", ())
     if kinds_of(paths) == {list}:
         parts = chain.from_iterable(one for one in paths if one)
-        if kinds_of([*parts]) - {str}:
+        if set(map(type, parts)) - {str}:  # null is no part
             raise NotPlain
         joined = [None if one is None else HEADING_SEPARATOR.join(one) for one in paths]
         if any(one is not None and heading_parts(one) != path

@@ -213,7 +213,7 @@ def questions_of(
     asked = metric_columns(scores) if is_of_two else [one for names, _ in shares for one in names]
     aligned, of_two = align(scores, asked, None, declared), None
     groups = query_clusters(golden, aligned.query_ids, cluster)
-    if is_of_two:
+    if is_of_two and aligned.run_ids:  # of no query, there is no run either
         first, second = (aligned.frame(run) for run in aligned.run_ids)
         found = jointly_tested(first, second, deciding, declared, groups=groups, seed=seed)
         told = zip(found.p.tolist(), found.level.tolist(), strict=True)
