@@ -1,4 +1,4 @@
 """Attacks on the product: kills, writers at once, flipped bits, broken disks, odd inputs.
 
-Small by default; `RAGSCORE_FAULTS=N` makes each N hundredths as large.
+Small by default; `RAGSCORE_EXAMPLES=200` makes each 25 times as large.
 """

@@ -165,25 +165,6 @@ class Steps:
             self._step()
 
 
-class Lines:
-    """Counts the lines of the store's code that this process runs; at the k-th it dies instead."""
-
-    def __init__(self, last: int | None) -> None:
-        self.last, self.n = last, 0
-        self.folder = str(Path(rs.__file__).parent / "store")
-        sys.settrace(self._enter)
-
-    def _enter(self, frame: Any, event: str, arg: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(self.folder) else None
-
-    def _line(self, frame: Any, event: str, arg: Any) -> Any:
-        if event == "line":
-            self.n += 1
-            if self.last is not None and self.n > self.last:
-                die()
-        return self._line
-
-
 def chance(seed: int) -> random.Random:
     """Random numbers of a round."""
     return random.Random(seed)

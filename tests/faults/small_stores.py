@@ -23,6 +23,7 @@ import pandas as pd
 from conftest import hit, record
 
 import ragscore as rs
+from faults.children import outcome_of
 from ragscore.store import ingest as ingest_module
 from ragscore.store import store as store_module
 
@@ -183,6 +184,17 @@ def compact(n: int = 0) -> Operation:
     return Operation(f"compact {n}", lambda store: store.compact(), lambda state: state)
 
 
+# What is done to which state.
+ATTACKED = {
+    "save": (None, save(1)),
+    "overwrite": (State(1, 1), overwrite(2)),
+    "ingest": (State(1, 1, 1), ingest(2)),
+    "refresh": (State(1, 1), refresh(2)),
+    "add": (State(1, 1), add(1)),
+    "compact": (State(1, 1), compact()),
+}
+
+
 def orders(state: State | None, operations: Iterable[Operation]) -> set[State | None]:
     """The states that these operations may end in, one after the other in some order."""
     ends = set()
@@ -275,6 +287,23 @@ def verdict(store: rs.RunStore, allowed: Iterable[State | None]) -> tuple[State 
         f"{part} of {[tuple(one or ()) for one in states if expected(one)[part] == text] or '?'}"
         for part, text in found.items()
     )
+
+
+def retried(root: Path, operation: Operation, found: State | None, new: State | None) -> str:
+    """What is wrong with doing it again after the store was found in a state, or ""."""
+    outcome = outcome_of(lambda: operation.do(rs.RunStore(root)))
+    if isinstance(outcome, str):
+        # Done already: what asks for a free place is told so.
+        is_told = found == new and outcome.startswith("DataError") and "already" in outcome
+        return "" if is_told else f"retry refused: {outcome[:300]}"
+    return verdict(rs.RunStore(root), [new])[1]
+
+
+def copied(root: Path, name: object) -> Path:
+    """A store again, to be damaged."""
+    copy = root.with_name(f"{root.name}-{name}")
+    shutil.copytree(root, copy)
+    return copy
 
 
 def _kind_of_wrong(found: dict[str, str], states: list[State | None]) -> str:

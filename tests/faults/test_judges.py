@@ -28,10 +28,8 @@ from faults.judge_wire import (
     verdict,
     wire_faults,
 )
-from faults.size import tally, times
+from faults.size import times
 from ragscore.judging.cache import Cache, CachedReply
-from ragscore.judging.endpoint import CostTracker, completion_text, read_reply_body
-from ragscore.judging.judges import ReplyError, read_reply
 from tests.messages import check, names, says
 
 pytestmark = pytest.mark.slow
@@ -79,92 +77,43 @@ def question(body):
     return json.loads(body["messages"][1]["content"])["question"]
 
 
-def check_one_odd(judged, odd, expected, tmp_path):
-    """The odd reply ends one judgment at most, the others are right, and all can be stored."""
-    state = judged.ledger.set_index("query_id")["state"].to_dict()
-    if expected == EITHER:
-        assert state[odd] in (FAILED, SCORED)
-    else:
-        assert state[odd] == expected
-    found = points(judged)
-    assert {query: value for query, value in found.items() if query != odd} == {
-        query: value for query, value in POINTS.items() if query != odd and query in state
-    }
-    if state[odd] == FAILED:
-        row = judged.ledger[judged.ledger["query_id"] == odd].iloc[0]
-        assert np.isnan(found[odd]) and row["reason"] and "sk-secret" not in row["reason"]
-        assert " in judging: " not in row["reason"], row["reason"]  # no error of our own
-    elif expected == SCORED:
-        assert found[odd] == POINTS[odd]
-    assert not (judged.ledger[["tokens", "cost_usd"]] < 0).any(axis=None)
-    assert not np.isinf(judged.ledger[["tokens", "cost_usd"]]).any(axis=None)
-    judged.save(tmp_path, overwrite=True)
-    assert len(rs.judging.load_ledger(tmp_path)) == len(judged.ledger)
-    return state[odd]
-
-
-ASKED = {
-    "model": "words",
-    "messages": [
-        {"role": "system", "content": "?"},
-        {"role": "user", "content": json.dumps({"answer": "Yes.", "context": [{"text": "Yes."}]})},
-    ],
-    "response_format": {"json_schema": {"schema": {"required": ["score"]}}},
-}
-
-
-def test_any_bytes_give_a_verdict_or_one_reason():
-    schema = rs.judging.get_judge("groundedness").prompt.schema
-    contents = [in_json(name, ASKED) for name in ENVELOPES] + list(BODIES.values())
-    whole = json.dumps(verdict(ASKED)).encode()
-    contents += [damaged(seed, whole) for seed in range(times(300))]
-    for number, content in enumerate(contents):
-        reply = read_reply_body(content, completion_text)
-        if reply.fault:
-            outcome = FAILED
-        else:
-            try:
-                assert read_reply(reply.content, schema, "Yes.")[0]["score"] in range(6), number
-                outcome = SCORED
-            except ReplyError as error:
-                assert len(str(error)) < 1_000, number
-                outcome = FAILED
-        with CostTracker(PRICES, None, ["words"]).reserve("words", 1_000) as reserved:
-            tokens = reserved.believe(reply.prompt_tokens, reply.completion_tokens)[:2]
-        assert all(count is None or 0 <= count <= 10**6 for count in tokens), number
-        tally("judge: bytes of a reply", outcome)
-
-
 def test_an_odd_reply_ends_one_judgment_and_no_run(given, tmp_path):
-    data = given(3)
+    """Each kind of odd reply ends one judgment of a run; sound ones stand between them."""
     with WireServer(None) as server:
         wire = wire_faults(server.port)
-        kinds = [*ENVELOPES, *BODIES, *wire, *["damaged"] * 30]
-        for seed in range(times(12)):
-            # The first rounds of a large run take each kind once, small ones a part of them.
-            chance = random.Random(seed)
-            kind = kinds[seed] if seed < len(kinds) <= times(12) else chance.choice(kinds)
+        kinds = [*ENVELOPES, *BODIES, *wire, *["damaged"] * times(60)]
+        expected = dict.fromkeys(kinds, FAILED) | {"damaged": EITHER}
+        expected |= {kind: fault[0] for kind, fault in (wire | ENVELOPES).items()}
 
-            def reply(number, body, kind=kind, seed=seed):
-                if question(body) != "q1":
-                    return sound(body)
-                if kind == "damaged":
-                    return [sent(damaged(seed, json.dumps(verdict(body)).encode()))]
-                if kind in BODIES:
-                    return [sent(BODIES[kind])]
-                return wire[kind][1](body) if kind in wire else [sent(in_json(kind, body))]
+        def reply(number, body):
+            place = int(question(body)[1:])
+            kind = kinds[place // 2]
+            if place % 2 == 0:
+                return sound(body)
+            if kind == "damaged":
+                return [sent(damaged(place, json.dumps(verdict(body)).encode()))]
+            if kind in BODIES:
+                return [sent(BODIES[kind])]
+            return wire[kind][1](body) if kind in wire else [sent(in_json(kind, body))]
 
-            server.reply = reply
-            expected = (wire | ENVELOPES).get(kind, (EITHER if kind == "damaged" else FAILED,))[0]
-            start = time.monotonic()
-            # One worker asks q0 first, as an endpoint that never answered may refuse the key.
-            judged, _ = judge(data, server.url, workers=1, prices=PRICES)
-            try:
-                state = check_one_odd(judged, "q1", expected, tmp_path)
-            except AssertionError as error:
-                raise AssertionError(f"seed {seed}, {kind!r}: {error}") from error
-            assert time.monotonic() - start < 20, kind
-            tally("judge: odd reply", state)
+        server.reply = reply
+        # One worker asks q0 first, as an endpoint that never answered may refuse the key.
+        judged, _ = judge(given(2 * len(kinds)), server.url, workers=1, prices=PRICES)
+    ledger, found = judged.ledger.set_index("query_id"), points(judged)
+    for number, kind in enumerate(kinds):
+        sound_one, odd = f"q{2 * number}", f"q{2 * number + 1}"
+        state, reason = ledger.loc[odd, ["state", "reason"]]
+        assert found[sound_one] == 2.0, kind
+        assert state == expected[kind] or (expected[kind] == EITHER and state in (FAILED, SCORED))
+        if state == FAILED:
+            assert np.isnan(found[odd]) and reason and "sk-secret" not in reason, kind
+            assert " in judging: " not in reason and len(reason) < 1_000, kind  # no error of ours
+        elif kind != "damaged":
+            assert found[odd] == 5.0, kind
+    assert not (ledger[["tokens", "cost_usd"]] < 0).any(axis=None)
+    assert not np.isinf(ledger[["tokens", "cost_usd"]]).any(axis=None)
+    judged.save(tmp_path)
+    assert len(rs.judging.load_ledger(tmp_path)) == len(ledger)
 
 
 def test_a_reply_that_never_ends_is_given_up_in_time(given):
@@ -176,7 +125,6 @@ def test_a_reply_that_never_ends_is_given_up_in_time(given):
             judged, _ = judge(data, server.url, timeout=0.5, workers=len(kinds))
         assert judged.ledger["state"].tolist() == [FAILED] * len(kinds)
         assert time.monotonic() - start < 15  # a limit for "ends at all"
-        tally("judge: slow reply", "judge_failed", len(kinds))
 
 
 @pytest.mark.parametrize("kind", ["endless", "gzip bomb"])
@@ -235,7 +183,6 @@ def test_max_cost_is_passed_by_one_call_at_most(given):
         assert states.get("scored", 0) == n_asked and states.sum() == 40
         assert n_asked == 40 or sum(costs) >= max_cost, f"seed {seed}: stopped too early"
         assert said == []
-        tally("judge: limit of cost", "kept")
 
 
 @pytest.mark.parametrize("counts", [(-(10**9), -(10**9)), (0.5, 0.5), ("none", 0), (10**9, 10**9)])
@@ -286,7 +233,6 @@ def test_a_damaged_cache_is_asked_again_and_never_believed(given, tmp_path, serv
         except rs.DataError as error:  # nothing is left by which to tell that it is a cache
             check(error, file=path, field="cache")
             assert b"sha256" not in path.read_bytes()
-            tally("judge: damaged cache", "refused")
             continue
         n_asked = len(server.requests)
         assert points(judged) == POINTS, f"seed {seed}"
@@ -295,33 +241,6 @@ def test_a_damaged_cache_is_asked_again_and_never_believed(given, tmp_path, serv
         again, _ = judge(data, server.url, cache=path)
         assert points(again) == POINTS, f"seed {seed}"
         assert len(server.requests) == n_asked, f"seed {seed}: asked twice"
-        tally("judge: damaged cache", "asked again" if n_asked else "unharmed")
-
-
-def test_a_flipped_bit_costs_one_row(given, tmp_path, server):
-    data, path = given(), tmp_path / "c.jsonl"
-    whole = filled(data, path, server)
-    for seed in range(times(5)):
-        at = random.Random(seed).randrange(whole.index(b'{"key"'), len(whole))
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << seed % 8]) + whole[at + 1 :])
-        server.requests.clear()
-        judged, said = judge(data, server.url, cache=path)
-        assert points(judged) == POINTS, f"seed {seed}"
-        # A line break is no part of a row; the break before it may be lost without harm.
-        is_break = whole[at : at + 1] == b"\n"
-        assert len(server.requests) <= 1 and (is_break or len(server.requests) == 1)
-        assert len(said) == 1 and str(path) in said[0], f"seed {seed}"
-        tally("judge: flipped bit", "asked again" if server.requests else "unharmed")
-
-
-def test_a_tampered_row_is_asked_again_with_one_warning(given, tmp_path, server):
-    data, path = given(), tmp_path / "c.jsonl"
-    whole = filled(data, path, server)
-    path.write_bytes(whole.replace(b'\\"score\\": 2', b'\\"score\\": 5'))
-    judged, said = judge(data, server.url, cache=path)
-    assert points(judged) == POINTS and len(server.requests) == N // 2
-    assert len(said) == 1
-    says(said[0], path, "4 rows", "4 damaged")
 
 
 def test_a_verdict_that_fits_no_rubric_is_asked_again(given, tmp_path, server):
@@ -365,7 +284,6 @@ def test_a_disk_that_takes_no_more_loses_no_verdict(given, tmp_path, monkeypatch
             judged, _ = judge(data, server.url, cache=path)
             # A row of which only the line break is missing is whole as soon as the next begins.
             assert points(judged) == POINTS and len(server.requests) <= N + len(n_fail)
-        tally("judge: full disk", "kept")
 
 
 # Kills
@@ -404,7 +322,7 @@ def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(giv
             if at_reply is None:
                 time.sleep(chance.random() / 5)
                 os.kill(child, signal.SIGKILL)
-            status = os.waitpid(child, 0)[1]
+            os.waitpid(child, 0)
             child = None
             n_before = len(server.requests)
             judged, said = judge(data, server.url, cache=path)
@@ -414,7 +332,6 @@ def test_a_killed_judge_leaves_whole_verdicts_and_the_next_asks_for_the_rest(giv
             assert n_before + n_asked <= N + 2, f"seed {seed}: {n_before} and {n_asked}"
             assert judged.ledger["n_cached"].sum() == N - n_asked
             assert judge(data, server.url, cache=path)[0].ledger["n_calls"].sum() == 0
-        tally("judge: kill", "killed" if status == signal.SIGKILL else "was done")
 
 
 @needs_fork
@@ -429,14 +346,8 @@ def test_judging_processes_at_one_time_lose_nothing_in_one_cache(given, tmp_path
 
         with WireServer(reply) as server:
             children = [start_judge(data, server.url, path) for _ in range(chance.choice([2, 4]))]
-            victim = children[0] if chance.random() < 0.5 else None
-            if victim:
-                time.sleep(chance.random() / 5)
-                os.kill(victim, signal.SIGKILL)
-            ends = {child: os.waitpid(child, 0)[1] for child in children}
-            assert {end for child, end in ends.items() if child != victim} == {0}, f"seed {seed}"
+            assert {os.waitpid(child, 0)[1] for child in children} == {0}, f"seed {seed}"
             n_before = len(server.requests)
             judged, said = judge(data, server.url, cache=path)
             assert points(judged) == POINTS and said == [], f"seed {seed}"
             assert len(server.requests) == n_before, f"seed {seed}: asked again"
-        tally("judge: processes at one time", "kept")

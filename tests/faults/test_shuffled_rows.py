@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from faults.size import tally, times
+from faults.size import times
 
 pytestmark = pytest.mark.slow
 
@@ -199,28 +199,3 @@ def test_shuffled_rows_change_no_bit_of_any_answer(seed):
         assert_same(asked, quietly(lambda ask=ask: ask(after)), name)
         if name in ANY_ORDER_OF_RUNS:
             assert_same(asked, quietly(lambda ask=ask: ask(by_run)), f"{name}, other runs first")
-        tally("shuffled rows", "same bits")
-
-
-@pytest.mark.parametrize("seed", range(times(1)))
-def test_a_store_of_shuffled_rows_holds_the_same_values(seed, tmp_path):
-    rng = np.random.default_rng(seed)
-    golden = golden_of(rng, 30)
-    results = results_of(rng, golden)
-    stores = rs.RunStore(tmp_path / "before"), rs.RunStore(tmp_path / "after")
-    rows = shuffled(results, rng), shuffled(golden, rng)
-    quietly(lambda: stores[0].save(results, golden=golden))
-    quietly(lambda: stores[1].save(rows[0], golden=rows[1]))
-    assert_same(stores[0].scores(), stores[1].scores(), "scores")
-    assert_same(stores[0].load(list(SYSTEMS)).matches, stores[1].load(list(SYSTEMS)).matches, "met")
-    for run in SYSTEMS:
-        first, second = (json.loads((one.path(run) / name).read_text()) for one in stores
-                         for name in (metrics_file(one, run),))  # fmt: skip
-        assert first == second
-    tally("shuffled rows", "stored the same")
-
-
-def metrics_file(store, run):
-    """Return the name of a run's metrics, whatever an update calls the file."""
-    (found,) = {file.name for file in store.path(run).glob("metrics*.json")}
-    return found

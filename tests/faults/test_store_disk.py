@@ -1,4 +1,4 @@
-"""A full disk, a limit, a folder that may not be written or is gone: one error, the old run kept.
+"""A full disk, a limit or a folder that may not be written: one error, the old run kept.
 
 The error names a path and says what was kept; what it says is so. Nothing half-written is seen, and
 where files can be removed, none is left.
@@ -8,7 +8,6 @@ import errno
 import os
 import resource
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -19,19 +18,11 @@ import pytest
 
 import ragscore as rs
 from faults import small_stores as small
-from faults.children import STEPS, chance, outcome_of, start
-from faults.size import tally, times
+from faults.children import STEPS, chance, start
+from faults.size import times
 
 pytestmark = pytest.mark.slow
 
-ATTACKED = {
-    "save": (None, small.save(1)),
-    "overwrite": (small.State(1, 1), small.overwrite(2)),
-    "ingest": (small.State(1, 1, 1), small.ingest(2)),
-    "refresh": (small.State(1, 1), small.refresh(2)),
-    "add": (small.State(1, 1), small.add(1)),
-    "compact": (small.State(1, 1), small.compact()),
-}
 REMOVALS = {"os.remove", "os.rmdir"}
 NOBODY = 65534
 
@@ -81,43 +72,17 @@ class Failing:
             raise OSError(self.number, os.strerror(self.number), str(path))
 
 
-class Vanishing:
-    """Removes a folder at the k-th step of this process; in a child only."""
-
-    def __init__(self, folder: Path, last: int | None) -> None:
-        self.folder, self.last, self.n, self.busy = folder, last, 0, False
-        sys.addaudithook(self.watch)
-
-    def watch(self, event: str, args: tuple[Any, ...]) -> None:
-        """Count a step; before the chosen one remove the folder."""
-        writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-        if self.busy or not (event in STEPS or (event == "open" and args[2] and args[2] & writes)):
-            return
-        self.n += 1
-        if self.last is not None and self.n == self.last + 1:
-            self.busy = True
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.busy = False
-
-
 def names_in(root: Path) -> set[str]:
     """The files of a store, and its folders; without those that every writer may leave."""
     found = {str(file.relative_to(root)) for file in root.rglob("*")}
     return found - {".lock", ".gitignore"}
 
 
-def copied(prepared: Path, name: object) -> Path:
-    """The store again, to be damaged."""
-    copy = prepared.with_name(f"{prepared.name}-{name}")
-    shutil.copytree(prepared, copy)
-    return copy
-
-
 def wrong_of(
     name: str, root: Path, outcome: Any, before: set[str] | None
 ) -> tuple[str, small.State | None]:
     """What is wrong after a writer could not write, or "", and the state that was found."""
-    state, operation = ATTACKED[name]
+    state, operation = small.ATTACKED[name]
     new = operation.becomes(state)
     found, wrong = small.verdict(rs.RunStore(root), [state, new])
     if wrong:
@@ -140,9 +105,9 @@ def wrong_of(
 def prepared(name: str) -> Path:
     """A store for an operation, in the state that it begins in."""
     root = small.home() / name
-    small.build(root, ATTACKED[name][0]).compact()
+    small.build(root, small.ATTACKED[name][0]).compact()
     with small.quick_scores():
-        ATTACKED[name][1].do(rs.RunStore(copied(root, "warm")))
+        small.ATTACKED[name][1].do(rs.RunStore(small.copied(root, "warm")))
     return root
 
 
@@ -151,16 +116,16 @@ def rounds(kind: str) -> Iterator[tuple[int, str, Path]]:
     shift = sum(map(ord, kind))  # a small test run tries each operation with some kinds
     with small.quick_scores():
         for seed in range(times(2)):
-            name = list(ATTACKED)[(seed + shift) % len(ATTACKED)]
-            root = copied(prepared(name), f"{kind.replace(' ', '-')}-{seed}")
+            name = list(small.ATTACKED)[(seed + shift) % len(small.ATTACKED)]
+            root = small.copied(prepared(name), f"{kind.replace(' ', '-')}-{seed}")
             yield seed, name, root
             shutil.rmtree(root, ignore_errors=True)
 
 
 def step_of(seed: int, n: int) -> int:
     """Which of n steps a round takes: all of them one after the other, if there are many rounds."""
-    seed //= len(ATTACKED)
-    return seed % n if times(2) > n * len(ATTACKED) / 4 else chance(seed).randrange(n)
+    seed //= len(small.ATTACKED)
+    return seed % n if times(2) > n * len(small.ATTACKED) / 4 else chance(seed).randrange(n)
 
 
 def attack(kind: str, fails: Callable[[int, str, Path], Any], removable: bool = True) -> None:
@@ -171,26 +136,11 @@ def attack(kind: str, fails: Callable[[int, str, Path], Any], removable: bool = 
         outcome = fails(seed, name, root)
         found, ended = wrong_of(name, root, outcome, before if removable else None)
         if not found:  # and then there is room again
-            found = retry(name, root, ended)
-        tally(f"disk: {kind}", found.partition(":")[0] or _how(outcome))
+            state, operation = small.ATTACKED[name]
+            found = small.retried(root, operation, ended, operation.becomes(state))
         if found:
             wrong.append(f"{name}, {kind}, seed {seed}: {found}")
     assert not wrong, f"{len(wrong)} of {times(2)}\n" + "\n".join(wrong[:20])
-
-
-def _how(outcome: Any) -> str:
-    return "told" if isinstance(outcome, str) else "done"
-
-
-def retry(name: str, root: Path, found: small.State | None) -> str:
-    """What is wrong with doing it again, or ""."""
-    state, operation = ATTACKED[name]
-    new = operation.becomes(state)
-    outcome = outcome_of(partial(operation.do, rs.RunStore(root)))
-    if isinstance(outcome, str):
-        is_told = found == new and outcome.startswith("DataError") and "already" in outcome
-        return "" if is_told else f"retry refused: {outcome[:300]}"
-    return small.verdict(rs.RunStore(root), [new])[1]
 
 
 def done(operation: small.Operation, root: Path, prepare: Callable[[], Any]) -> int:
@@ -205,8 +155,8 @@ def done(operation: small.Operation, root: Path, prepare: Callable[[], Any]) -> 
 def n_steps(name: str, count: Callable[..., Any], *given: Any) -> int:
     """How many steps an operation takes."""
     circumstances = "-".join(map(str, (count.__name__, *given))).replace("/", "-")
-    root = copied(prepared(name), f"counted-{circumstances}")
-    n = start(partial(done, ATTACKED[name][1], root, partial(count, *given))).answer()
+    root = small.copied(prepared(name), f"counted-{circumstances}")
+    n = start(partial(done, small.ATTACKED[name][1], root, partial(count, *given))).answer()
     assert isinstance(n, int) and n > 0, n
     return n
 
@@ -226,7 +176,7 @@ def test_a_step_that_fails_leaves_the_old_run_and_is_told(kind):
     def fails(seed: int, name: str, root: Path) -> Any:
         first = step_of(seed, n_steps(name, Failing, number, None, lasts))
         prepare = partial(Failing, number, first, lasts)
-        return start(partial(done, ATTACKED[name][1], root, prepare)).answer()
+        return start(partial(done, small.ATTACKED[name][1], root, prepare)).answer()
 
     attack(kind, fails, removable=number != errno.EROFS)
 
@@ -236,35 +186,9 @@ def test_a_limit_on_the_size_of_files_leaves_the_old_run_and_is_told():
         size = chance(seed).choice([0, 1, 100, 2000, 4000, 8000, 16000])
         limits = (size, resource.RLIM_INFINITY)
         prepare = partial(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
-        return start(partial(done, ATTACKED[name][1], root, prepare)).answer()
+        return start(partial(done, small.ATTACKED[name][1], root, prepare)).answer()
 
     attack("file size limit", fails)
-
-
-def test_a_full_file_system_leaves_the_old_run_and_is_told(tmp_path):
-    where = tmp_path / "small"
-    where.mkdir()
-
-    def fails(seed: int, name: str, root: Path) -> Any:
-        pages = sum(-(-file.stat().st_size // 4096) + 1 for file in root.rglob("*"))
-        size = f"size={4 * (pages + 2 + chance(seed).randrange(16))}k"
-        mount = ["mount", "-t", "tmpfs", "-o", size, "ragscore-faults", str(where)]
-        if subprocess.run(mount, capture_output=True, check=False).returncode:
-            pytest.skip("file systems can't be mounted here")
-        try:
-            inside = where / "store"
-            shutil.copytree(root, inside)
-            work = partial(done, ATTACKED[name][1], inside, lambda: None)
-            outcome = start(work).answer()
-            shutil.rmtree(root)
-            shutil.copytree(inside, root)
-            return outcome
-        finally:
-            subprocess.run(["umount", str(where)], check=True)
-
-    if shutil.which("mount") is None:
-        pytest.skip("file systems can't be mounted here")
-    attack("full file system", fails)
 
 
 def test_a_folder_that_may_not_be_written_leaves_the_old_run_and_is_told():
@@ -279,42 +203,9 @@ def test_a_folder_that_may_not_be_written_leaves_the_old_run_and_is_told():
 
     def fails(seed: int, name: str, root: Path) -> Any:
         prepare = partial(forbid, root, chance(seed).choice(["all", "run", "store"]))
-        outcome = start(partial(done, ATTACKED[name][1], root, prepare)).answer()
+        outcome = start(partial(done, small.ATTACKED[name][1], root, prepare)).answer()
         for folder in [root, *(one for one in root.iterdir() if one.is_dir())]:
             folder.chmod(0o755)
         return outcome
 
     attack("forbidden folder", fails)
-
-
-@pytest.mark.parametrize("which", ["store", "run"])
-def test_a_folder_that_vanishes_is_told_and_nothing_half_written_is_seen(which):
-    wrong, kind = [], f"{which} vanishes"
-    for seed, name, root in rounds(kind):
-        n = n_steps(name, Vanishing, Path("/nowhere"), None)
-        prepare = partial(Vanishing, root if which == "store" else root / "r", step_of(seed, n))
-        outcome = start(partial(done, ATTACKED[name][1], root, prepare)).answer()
-        found = wrong_without_folder(root, outcome)
-        tally(f"disk: {kind}", found.partition(":")[0] or _how(outcome))
-        if found:
-            wrong.append(f"{name}, {kind}, seed {seed}: {found}")
-    assert not wrong, f"{len(wrong)} of {times(2)}\n" + "\n".join(wrong[:20])
-
-
-def wrong_without_folder(root: Path, outcome: Any) -> str:
-    """What is wrong after a folder vanished, or ""; whole runs may be there, old or new."""
-    if isinstance(outcome, str) and not outcome.startswith("DataError"):
-        return f"no DataError: {outcome[:300]}"
-    if isinstance(outcome, str) and "/" not in outcome:
-        return f"no path: {outcome[:300]}"
-    store = rs.RunStore(root)
-    for run_id in store.runs()["run_id"] if root.exists() else []:
-        for way in (
-            lambda run: store.load(run),
-            lambda run: store.scores(runs=run),
-            lambda run: store.metrics(run),
-        ):
-            found = outcome_of(partial(way, run_id))
-            if isinstance(found, str):
-                return f"half a run: {found[:300]}"
-    return ""

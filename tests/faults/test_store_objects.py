@@ -7,11 +7,8 @@ as done that isn't, and whatever happens, the run is the old one or the new one.
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import combinations
-from threading import Barrier
 from typing import Any
 from unittest import mock
 from uuid import uuid4
@@ -22,30 +19,20 @@ from object_storage import s3_server
 import ragscore as rs
 from faults import small_stores as small
 from faults.children import chance, outcome_of
-from faults.size import tally, times
+from faults.size import times
 from ragscore.store import objects
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("s3fs")
 
-ATTACKED = {
-    "save": (None, small.save(1)),
-    "overwrite": (small.State(1, 1), small.overwrite(2)),
-    "ingest": (small.State(1, 1, 1), small.ingest(2)),
-    "refresh": (small.State(1, 1), small.refresh(2)),
-    "add": (small.State(1, 1), small.add(1)),
-    "compact": (small.State(1, 1), small.compact()),
-}
 FIRST = small.State(0, 0)
 PAIRS = {
     "save, save": (None, [small.save(1), small.save(2)]),
-    "overwrite, overwrite": (FIRST, [small.overwrite(1), small.overwrite(2)]),
     "overwrite, refresh": (FIRST, [small.overwrite(1), small.refresh(2)]),
     "refresh, refresh": (FIRST, [small.refresh(1), small.refresh(2)]),
     "refresh, add": (FIRST, [small.refresh(1), small.add(2)]),
     "refresh, compact": (FIRST, [small.refresh(1), small.compact()]),
-    "compact, compact": (FIRST, [small.compact(1), small.compact(2)]),
 }
 # What becomes of the k-th request, or of all from the k-th on: is it carried out, and what comes
 # back? Numbers are answers; "none" is a time-out.
@@ -168,9 +155,9 @@ def test_a_request_that_fails_leaves_the_old_run_or_the_new_one_and_is_told(s3, 
     rounds = times(6)
     with small.quick_scores():
         for seed in range(rounds):
-            name = list(ATTACKED)[seed % len(ATTACKED)]
-            kind = list(FAULTS)[(seed // len(ATTACKED) + seed) % len(FAULTS)]
-            state, operation = ATTACKED[name]
+            name = list(small.ATTACKED)[seed % len(small.ATTACKED)]
+            kind = list(FAULTS)[(seed // len(small.ATTACKED) + seed) % len(FAULTS)]
+            state, operation = small.ATTACKED[name]
             if name not in n_requests:
                 store = opened(copies(state, s3, "s3://bucket/"), s3)
                 network.n = 0
@@ -182,8 +169,6 @@ def test_a_request_that_fails_leaves_the_old_run_or_the_new_one_and_is_told(s3, 
             with network.failing(FAULTS[kind][0], first, FAULTS[kind][1]):
                 outcome = outcome_of(partial(operation.do, store))
             found = wrong_after(root, s3, name, outcome)
-            told = "told" if isinstance(outcome, str) else "done"
-            tally(f"S3: {kind}", found.partition(":")[0] or told)
             if found:
                 wrong.append(f"{name}, {kind}, request {first}, seed {seed}: {found}")
     assert not wrong, f"{len(wrong)} of {rounds}\n" + "\n".join(wrong[:20])
@@ -191,7 +176,7 @@ def test_a_request_that_fails_leaves_the_old_run_or_the_new_one_and_is_told(s3, 
 
 def wrong_after(root: str, options: dict[str, Any], name: str, outcome: Any) -> str:
     """What is wrong after a request failed, or ""; with doing it again, too."""
-    state, operation = ATTACKED[name]
+    state, operation = small.ATTACKED[name]
     new = operation.becomes(state)
     found, wrong = verdict_here(root, options, [state, new])
     if wrong:
@@ -263,7 +248,6 @@ def test_a_writer_between_two_steps_of_another_makes_one_of_them_lose(
             with between(store, at, meanwhile):
                 outcomes[0] = outcome_of(partial(one.do, store))
             found = wrong_of_pair(root, options, state, [one, other], outcomes)
-            tally(f"interleaved on {scheme}", found.partition(":")[0] or "winners only")
             if found:
                 wrong.append(f"{name}, call {at} of {n_calls[name]}, seed {seed}: {found}")
     assert not wrong, f"{len(wrong)} of {rounds}\n" + "\n".join(wrong[:20])
@@ -287,41 +271,3 @@ def wrong_of_pair(
     if not (ends := small.orders(state, won)):
         return f"too many winners: {', '.join(one.name for one in won)}"
     return verdict_here(root, options, ends)[1]
-
-
-@pytest.mark.parametrize("scheme", ["s3://bucket/", "memory://"])
-def test_of_writers_in_threads_the_state_is_the_winners(scheme, s3, copies):
-    options = s3 if scheme.startswith("s3") else {}
-    wrong, rounds = [], times(2)
-    fours = (FIRST, [small.overwrite(1), small.overwrite(2), small.refresh(3), small.add(4)])
-    attacks = PAIRS | {"four": fours}
-    with small.quick_scores():
-        for seed in range(rounds):
-            name = list(attacks)[-1 - seed % len(attacks)]
-            state, operations = attacks[name]
-            root = copies(state, options, scheme)
-            stores = [opened(root, options, who) for who in range(len(operations))]
-            start = Barrier(len(operations))
-
-            def work(store, operation, start=start):
-                start.wait(timeout=20)
-                return outcome_of(partial(operation.do, store))
-
-            with ThreadPoolExecutor(len(operations)) as pool:
-                outcomes = list(pool.map(work, stores, operations))
-            found = wrong_of_pair(root, options, state, operations, outcomes)
-            tally(f"threads on {scheme}", found.partition(":")[0] or "winners only")
-            if found:
-                wrong.append(f"{name}, seed {seed}: {found}")
-    assert not wrong, f"{len(wrong)} of {rounds}\n" + "\n".join(wrong[:20])
-
-
-def test_orders_of_operations_are_told_apart():
-    """What the attacks of this folder go by."""
-    one, two = small.overwrite(1), small.refresh(2)
-    assert small.orders(FIRST, [one, two]) == {small.State(1, 1), small.State(1, 2)}
-    assert small.orders(None, [small.save(1), small.save(2)]) == set()
-    assert small.orders(None, [small.save(1), small.add(3)]) == {small.State(1, 1, 3)}
-    states = [None, FIRST, small.State(1, 0), small.State(0, 1), small.State(0, 0, 1)]
-    for left, right in combinations(map(small.expected, states), 2):
-        assert left != right

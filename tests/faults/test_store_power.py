@@ -19,18 +19,10 @@ import pytest
 import ragscore as rs
 from faults import small_stores as small
 from faults.children import STEPS, chance, start
-from faults.size import tally, times
+from faults.size import times
 
 pytestmark = pytest.mark.slow
 
-ATTACKED = {
-    "save": (None, small.save(1)),
-    "overwrite": (small.State(1, 1), small.overwrite(2)),
-    "ingest": (small.State(1, 1, 1), small.ingest(2)),
-    "refresh": (small.State(1, 1), small.refresh(2)),
-    "add": (small.State(1, 1), small.add(1)),
-    "compact": (small.State(1, 1), small.compact()),
-}
 LEFT = ("all", "synced", "names", "any")  # by a power cut
 
 
@@ -160,16 +152,15 @@ def _disk(written: Any) -> Disk:
     )
 
 
-@pytest.mark.parametrize("name", ATTACKED)
+@pytest.mark.parametrize("name", small.ATTACKED)
 def test_a_power_cut_leaves_the_old_state_or_the_new_one(name):
-    state, operation = ATTACKED[name]
+    state, operation = small.ATTACKED[name]
     new = operation.becomes(state)
     prepared = small.home() / name
     small.build(prepared, state).compact()
     wrong = []
     with small.quick_scores():
-        copy = prepared.with_name(f"{name}-recorded")
-        shutil.copytree(prepared, copy)
+        copy = small.copied(prepared, "recorded")
         moments = record(copy, operation)
         assert len(moments) > 5
         cuts = [(at, cut) for at in range(len(moments)) for cut in LEFT]
@@ -180,26 +171,11 @@ def test_a_power_cut_leaves_the_old_state_or_the_new_one(name):
             left_by(cut, *moments[at], copy.stat().st_ino, root, chance(seed))
             is_done = at == len(moments) - 1  # then the writer was told that it is
             found, bad = small.verdict(rs.RunStore(root), [new] if is_done else [state, new])
-            if not bad:
-                bad = retried(root, operation, found, new)
-            outcome = bad.partition(":")[0] if bad else "new" if found == new else "old"
-            tally(f"power cut: {name}", outcome)
+            bad = bad or small.retried(root, operation, found, new)
             if bad:
                 wrong.append(f"{name}, step {at} of {len(moments)}, {cut}, seed {seed}: {bad}")
             shutil.rmtree(root)
     assert not wrong, f"{len(wrong)} of {seed + 1}\n" + "\n".join(wrong[:20])
-
-
-def retried(root: Path, operation: small.Operation, found: Any, new: Any) -> str:
-    """What is wrong with doing it again, or ""."""
-    try:
-        operation.do(rs.RunStore(root))
-    except rs.DataError as error:
-        is_told = found == new and "already" in str(error)
-        return "" if is_told else f"retry refused: {error}"
-    except Exception as error:
-        return f"retry failed: {type(error).__name__}: {error}"
-    return small.verdict(rs.RunStore(root), [new])[1]
 
 
 def test_what_is_recorded_is_what_was_done(tmp_path):

@@ -43,6 +43,7 @@ def looks(tmp_path, golden):
     matplotlib.pyplot.close("all")
 
 
+@pytest.mark.slow
 def test_looks_stay_when_a_run_of_an_earlier_date_is_saved_later(save, looks):
     save("b", 3)
     save("c", 4)

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stored import described, stored_file, stored_run
+from stored import described, stored_run
 
 import ragscore as rs
 from ragscore.store import draft, runs, tables
@@ -37,10 +37,8 @@ def summed(data, piece):
     return sums.entry("hits-0123456789ab.parquet")
 
 
-@pytest.mark.parametrize(
-    "size", [0, 1, 2**16 - 1, 2**16, 2**16 + 1, 2 * 2**16, 3 * 2**16 + 7, 2**20 + 1]
-)
-@pytest.mark.parametrize("piece", [1000, 2**16, 2**22])
+@pytest.mark.parametrize("size", [0, 1, 2**16, 2**16 + 1, 3 * 2**16 + 7])
+@pytest.mark.parametrize("piece", [1000, 2**22])
 def test_a_file_has_one_crc32_for_each_block_of_a_64_kibibytes(size, piece, tmp_path):
     data = random.Random(size).randbytes(size)
     blocks = [data[at : at + 2**16] for at in range(0, size, 2**16)]
@@ -182,29 +180,17 @@ def test_the_error_of_one_of_several_runs_says_which_were_saved_before(pair, tmp
     assert store.runs()["run_id"].tolist() == ["a"]
 
 
-@pytest.mark.large
 @pytest.mark.parametrize(
     ("config", "kept"),
     [
         ('{"k": NaN}', {"k": None}),
-        ('{"k": 1e999}', '{"k": 1e999}'),
         ('{"k": -Infinity}', '{"k": -Infinity}'),
+        ("k = 5", "k = 5"),
     ],
 )
-def test_of_a_config_nan_is_kept_as_null_and_infinity_as_text(pair, tmp_path, config, kept):
+def test_of_a_config_nan_is_kept_as_null_and_what_is_no_json_as_text(pair, tmp_path, config, kept):
     results = pair[0].select("a")
     store = rs.RunStore(tmp_path)
     store.save(replace(results, runs=results.runs.assign(config=config)))
     assert described(store, "a")["config"] == kept
     assert json.loads(store.load().runs["config"][0]) == kept
-
-
-@pytest.mark.large
-def test_a_sound_run_names_what_it_holds(pair, tmp_path):
-    store = rs.RunStore(tmp_path)
-    store.save(pair[0].select("a"), golden=pair[1])
-    entries = stored_run(store, "a").entries
-    assert sorted(entries) == ["golden", "hits", "matches", "metrics", "responses", "scores"]
-    for kind, entry in entries.items():
-        data = stored_file(store, "a", kind).read_bytes()
-        assert (entry.size, entry.crc32) == (len(data), format(zlib.crc32(data), "08x"))

@@ -1,14 +1,10 @@
 """What is saved of each of many runs is what is saved of it alone, to the byte."""
 
-from dataclasses import fields
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.summary import summarize
-from ragscore.store.tables import only_run
 
 
 @pytest.fixture
@@ -45,27 +41,6 @@ def golden():
     return rs.Golden(queries=queries, targets=targets)
 
 
-def test_one_of_many_runs_is_as_selected(results):
-    for name in ("a", "b", "none"):
-        alone, selected = only_run(results, name), results.select(name)
-        for item in fields(results):
-            found, wanted = getattr(alone, item.name), getattr(selected, item.name)
-            if wanted is None:
-                assert found is None
-            else:
-                pd.testing.assert_frame_equal(found, wanted)
-
-
-@pytest.mark.large
-def test_runs_are_summarised_together_as_alone(results, golden):
-    scores = rs.score(results, golden)
-    together = summarize(scores, golden)
-    for name in ("a", "b", "none"):
-        alone = summarize(scores[scores["run_id"] == name], golden)
-        own = together[together["run_id"] == name].reset_index(drop=True)
-        pd.testing.assert_frame_equal(own, alone, check_exact=True)
-
-
 def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
     rs.RunStore(tmp_path / "all").save(results, golden=golden)
     for name in ("a", "b", "none"):
@@ -77,7 +52,6 @@ def test_files_are_those_of_a_run_saved_alone(results, golden, tmp_path):
         assert there == alone
 
 
-@pytest.mark.large
 def test_what_was_put_into_the_runs_after_loading_is_read_as_a_time(tmp_path):
     results = rs.load_results({"run": {"q": ["d"]}})
     results.runs["created_at"] = "2026-01-05"

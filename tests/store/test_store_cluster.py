@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,6 @@ import pytest
 from stored import put_file, stored_file, stored_table
 
 import ragscore as rs
-from ragscore.scoring.calls import CALLS
-from ragscore.scoring.profiles import PROFILES
 from ragscore.store import tables as run_tables
 from ragscore.store.parquet import LENGTHS_KEY, RESPONSES_KEY
 from ragscore.store.part_scoring import JobOnWorker, run_each
@@ -185,28 +182,6 @@ def test_workers_score_a_metric_of_ones_own(client, tmp_path):
     assert set(here["short@2"]) == {0.0, 1.0}
 
 
-@pytest.mark.slow
-def test_workers_score_calls_as_the_policy_of_a_profile_says(client, tmp_path):
-    rng = np.random.default_rng(0)
-    found = {
-        f"q{query}": [
-            [f"d{one}" for one in rng.permutation(12)[: rng.integers(0, 6)]]
-            for _ in range(1 + query % 4)
-        ]
-        for query in range(20)
-    }
-    results = rs.load_results(found)
-    golden = rs.load_golden({query: {"d1": 1, "d2": 1} for query in found})
-    store = rs.RunStore(tmp_path / "runs")
-    store.save(results)
-    rig = PROFILES["rig"]
-    for how in CALLS:
-        own = replace(rig, policies={**rig.policies, "calls": how})
-        scores = store.score(golden, client=client, profile=own, part_hits=10)
-        here = rs.score(results, golden, profile="rig", calls=how)
-        pd.testing.assert_frame_equal(scores, here, check_exact=True, check_categorical=False)
-
-
 def without_texts(store):
     """The results without what would not fit."""
     hits = pd.read_parquet(
@@ -241,35 +216,6 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     pd.testing.assert_frame_equal(
         scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
     )
-
-
-@pytest.mark.slow
-def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch):
-    results, golden = without_texts(large[0]), large[1]
-    store = rs.RunStore(tmp_path / "small")
-    for n, name in enumerate("abcde"):
-        hits = results.hits[(results.hits["rank"] > n) & (results.hits["rank"] <= n + 5)]
-        hits, responses = (
-            frame.assign(run_id=name)
-            for frame in (hits.assign(rank=hits["rank"] - n), results.responses)
-        )
-        store.save(
-            rs.Results(runs=pd.DataFrame({"run_id": [name]}), responses=responses, hits=hits)
-        )
-    sent = []
-
-    def counted(*given):
-        for value in run_each(*given):
-            sent.append(value)
-            yield value
-
-    for module in ("scoring", "level_search"):
-        monkeypatch.setattr(f"ragscore.store.{module}.run_each", counted)
-    scores = store.score(golden, client=client, part_hits=16 * 5_000)
-    monkeypatch.undo()
-    # four runs in one batch and one in another; statistics tell the level
-    assert len(sent) == 2
-    pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_b
 def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):
     small(from_bytes)
     ends = []
-    for seed in range(N_FILES):
+    for seed in range(EXAMPLES):
         by, file = random.Random(f"ingested {seed}"), tmp_path / "per_query.jsonl"
         _, _, good, how, _, _ = READERS["per_query"]
         file.write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
@@ -132,7 +132,6 @@ def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):
     assert {str, list} == set(ends)
 
 
-@pytest.mark.large
 def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     long = "word " * 100
     hops = [{"iter": n, "kind": "decompose", "sub_queries": ["a"]} for n in range(3)]
@@ -166,26 +165,6 @@ def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     assert same_both_ways(packed, tmp_path) == ["mine"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("from_bytes", [0, math.inf])
-def test_row_groups_end_between_responses_as_save_ends_them(small, tmp_path, from_bytes):
-    small(from_bytes, group_rows=7)
-    file = put(tmp_path, GOOD)
-    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
-    loaded.save(rs.load_results(file))
-    ingested.ingest(file)
-    for name in ("hits", "responses", "citations"):
-        ours, theirs = (
-            pq.ParquetFile(store.files(name)[0]).metadata for store in (ingested, loaded)
-        )
-        assert ours.num_row_groups == theirs.num_row_groups > 1
-        assert ours.metadata[b"ragscore.responses"] == theirs.metadata[b"ragscore.responses"]
-        sizes = [
-            [one.row_group(n).num_rows for n in range(one.num_row_groups)] for one in (ours, theirs)
-        ]
-        assert sizes[0] == sizes[1]
-
-
 def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
     small(group_rows=10**6, group_bytes=3_000)
     store = rs.RunStore(tmp_path / "store")
@@ -197,19 +176,6 @@ def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
     assert [groups.row_group(n).num_rows for n in range(len(begins))] == [
         2 * (b - a) for a, b in zip(begins, [*begins[1:], len(GOOD)], strict=True)
     ]
-
-
-@pytest.mark.slow
-def test_an_ingested_run_is_scored_in_parts(small, tmp_path, write_golden):
-    golden = rs.load_golden(
-        write_golden(
-            [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]
-        )
-    )
-    store = rs.RunStore(tmp_path / "store")
-    store.ingest(put(tmp_path, GOOD))
-    pd.testing.assert_frame_equal(store.score(golden, part_hits=6), rs.score(store.load(), golden))
-    assert store.score(golden, "mrr", part_hits=6)["mrr"].eq(1).all()
 
 
 LONG = "word " * 60 + "needle"  # of which a cut text doesn't tell
@@ -269,6 +235,18 @@ def by_last_digit(hits, targets):
     return pairs.loc[pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1], ["hit", "target"]]
 
 
+def ingested_as_saved(file, golden, tmp_path, **choices):
+    """The store that a file was read into; one that it was loaded and saved into is equal."""
+    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
+    plain = left_by(
+        lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
+    )
+    found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
+    assert found[:2] == plain[:2] and set(found[2]) == set(plain[2])
+    files_equal(ingested, loaded, *found[0])
+    return ingested
+
+
 def files_equal(ours, theirs, run_id):
     runs = [described(store, run_id) | {"ragscore": 0} for store in (ours, theirs)]
     assert runs[0] == runs[1] and named_by(ours, run_id) == named_by(theirs, run_id)
@@ -291,14 +269,11 @@ def files_equal(ours, theirs, run_id):
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
-        (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}),
-        (BY_ID, {"match": "doc", "collapse": "doc"}),
-        (BY_ID, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
-        (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}),
-        (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}),
-        (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),
-        (BY_PREDICATE, {}), (MIXED, {"match": "per_query"}),
-        (MIXED, {"match": "anchor", "unknown": "miss"}),
+        (BY_ID, {}), (BY_ID, {"match": "doc", "collapse": "doc", "text": "none"}),
+        (MIXED, {"match": "per_query"}),
+        pytest.param(BY_TEXT, {"text": "full"}, marks=pytest.mark.slow),
+        pytest.param(BY_ID, {"profile": "kebab"}, marks=pytest.mark.slow),
+        pytest.param(BY_PREDICATE, {}, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden, rows, choices):
@@ -317,27 +292,20 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
     (tmp_path / "run.json").write_text(
         json.dumps({"run_id": "mine", "k": 4, "config": {"chunker_version": "v"}})
     )
-    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
-    plain = left_by(
-        lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
-    )
-    found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
-    assert (found[0], found[1]) == (plain[0], plain[1]) and set(found[2]) == set(plain[2])
-    assert found[0] == ["mine"] and pq.ParquetFile(ingested.files("hits")[0]).num_row_groups > 2
+    ingested = ingested_as_saved(file, golden, tmp_path, **choices)
+    assert pq.ParquetFile(ingested.files("hits")[0]).num_row_groups > 2
     begins = [
         pq.ParquetFile(ingested.files(name)[0]).metadata.metadata[b"ragscore.responses"]
         for name in ("hits", "responses")
     ]
     assert begins[0] == begins[1]  # one part of hits needs one of responses
-    files_equal(ingested, loaded, "mine")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
-        (BY_TEXT, {}),
-        (BY_PREDICATE, {"unknown": "miss"}),
+        (MIXED, {"match": "anchor", "unknown": "miss"}),
         (BY_ID, {"rule": by_last_digit, "match": "doc"}),
     ],
 )
@@ -354,14 +322,7 @@ def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden
         }
         for number, one in enumerate(RICH)
     ]
-    file = put(tmp_path, cut)
-    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
-    plain = left_by(
-        lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
-    )
-    found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
-    assert found[:2] == plain[:2] and set(found[2]) == set(plain[2])
-    files_equal(ingested, loaded, tmp_path.name)
+    ingested_as_saved(put(tmp_path, cut), golden, tmp_path, **choices)
 
 
 def test_policies_without_a_golden_set_are_refused(small, tmp_path):
@@ -420,7 +381,6 @@ def test_a_run_that_is_there_is_replaced_only_when_told_so(small, tmp_path):
     assert len(store.load().responses) == 3
 
 
-@pytest.mark.large
 def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, [*GOOD, "[]", "{"]), strict=False)
@@ -434,12 +394,6 @@ def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
     with warned("'sute'", "'suite'"), warned("'elapsed_m'", "'elapsed_ms'") as caught:
         rs.RunStore(tmp_path / "store").ingest(file)
     assert [one.filename for one in caught] == [__file__] * 2
-
-
-@pytest.mark.large
-def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(stream, "_by_line", None)
-    assert rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD)) == [tmp_path.name]
 
 
 def test_another_format_is_loaded_whole(small, tmp_path):
@@ -471,14 +425,6 @@ def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     pd.testing.assert_frame_equal(store.scores(), local.scores())
 
 
-@pytest.mark.large
-def test_a_bar_shows_what_is_read_and_written(small, tmp_path, capsys):
-    pytest.importorskip("tqdm")
-    rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), progress=True)
-    shown = capsys.readouterr().err
-    assert f"reading {tmp_path.name}: 100%" in shown and f"writing {tmp_path.name}: 100%" in shown
-
-
 PEAK = """
 import re, sys
 from pathlib import Path
@@ -487,15 +433,15 @@ from ragscore.store import ingest; from ragscore.store import tables as run_tabl
 from ragscore.io import arrow_lines, stream
 # the smaller file has several of each
 arrow_lines.BLOCK_BYTES, stream.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000
-arrow_lines.FROM_BYTES = float(sys.argv[3])
+arrow_lines.FROM_BYTES = 0
 rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
-def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
+def peak_mb(file: Path, store: Path) -> float:
     done = subprocess.run(
-        [sys.executable, "-c", PEAK, str(file), str(store), str(from_bytes)],
+        [sys.executable, "-c", PEAK, str(file), str(store)],
         capture_output=True,
         text=True,
         check=True,
@@ -503,10 +449,9 @@ def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
     return int(done.stdout) / 1024
 
 
-@pytest.mark.large
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
-@pytest.mark.parametrize(("from_bytes", "n"), [(0, 10_000), (math.inf, 2_500)])
-def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):
+def test_peak_memory_does_not_grow_with_the_file(tmp_path):
     body = json.dumps(
         record(
             "ID",
@@ -521,9 +466,9 @@ def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):
         file = tmp_path / f"{times}.jsonl"
         with file.open("w") as opened:
             opened.writelines(
-                body.replace("ID", f"q{number}") + "\n" for number in range(n * times)
+                body.replace("ID", f"q{number}") + "\n" for number in range(8_000 * times)
             )
-        peaks.append(peak_mb(file, tmp_path / f"store{times}", from_bytes))
+        peaks.append(peak_mb(file, tmp_path / f"store{times}"))
         size = file.stat().st_size / 2**20
     # Loaded whole, the second file would take more than its size on top.
     assert peaks[1] - peaks[0] < size / 8, (peaks, size)

@@ -4,51 +4,29 @@ A run is there when its run.json is, whole, and of several writers one wins.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from threading import Barrier, Lock
+from threading import Barrier
 from uuid import uuid4
 
 import pandas as pd
 import pytest
 from conftest import RUN_A
-from stored import describe, named_by
+from object_storage import s3_server
+from stored import named_by
 
 import ragscore as rs
-from ragscore.store import draft
 from ragscore.store import tables as run_tables
-from ragscore.store.catalogue import open_catalogue
-from ragscore.store.compact import valid_rows
-from tests.messages import ANY, check, refused, says
+from tests.messages import ANY, check, refused
 
 pytest.importorskip("s3fs")
 
 
 @pytest.fixture(scope="module")
 def s3():
-    """Storage options of an S3 server on this machine that, as S3 does, answers one request to a
-    key after the other.
-    """
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(
-        ip_address="127.0.0.1", port=0, verbose=False
-    )
-    server.start()
-    host, port = server.get_host_and_port()
-    app, one_at_a_time = server._server.app, Lock()
-
-    def locked(environ, start_response):
-        with one_at_a_time:
-            return list(app(environ, start_response))
-
-    server._server.app = locked
-    options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
-    import s3fs
-
-    s3fs.S3FileSystem(**options).makedirs("bucket", exist_ok=True)
-    yield options
-    server.stop()
+    with s3_server() as options:
+        yield options
 
 
-@pytest.fixture(params=["memory", "s3"])
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.slow)])
 def remote(request):
     """A new store on a file system where nothing can be renamed."""
     if request.param == "memory":
@@ -65,7 +43,6 @@ def names_in(store: rs.RunStore) -> list[str]:
     )
 
 
-@pytest.mark.slow
 def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_path):
     results, golden = pair
     local = rs.RunStore(tmp_path)
@@ -79,28 +56,19 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     pd.testing.assert_frame_equal(remote.metrics(), local.metrics())
     pd.testing.assert_frame_equal(remote.provenance(), local.provenance())
     assert remote.refresh(golden, collapse="doc") == ["a", "b"]
-    says(repr(remote), 2)
-    assert remote.scores(["mrr"], collapse="doc").shape == (
-        6,
-        6 - ("created_at" not in local.runs()) - ("system" not in local.runs()),
-    )
+    assert len(remote.scores(["mrr"], collapse="doc")) == 6
 
 
-@pytest.mark.slow
 def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote):
     results, golden = pair
     remote.save(results, golden=golden)
     stored, whole = remote.scores(), rs.score(remote.load(), golden)
     remote.compact()
-    there = open_catalogue(remote.root)
-    assert sorted(there.stored) == ["a", "b"] == sorted(valid_rows(there, "scores", ["a", "b"])[1])
     pd.testing.assert_frame_equal(remote.scores(), stored)
     pd.testing.assert_frame_equal(remote.score(golden, part_hits=2), whole, check_exact=True)
-    assert set(remote.files("hits")) == {str(run.table("hits")) for run in there.stored.values()}
     assert [name.split("/")[-2] for name in remote.files("hits")] == ["a", "b"]
 
 
-@pytest.mark.slow
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
     remote.save(pair[0], golden=pair[1])
     remote.root.fs.rm(f"{remote.root.path}/a/run.json")
@@ -110,9 +78,8 @@ def test_a_run_without_its_run_json_is_not_there(pair, remote):
     assert remote.save(pair[0].select("a")) == ["a"]
 
 
-@pytest.mark.slow
 def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_readers(
-    pair, remote, monkeypatch
+    pair, remote
 ):
     results, golden = pair
     remote.save(results, golden=golden)
@@ -121,16 +88,9 @@ def test_saving_twice_is_refused_and_overwriting_leaves_the_old_files_to_their_r
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
-    assert set(names_in(remote)) > set(before)
-    monkeypatch.setattr(draft, "KEPT_FOR_READERS", timedelta(0))
-    remote.save(results, overwrite=True)
-    assert named_by(remote, "a") == ["hits", "responses"]
-    assert len(names_in(remote)) == 2 * len(("run.json", "hits", "responses"))
-    with refused("a, b"):
-        remote.scores()
+    assert set(names_in(remote)) > set(before) and named_by(remote, "a") == ["hits", "responses"]
 
 
-@pytest.mark.slow
 def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote, monkeypatch):
     """Both have found the place free, and written their tables, before either writes its
     run.json.
@@ -166,7 +126,6 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     assert len(names_in(remote)) == len(("run.json", "hits", "responses"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, overwrite):
     results, golden = pair
@@ -183,31 +142,6 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
         remote.save(results, golden=golden, overwrite=overwrite)
     assert caught.value.file == f"{remote.root}/a"
     assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
-
-
-def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypatch):
-    results = pair[0].select("a")
-    store, written = rs.RunStore(tmp_path), run_tables.write_run
-
-    def overtaken(draft, run, text, scored):
-        monkeypatch.setattr("ragscore.store.store.write_run", written)
-        rs.RunStore(tmp_path).save(results)
-        return written(draft, run, text, scored)
-
-    monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
-    with refused(file="a", field="run_id"):
-        store.save(results)
-    assert store.runs()["run_id"].tolist() == ["a"]
-    assert len(list(store.path("a").iterdir())) == len(("run.json", "hits", "responses"))
-
-
-def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
-    remote.save(pair[0])
-    chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
-    remote.add("a", chunks=chunks)
-    assert remote.load("a").chunks["chunk_id"].tolist() == ["c1"]
-    with refused(file="a", field="chunks"):
-        remote.add("a", chunks=chunks)
 
 
 def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
@@ -228,16 +162,6 @@ def test_a_place_that_is_none_is_refused(root, options, field, named):
         rs.RunStore(root, storage_options=options)
 
 
-@pytest.mark.large
 def test_a_file_url_is_a_folder(pair, tmp_path):
     rs.RunStore(f"file://{tmp_path}/s").save(pair[0])
     assert rs.RunStore(tmp_path / "s").runs()["run_id"].tolist() == ["a", "b"]
-
-
-@pytest.mark.large
-def test_a_description_without_a_run_id_is_named(pair, tmp_path):
-    store = rs.RunStore(tmp_path)
-    store.save(pair[0])
-    describe(tmp_path, "a", lambda _: {"system": "x"})
-    with refused(file="run.json", field="run_id"):
-        store.runs()
