@@ -216,7 +216,6 @@ LINES = [
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
-    ("label golden.yaml runs/dense runs/hybrid --first dense hybrid --level doc", 0, ""),
     ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
     ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),

@@ -82,7 +82,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.label_first.LabelFirst",
                 "analysis.comparison.relabelling.LabelEffect",
                 "analysis.comparison.score_diff.ScoreDiff",
             ]

@@ -93,8 +93,8 @@ def test_lines_step_refuse_take_back_and_add(files):
     says(said[10])
     assert said[11] == HELP.format(
         filters=(
-            "all, unlabelled, labelled, should refuse, near misses, label first, nothing right"
-            " found, not in the file"
+            "all, unlabelled, labelled, should refuse, near misses, nothing right found, not in"
+            " the file"
         )
     )
     assert (
