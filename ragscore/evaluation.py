@@ -63,7 +63,7 @@ from ragscore.scoring.stored import (
     with_stored,
 )
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
-from ragscore.scoring.value_states import explain, label_of, metric_columns
+from ragscore.scoring.value_states import explain, metric_columns
 
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.retrievers import RetrieverReport
     from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
-    from ragscore.analysis.unjudged import Unjudged
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
     from ragscore.judging.reliability import JudgeAgreement
@@ -1782,40 +1781,6 @@ class Evaluation(Display):
         from ragscore.golden.tie_sensitivity import tie_sensitivity
 
         return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
-
-    def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
-        """Bound every mean over the labels that hits might get which nobody judged.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default all that were scored.
-
-        Returns
-        -------
-        `Unjudged`: frames `table`, one row per run and metric with `low`, `high`, `judged` and
-        `n_unjudged`, and `per_query`; its docstring has the columns.
-
-        Raises
-        ------
-        DataError
-            A metric that no label of a hit moves, or an unknown one; averages of repeats, which
-            have no hits.
-
-        Examples
-        --------
-        >>> ev.unjudged(["hit@5", "ndcg@10"])
-        """
-        from ragscore.analysis.unjudged import unjudged
-        from ragscore.scoring.metrics import MOVABLE
-
-        scores, chosen = self._scored(metrics)
-        if chosen is None:
-            chosen = [name for name in metric_columns(scores) if label_of(name).name in MOVABLE]
-        return unjudged(
-            scores, self.golden, self._one_list(), chosen, rule=self.rule, profile=self.profile,
-            policies=self.policies,
-        )  # fmt: skip
 
     # Provenance, other tools
 

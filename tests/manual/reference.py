@@ -105,7 +105,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.config_effects.ConfigEffects",
                 "analysis.retrievers.RetrieverReport",
                 "analysis.query_view.QueryView",
-                "analysis.unjudged.Unjudged",
                 "golden.health.GoldenHealth",
                 "analysis.trend.trend.Trend",
             ]

@@ -112,11 +112,3 @@ def test_a_grade_with_two_gains_is_refused():
     golden = rs.Golden(golden.queries, targets=targets)
     with refused("gains", 0.7, field="golden.targets.gain"):
         rs.evaluate({"q": ["a"], "r": ["c"]}, golden, "ndcg@3")
-
-
-def test_bounds_for_unjudged_hits_hold_with_gains(judged):
-    table, run = judged
-    golden = rs.load_golden(table, columns={"grade": "esci"}, gains=ESCI)
-    bounds = rs.evaluate(run, golden, ["ndcg@10"]).unjudged("ndcg@10").table
-    row = bounds.iloc[0]
-    assert 0 <= row["low"] <= row["mean"] <= row["high"] <= 1

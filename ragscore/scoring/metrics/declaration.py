@@ -1,7 +1,7 @@
 """The declaration of a metric: everything that is known of it, in one place.
 
-Applicability, reasons for a missing value, `supported_metrics`, policies, primaries and bounds
-read these fields; none of them knows a metric by its name.
+Applicability, reasons for a missing value, `supported_metrics`, policies and primaries read these
+fields; none of them knows a metric by its name.
 """
 
 import re
@@ -17,7 +17,6 @@ from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.needs import GRADES, Either, Gap, Need, RunNeed
 
 TOOLS = ("trec_eval", "ir_measures", "ranx")
-Relabelled = Callable[[Any, Any], tuple[Values | None, Values | None]]
 Bounds = tuple[float, float]
 NO_BOUNDS = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
@@ -48,9 +47,6 @@ class Metric:
         True if it doesn't apply to queries that should be refused.
     gaps, otherwise
         Why a row that has everything has no value; why none other is known.
-    monotone, unjudged
-        How labels of unjudged hits move it: in one direction, or by its own function, an end of
-        which may be None where it is `monotone`. Neither: they don't.
     vacuous
         Its value where nothing is relevant and policies want one; None: it stays NaN.
     aspect, priority
@@ -99,8 +95,6 @@ class Metric:
     otherwise: str = ""
     nothing: str = ""  # what a judge of it may find none of
     reads_matches: bool = False
-    monotone: bool = False
-    unjudged: Relabelled | None = None
     vacuous: float | None = 1.0
     of_calls: str = ""
     aspect: str = ""
@@ -214,11 +208,6 @@ class Metric:
     def criterion(self) -> str | None:
         """What a judge measures; "" for any; None if it isn't judged."""
         return self.recorded.criterion if self.family == "judged" and self.recorded else None
-
-    @property
-    def can_move(self) -> bool:
-        """True if the label of an unjudged hit can change it."""
-        return self.monotone or self.unjudged is not None
 
     def is_unlike_without(self, field: str) -> bool:
         """Tell if it is measured otherwise where results lack this field."""
