@@ -299,7 +299,7 @@ METRICS = {
     "ranking": ("hit@k", "11pt_avg"),
     "passed": ("found", "passed"),
     "answer": ("answer_checks", "rouge_l", "key_facts_literal", "empty_response"),
-    "citations": ("citation_present", "citation_duplicate"),
+    "citations": ("citation_present", "citation_fabricated"),
     "judged": ("key_facts", "judge_failed"),
     "refusals": ("refusal_correct", "false_refusal"),
     "sources": ("attribution_hit", "scope_miss_proxy"),

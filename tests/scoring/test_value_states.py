@@ -247,7 +247,6 @@ def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
             *rs.score(results, golden).columns[3:],
             "faithfulness",
             "cost_usd",
-            "citation_out_of_scope",
         ],
     )
     for known in (results, None):

@@ -14,7 +14,7 @@ import numpy as np
 from ragscore.frames.data import DataError
 from ragscore.frames.escaping import visible
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.needs import GRADES, Either, Gap, Need, RunNeed
+from ragscore.scoring.metrics.needs import GRADES, Gap, Need, RunNeed
 
 TOOLS = ("trec_eval", "ir_measures", "ranx")
 Bounds = tuple[float, float]
@@ -86,7 +86,7 @@ class Metric:
     version: int = 1
     compute: Callable[..., Values] | None = field(default=None, compare=False)
     family: str = ""
-    needs: tuple[Need | RunNeed | Either, ...] = ()
+    needs: tuple[Need | RunNeed, ...] = ()
     where: str = "asked"
     on_failure: str = "lost"
     ends_at_refusal: bool = False
@@ -189,14 +189,14 @@ class Metric:
         return tuple(need for need in self.needs if isinstance(need, Need))
 
     @property
-    def run_needs(self) -> tuple[RunNeed | Either, ...]:
+    def run_needs(self) -> tuple[RunNeed, ...]:
         """What it needs of a run."""
         return tuple(need for need in self.needs if not isinstance(need, Need))
 
     @property
     def recorded(self) -> RunNeed | None:
         """What it is read from, of a response."""
-        found = (one for one in self.run_needs if isinstance(one, RunNeed) and one.here)
+        found = (one for one in self.run_needs if one.here)
         return next(found, None)
 
     @property

@@ -112,19 +112,6 @@ def needs_of(reads: tuple[str, ...]) -> tuple[RunNeed, ...]:
 
 
 @dataclass(frozen=True)
-class Either:
-    """Two needs of which one is enough."""
-
-    text: str
-    of: tuple[RunNeed, ...]
-    here = None
-
-    def count(self, results: list[Any]) -> int:
-        """Count the rows that have a value of either."""
-        return sum(one.count(results) for one in self.of)
-
-
-@dataclass(frozen=True)
 class Gap:
     """A reason why a row that has everything has nothing to measure."""
 
@@ -316,10 +303,6 @@ SCOPES = RunNeed(
     "the folders that were searched (scope)", "responses", ("scope",), "choice of folders",
     lambda facts: facts.with_value("scope"), absent="no choice of folders recorded",
 )  # fmt: skip
-CATALOGUE = Either(
-    "the run's chunk catalogue, or the folders that were searched",
-    (RunNeed("", "chunks"), SCOPES),
-)
 
 
 def judged(criterion: str) -> RunNeed:
