@@ -658,9 +658,7 @@ class Evaluation(Display):
         metrics: list[str] | str | None = None,
         by: Slicing | None = None,
         *,
-        bounds: bool = False,
         cluster: str | None = "group",
-        over: str | None = None,
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
@@ -669,20 +667,12 @@ class Evaluation(Display):
         metrics
             Labels, or one; by default all that were scored. True and false count as 1 and 0.
         by
-            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
-            its targets are from, or "mode", that of each run's response; or several. A query with
-            several tags counts in each slice, one without in `(none)`.
-        bounds
-            Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
-            missing value were 0, or 1. NaN for metrics that don't range from 0 to 1.
+            A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
+            several. A query with several tags counts in each slice, one without in `(none)`.
         cluster
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
             query stands alone.
-        over
-            "conversation": means of the conversations' means, in which each conversation counts
-            alike. All counts are of conversations then; a column `over` says so. Queries of no
-            conversation are left out, with a warning.
 
         Returns
         -------
@@ -701,7 +691,7 @@ class Evaluation(Display):
         Raises
         ------
         DataError
-            An unknown metric, `by`, `cluster` or `over`; no query names its conversation.
+            An unknown metric, `by` or `cluster`.
 
         Examples
         --------
@@ -709,8 +699,8 @@ class Evaluation(Display):
         """
         scores, chosen = self._scored(metrics)
         return summarize(
-            scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
+            scores, self.golden, by=by, metrics=chosen, results=self._known_results,
+            cluster=cluster, min_grade=self._min_grade, declared=self.declared,
         )  # fmt: skip
 
     @shown

@@ -6,15 +6,15 @@ be added to the scores as columns, and are then summarised, compared and gated l
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, name_list, names_of, nearest, plural, warn
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.typing import Codes, Values
 from ragscore.io.values import as_number
 from ragscore.scoring.intervals import (
     Groups,
@@ -26,7 +26,6 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, is_own
 from ragscore.scoring.modes import is_by_mode, with_modes
-from ragscore.scoring.turns import conversations_of
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
@@ -42,7 +41,6 @@ STATISTICS = (
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "caution", "n_clusters",
     "n_clustered",
 )  # fmt: skip
-BOUNDS = ("lower_bound_missing", "upper_bound_missing")
 
 
 def summarize(
@@ -52,9 +50,7 @@ def summarize(
     by: Slicing | None = None,
     metrics: list[str] | str | None = None,
     results: Results | None = None,
-    bounds: bool = False,
     cluster: str | None = "group",
-    over: str | None = None,
     min_grade: int = 1,
     declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
@@ -65,7 +61,7 @@ def summarize(
     scores
         From `rs.score` or `store.scores`.
     golden
-        Needed for `by` and `over`. With it, `n_expected` counts a missing query only for metrics
+        Needed for `by`. With it, `n_expected` counts a missing query only for metrics
         that would have applied to it, and intervals know of clusters.
     results
         With them, `n_expected` also counts queries that were refused, not judged or not recorded,
@@ -78,22 +74,18 @@ def summarize(
     Raises
     ------
     DataError
-        `by` or `over` without a golden set; `by` that is not one of its columns or kinds of tag, or
-        both; an unknown `over`; an unknown metric column, or one of text; a `cluster` that the
-        golden set doesn't have.
+        `by` without a golden set; `by` that is not one of its columns or kinds of tag, or both; an
+        unknown metric column, or one of text; a `cluster` that the golden set doesn't have.
     """
     check_type(scores, pd.DataFrame, "scores")
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
-    if over is not None:
-        check_choice(over, ("conversation",), "over")
     if golden is not None and is_by_mode(by, golden):
         parts_by_run = [
             summarize(
                 rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
-                results=results, bounds=bounds, cluster=cluster, over=over,
-                min_grade=min_grade, declared=declared,
+                results=results, cluster=cluster, min_grade=min_grade, declared=declared,
             )
             for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
         ]  # fmt: skip
@@ -102,21 +94,14 @@ def summarize(
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [str(name) for name in keys if name != "row"]
-    flags = _Flags(rows, ValueStates(rows, golden, results, min_grade, declared))
+    states = ValueStates(rows, golden, results, min_grade, declared)
     metrics_of = [declared.describe(name) for name in chosen]
-    clusters = None
-    if over is None:
-        clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    else:
-        rows, keys, flags.units = _by_conversation(rows, keys, names, golden, chosen)
-        metrics_of = [
-            replace(one, kind="bounded") if one.kind == "binary" else one for one in metrics_of
-        ]
+    clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     codes = _in_order(keys, names)
     groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     measured = _measured(rows, metrics_of, chosen, grouping, clusters)
-    parts = measured | _counted(chosen, grouping, flags)
+    parts = measured | _counted(rows, chosen, grouping, states)
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
     table = table.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
@@ -128,18 +113,7 @@ def summarize(
     column = cluster_name(golden, cluster)
     name = pd.Series(column, index=table.index, dtype="str").where(is_clustered)
     table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
-    if over is not None:
-        table.insert(table.columns.tolist().index("mean"), "over", over)
-    if not bounds:
-        return table
-    # the lowest and highest mean that missing values from 0 to 1 leave possible
-    is_unit = np.array([metric.is_unit for metric in metrics_of] * len(groups), dtype=bool)
-    total = table["sum"].fillna(0.0)
-    n_expected = table["n_expected"].where(is_unit & (table["n_expected"] > 0))
-    return table.assign(
-        lower_bound_missing=total / n_expected,
-        upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
-    )
+    return table
 
 
 def _measured(
@@ -184,53 +158,6 @@ def _clusters(
     return counts[0], counts[1]
 
 
-@dataclass
-class _Flags:
-    """Flags of queries, or of `units` of several, of which any is flagged."""
-
-    rows: pd.DataFrame
-    states: ValueStates
-    units: Grouping | None = None
-
-    def are_expected(self, name: str) -> Flags:
-        return self._any(self.states.is_expected(name))
-
-    def have_state(self, state: str) -> Flags:
-        return self._any(self.rows["state"].eq(state).to_numpy(dtype=bool))
-
-    def _any(self, flags: Flags) -> Flags:
-        return flags if self.units is None else self.units.count(flags) > 0
-
-
-def _by_conversation(
-    rows: pd.DataFrame, keys: pd.DataFrame, names: list[str], golden: Golden | None,
-    chosen: list[str],
-) -> tuple[pd.DataFrame, pd.DataFrame, Grouping]:  # fmt: skip
-    """Return rows and keys with a row per conversation and slice: the means of its queries.
-
-    Also the queries' rows of each.
-    """
-    if golden is None:
-        raise DataError(
-            "over= needs the golden set",
-            field="over",
-            allowed="summarize(scores, golden, over=...)",
-        )
-    talks = conversations_of(golden, rows["query_id"])
-    if n := golden.queries["conversation"].isna().sum():
-        warn(
-            f"{plural(int(n), 'query')} of {len(golden.queries)} in no conversation: left out of"
-            " means over conversations"
-        )
-    keyed = keys.assign(conversation_=talks.to_numpy()[keys["row"]])
-    codes = _in_order(keyed, [*names, "conversation_"])
-    units = Grouping.by_codes(codes, keys["row"].to_numpy())
-    means = statistics([rows[name].to_numpy() for name in chosen], units).mean
-    first = keyed.iloc[Grouping.by_codes(codes).firsts()].reset_index(drop=True)
-    held = pd.DataFrame(means, columns=chosen).assign(query_id=first["conversation_"])
-    return held, first[names].assign(row=np.arange(len(first))), units
-
-
 def _in_order(rows: pd.DataFrame, names: list[str]) -> Codes:
     """Return the number of each row's combination of values, sorted; -1 where one is missing."""
     codes = naturally(rows, names).groupby(names, observed=True).ngroup().fillna(-1)
@@ -250,16 +177,18 @@ def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return rows.assign(**{name: pd.Categorical(rows[name], known[name]) for name in texts})
 
 
-def _counted(chosen: list[str], grouping: Grouping, flags: _Flags) -> dict[str, Codes]:
+def _counted(
+    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, states: ValueStates
+) -> dict[str, Codes]:
     """Count rows of each group with an expected value, failed rows and missing ones.
 
     Shaped as the statistics.
     """
-    expected = [grouping.count(flags.are_expected(name)) for name in chosen]
+    expected = [grouping.count(states.is_expected(name)) for name in chosen]
     shape = (len(chosen), len(grouping.sizes))
     parts = {"n_expected": np.array(expected, dtype=np.int64).reshape(shape).T}
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = grouping.count(flags.have_state(state))
+        counts = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))
         parts[name] = counts[:, None].repeat(len(chosen), axis=1)
     return parts
 
@@ -277,7 +206,7 @@ def _keys(
         )
     names, taken = (
         slice_names(by),
-        ("run_id", "query_id", "metric", "cluster", "over", *STATISTICS, *BOUNDS, *chosen),
+        ("run_id", "query_id", "metric", "cluster", *STATISTICS, *chosen),
     )
     if reserved := [name for name in names if name in taken]:
         raise DataError(
@@ -298,9 +227,8 @@ def slices(golden: Golden, by: Slicing) -> pd.DataFrame:
     ----------
     by
         A name or several. Each is a column of `golden.queries` (difficulty, category; `x_level` may
-        be called level), a kind of tag (tag, vault, folder), or "doc_type", the endings of the
-        files that the targets are from. Several names make a slice of every combination of their
-        values, as in pandas.
+        be called level) or a kind of tag (tag, vault, folder). Several names make a slice of every
+        combination of their values, as in pandas.
 
     Returns
     -------
@@ -366,19 +294,12 @@ def _values(golden: Golden, by: str) -> pd.DataFrame:
     if kind in kinds:
         values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
         values = values.rename(columns={"value": by})
-    elif by == "doc_type":
-        # the endings of the files that each query's targets are from, each once
-        targets = golden.targets.assign(path="") if "path" not in golden.targets else golden.targets
-        paths = targets[["query_id", "path"]].dropna()
-        ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
-        types = pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending})
-        values = types.dropna().drop_duplicates()
     else:
         known = [name.removeprefix("x_") for name in columns]
         raise DataError(
             f"no column or kind of tag {by!r}",
             field="by",
-            allowed=nearest(by, [*known, *kinds, "doc_type"]),
+            allowed=nearest(by, [*known, *kinds]),
         )
     return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
 

@@ -149,7 +149,7 @@ def quietly(call):
 
 QUESTIONS = {
     "scores": lambda ev: ev.scores,
-    "summary": lambda ev: ev.summary(METRICS, bounds=True),
+    "summary": lambda ev: ev.summary(METRICS),
     "summary by difficulty": lambda ev: ev.summary(["mrr", "latency_ms", "ndcg@5"], "difficulty"),
     "summary by tag": lambda ev: ev.summary(["mrr", "cost_usd"], ["tag", "difficulty"]),
     "summary without clusters": lambda ev: ev.summary(["mrr", "latency_ms"], cluster=None),

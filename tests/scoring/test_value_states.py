@@ -98,47 +98,11 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, cause):
+def test_a_mean_says_what_is_missing(of_cause, cause):
     scores, golden, results = of_cause(cause)
-    row = summarize(scores, golden, results=results, bounds=True).iloc[0]
+    row = summarize(scores, golden, results=results).iloc[0]
     does_not_apply = CAUSES[cause][2] == "not_applicable"
     assert (row["mean"], row["n"], row["n_expected"]) == (1.0, 1, 1 if does_not_apply else 2)
-    assert (row["lower_bound_missing"], row["upper_bound_missing"]) == (
-        (1.0, 1.0) if does_not_apply else (0.5, 1.0)
-    )
-
-
-def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
-    scores, golden, results = of_cause("failed")
-    own = scores.assign(**{"judge_correctness": [4.0, np.nan]})
-    assert "lower_bound_missing" not in summarize(own, golden, results=results)
-    table = summarize(own, golden, results=results, bounds=True).set_index("metric")
-    assert (
-        table.loc["judge_correctness", ["lower_bound_missing", "upper_bound_missing"]].isna().all()
-    )
-
-
-def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_expected(
-    write_golden, write_run
-):
-    golden = rs.load_golden(
-        write_golden([GOLDEN[0], {"id": "no", "query": "?", "answerable": False}])
-    )
-    results = rs.load_results(
-        write_run("a", [record("q1", [], error="late"), record("no", [], error="late")])
-    )
-    table = summarize(
-        rs.score(results, golden, ["hit@1", "refusal_correct", "recall_all@1"], errors="exclude"),
-        golden,
-        results=results,
-        bounds=True,
-    )
-    assert table[["n", "n_expected"]].to_numpy().tolist() == [[0, 1], [0, 1], [0, 0]]
-    assert (
-        table.loc[:1, ["lower_bound_missing", "upper_bound_missing"]].to_numpy().tolist()
-        == [[0, 1], [0, 1]]
-        and table.loc[2, ["lower_bound_missing", "upper_bound_missing"]].isna().all()
-    )
 
 
 def states(results, golden, metric, with_results=True, **policies):
