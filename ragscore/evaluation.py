@@ -2002,7 +2002,7 @@ class Evaluation(Display):
         policies = resolve_policies(self.profile, self.policies)
         texts = {
             "missing": _MISSING[policies.missing],
-            "failed": _FAILED[policies.errors],
+            "failed": "Failed queries, scored on the hits they have",
             "extra": "Rows without a golden query, in no mean of quality",
         }
         for name, text in texts.items():
@@ -2153,10 +2153,6 @@ _MISSING = {
     "zero": "Golden queries without a row, counted as failures",
 }
 _GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
-_FAILED = {
-    "miss": "Failed queries, scored on the hits they have",
-    "exclude": "Failed queries, left out of the means",
-}
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.

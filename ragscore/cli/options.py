@@ -25,8 +25,6 @@ from ragscore.store.store import RunStore
 POLICY_HELP = {
     "match": "the match level: auto, the finest at which every query with targets has some"
     " (default); chunk, span, anchor, doc, predicate; per_query, each query's finest",
-    "errors": "a failed query: miss, it is scored on the hits it has (default); exclude, it is in"
-    " no mean",
     "missing": "a golden query without a row: exclude, it is in no mean (default); zero, it scores"
     " 0",
     "empty_gold": "a query for which nothing is relevant: nan, it is in no mean (default); one, it"

@@ -30,7 +30,7 @@ STATES = ("scored", "failed", "missing", "extra")
 # Each policy of a few values with these, its default first. A rule for ties is declared in
 # `frames/ranking.py`, a level in `scoring/rules.py`.
 POLICIES = {
-    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
+    "match": ("auto", *LEVELS, "per_query"),
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
     "calls": CALLS,
@@ -41,7 +41,6 @@ class PolicyFields(TypedDict, total=False):
     """Fields of `Policies` as keywords, for editors and type checkers."""
 
     match: str
-    errors: str
     missing: str
     empty_gold: str
     collapse: str
@@ -66,9 +65,6 @@ class Policies:
         The match level. "auto": the finest at which every query with targets has some, and both
         sides can be joined; "chunk", "span", "anchor", "doc", "predicate"; "per_query": each
         query's finest.
-    errors
-        "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but
-        `failed`.
     missing
         Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
         0 (trec_eval's -c).
@@ -121,7 +117,6 @@ class Policies:
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     match: str = "auto"
-    errors: str = "miss"
     missing: str = "exclude"
     empty_gold: str = "nan"
     collapse: str = "none"
@@ -278,16 +273,13 @@ def with_policies(
     rows: pd.DataFrame,
     columns: dict[str, Values],
     labels: list[Label],
-    errors: str,
     missing: str,
 ) -> pd.DataFrame:
-    """Apply what failed, missing and extra rows mean, and return the scores frame."""
+    """Apply what missing and extra rows mean, and return the scores frame."""
     state = codes_of(rows["state"])
-    failed, absent, extra = state == 1, state == 2, state == 3
+    absent, extra = state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
     for label, column in zip(labels, table, strict=True):
-        if errors == "exclude" and label.metric.on_failure != "measured":
-            column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name in OF_SUCCESS):
             column[absent] = np.nan
         if extra.any() and label.metric.family != "operations":

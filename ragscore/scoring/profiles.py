@@ -34,7 +34,7 @@ class Profile:
         Keys whose mean is taken over every golden query with a row; queries to which the metric
         doesn't apply count 0.
     policies
-        Arguments of `rs.score` that differ from its defaults: match, errors, missing, ...
+        Arguments of `rs.score` that differ from its defaults: match, missing, ...
     percentile
         "linear" interpolation, or "floor": the value at position floor(share · n).
     totals

@@ -353,7 +353,7 @@ def scores_at(
         fill_empty_gold(
             columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade, profile
         )
-    scores = with_policies(rows, columns, labels, policies.errors, policies.missing)
+    scores = with_policies(rows, columns, labels, policies.missing)
     for label in labels:
         if label.metric.source:
             label.metric.refuse_outside(scores[label.text], label.text)

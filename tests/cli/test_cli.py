@@ -222,7 +222,6 @@ def passages(write_golden, write_run):
     [
         ([], [1 / 3 / 2 + 1 / 2 / 2, 2]),
         (["--collapse", "doc"], [1 / 2 / 2 + 1 / 2 / 2, 2]),
-        (["--errors", "exclude"], [1 / 3, 1]),
         (["--missing", "zero"], [(1 / 3 + 1 / 2) / 3, 3]),
         (["--ties", "trec"], [1 / 3 / 2 + 1 / 2, 2]),
     ],

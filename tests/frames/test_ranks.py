@@ -323,7 +323,7 @@ def test_policies_of_a_scoring_name_both(passages):
     made = json.loads(scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
     assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
     assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
-        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan",
+        "match": "auto", "missing": "exclude", "empty_gold": "nan",
         "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
         "judged_only": False,
     }  # fmt: skip

@@ -712,7 +712,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         collapse="doc",
         empty_gold="one",
         unknown="miss",
-        errors="exclude",
         missing="zero",
     )
     assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
@@ -721,7 +720,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
     made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
-        "errors": "exclude",
         "missing": "zero",
         "empty_gold": "one",
         "collapse": "doc",
@@ -809,7 +807,7 @@ def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_pat
     ("choices", "field", "named"),
     [
         ({"collapse": "docs"}, "collapse", ["'docs'", "none, doc"]),
-        ({"colapse": "doc"}, "policies", ["'colapse'", "match, errors"]),
+        ({"colapse": "doc"}, "policies", ["'colapse'", "match, missing"]),
         ({"profile": "kebap"}, "profile", ["'kebap'", "kebab, rig"]),
     ],
 )

@@ -293,7 +293,7 @@ def files_equal(ours, theirs, run_id):
     [
         (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}),
         (BY_ID, {"match": "doc", "collapse": "doc"}),
-        (BY_ID, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
+        (BY_ID, {"missing": "zero", "empty_gold": "one"}),
         (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}),
         (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}),
         (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),
@@ -366,7 +366,7 @@ def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden
 
 def test_policies_without_a_golden_set_are_refused(small, tmp_path):
     with refused(field="golden"):
-        rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), errors="exclude")
+        rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), missing="zero")
 
 
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
