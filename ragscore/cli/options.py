@@ -37,7 +37,6 @@ POLICY_HELP = {
     "calls": "several searches for a query: union, all that they found, k of each (default); first,"
     " last, one of them; each, their mean; best, each metric's best one",
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
-    "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
     "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
     " of answers of which nothing is stated",
     "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
@@ -229,7 +228,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "judged_only": "", "ids": "HOW", "refusals": "stated|phrases"}
+_VALUES |= {"match": "LEVEL", "ids": "HOW", "refusals": "stated|phrases"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

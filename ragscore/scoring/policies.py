@@ -48,7 +48,6 @@ class PolicyFields(TypedDict, total=False):
     ties: str
     calls: str
     min_grade: int
-    judged_only: bool
     ids: str | Sequence[str] | Callable[[str], str]
     refusals: str | Sequence[str]
 
@@ -91,9 +90,6 @@ class Policies:
         The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
         Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
         do metrics of citations; recall_all asks for every target of a group.
-    judged_only
-        Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
-        (trec_eval's -J).
     ids
         How the ids of hits, citations and targets are read before they are compared, source keys
         too. One name or several: "strip" white space, "url" (as URLs: without scheme, www. and
@@ -124,7 +120,6 @@ class Policies:
     ties: str = "file"
     calls: str = "union"
     min_grade: int = 1
-    judged_only: bool = False
     ids: str | Sequence[str] | Callable[[str], str] = ""
     refusals: str | Sequence[str] = STATED
 
@@ -134,10 +129,6 @@ class Policies:
         grade = self.min_grade
         if isinstance(grade, bool) or not isinstance(grade, int) or grade < 1:
             raise DataError(f"found {grade!r}", field="min_grade", allowed="a whole number from 1")
-        if not isinstance(self.judged_only, bool):
-            raise DataError(
-                f"found {self.judged_only!r}", field="judged_only", allowed="True or False"
-            )
         if not callable(self.ids):
             object.__setattr__(self, "ids", _reading(self.ids))
         object.__setattr__(self, "refusals", _phrases(self.refusals))

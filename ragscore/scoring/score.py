@@ -298,13 +298,6 @@ def scores_at(
         The golden set that `golden` is a part of, if it is one.
     """
     if has_several(results):
-        if policies.judged_only and policies.calls not in ("first", "last"):
-            raise DataError(  # judged hits of several calls have no common order
-                f"judged_only=True closes up the ranks of one list; calls={policies.calls!r} reads"
-                " several",
-                field="calls",
-                allowed="calls='first' or 'last', or judged_only=False",
-            )
 
         def score_lists(results: Results, labels: list[Label], **changed: Any) -> Scored:
             own = replace(policies, **changed)
@@ -471,12 +464,6 @@ def warn_of_choices(
     """Warn of what was asked for and means something else than it seems to."""
     warn_of_deep_cuts(results, labels, bool(metrics) and profile is None)
     warn_of_gains(metrics, golden, profile)
-    # Every list would be right from its first hit to its last.
-    if policies.judged_only and not judges_irrelevant(golden.targets, policies.min_grade):
-        warn(
-            "judged_only leaves out hits that nobody judged, and the golden set judges no document"
-            " as not relevant (grade 0): only right hits are left in every list"
-        )
 
 
 def warn_of_gaps(
@@ -731,8 +718,8 @@ def _score_at(
             pairs, results.hits, selected.targets, name, policies.min_grade
         )
         columns = ranking_columns(
-            graded, found, selected, rows, labels, policies.min_grade, policies.judged_only,
-            is_known, results, is_part,
+            graded, found, selected, rows, labels, policies.min_grade, is_known,
+            results, is_part,
         )  # fmt: skip
         return columns, graded["run_id"]
 

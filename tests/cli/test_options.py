@@ -129,7 +129,6 @@ LINES = [
     ),
     ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
-    ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
@@ -149,7 +148,7 @@ LINES = [
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --missing zero --empty-gold one"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower"
+        " --collapse doc --unknown miss --ties trec --min-grade 1 --ids lower"
         " --refusals phrases --calls last",
         0,
         "Scored with",
@@ -174,7 +173,7 @@ LINES = [
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
-        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
+        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1"
         " --ids lower --refusals phrases --calls first",
         0,
         "Gate passed",

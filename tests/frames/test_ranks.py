@@ -325,7 +325,6 @@ def test_policies_of_a_scoring_name_both(passages):
     assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
         "match": "auto", "missing": "exclude", "empty_gold": "nan",
         "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
-        "judged_only": False,
     }  # fmt: skip
 
 

@@ -210,7 +210,7 @@ def test_of_responses_citations_and_judgments_it_has_a_value_per_response(golden
 def test_ndcg_and_recall_by_the_public_means_equal_ours_to_the_bit(seed):
     rng = np.random.default_rng(seed)
     fields = {
-        "min_grade": int(rng.integers(1, 3)), "judged_only": bool(rng.integers(2)),
+        "min_grade": int(rng.integers(1, 3)),
         "collapse": ["none", "doc"][rng.integers(2)],
         "missing": ["exclude", "zero"][rng.integers(2)],
     }  # fmt: skip

@@ -726,7 +726,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "unknown": "miss",
         "ties": "file",
         "min_grade": 1,
-        "judged_only": False,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
     metrics = json.loads(stored_file(store, "a", "metrics").read_text())

@@ -333,26 +333,17 @@ def _target_ranks(
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone. Of
-    several calls, a rank is that within the call: the best of all.
+    Targets below `min_grade` are none. Of several calls, a rank is that within the call: the
+    best of all.
     """
     parts, queries = [], []
     keep_refusals = profile is not None and profile.score_refusals
-    for name, selected, relevant in targets_by_level(
+    for name, _, relevant in targets_by_level(
         golden, level.used, policies.min_grade, keep_refusals
     ):
         queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]
-        if policies.judged_only:
-            # ranks count the judged hits of a list only
-            judged = grade_hits(results.hits, selected, matcher)[0]
-            lists = ["run_id", "query_id"]
-            judged = judged.sort_values("rank", kind="stable")
-            place = judged.groupby(lists, observed=True).cumcount() + 1
-            places = judged[[*lists, "rank"]].assign(place=place)
-            rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
-            found = found.assign(rank=rank.to_numpy())
         parts.append(found)
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)

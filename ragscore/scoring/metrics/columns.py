@@ -14,7 +14,6 @@ from ragscore.scoring.metrics.credit import (
     creditable_targets,
     in_order,
     irrelevant_targets,
-    place_in_group,
     stated_gains,
 )
 from ragscore.scoring.metrics.declaration import Label
@@ -67,7 +66,6 @@ def ranking_columns(
     rows: pd.DataFrame,
     labels: list[Label],
     min_grade: int = 1,
-    judged_only: bool = False,
     knows_irrelevant: bool | None = None,
     results: Results | None = None,
     is_part: bool = False,
@@ -81,8 +79,6 @@ def ranking_columns(
     if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
-    if judged_only:
-        graded, found, rows = _judged_only(graded, found, rows, queries)
     credit = _credit(graded, golden.targets, rows, queries, min_grade)
     credit.stated = stated_gains(golden.targets)
     credit.complete_rank = cache(
@@ -99,23 +95,6 @@ def ranking_columns(
         else:
             columns[label.text] = credit.score(label)
     return columns
-
-
-def _judged_only(
-    graded: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the same as if only judged hits had been returned: ranks and numbers closed up."""
-    row, met = (_row_with_hits(frame, rows, queries) for frame in (graded, found))
-    rank = graded["rank"].to_numpy()
-    order = np.lexsort((rank, row))
-    closed = np.empty(len(rank), dtype=np.int64)
-    closed[order] = place_in_group(row[order]) + 1
-    depth = int(rank.max(initial=0)) + 1
-    # every target that was met was met by a judged hit
-    at = pd.Index(row * depth + rank).get_indexer(met * depth + found["rank"].to_numpy())
-    n_hits = np.bincount(row[row >= 0], minlength=len(rows))
-    graded = graded.assign(rank=closed, rank_in_list=rank)
-    return graded, found.assign(rank=closed[at]), rows.assign(n_hits=n_hits)
 
 
 def _credit(
@@ -151,18 +130,13 @@ def _hit_lists(
     row, rank = row[at], rank[at]
     judged_row = _row_with_hits(graded, rows, queries)
     judged = graded[judged_row >= 0]
-    of_judged = judged["rank_in_list" if "rank_in_list" in judged else "rank"].to_numpy()
+    of_judged = judged["rank"].to_numpy()
     depth = int(rank.max(initial=0)) + 1
     place = np.searchsorted(row * depth + rank, judged_row[judged_row >= 0] * depth + of_judged)
     names = ("grade", "gain", "n_found")
     of_hits = {name: np.zeros(len(at), np.int64) for name in names}
     for name in names:
         of_hits[name][place] = judged[name].to_numpy()
-    if "rank_in_list" in judged:  # judged hits alone are left, and move up
-        rank[place] = judged["rank"].to_numpy()
-        kept = np.sort(place)
-        at, row, rank = at[kept], row[kept], rank[kept]
-        of_hits = {name: values[kept] for name, values in of_hits.items()}
     places = {"hits": at, "responses": rows["response"].to_numpy()}
     frames = {"hits": hits, "responses": results.responses}
     run = codes_of(rows["run_id"]).astype(np.int64)

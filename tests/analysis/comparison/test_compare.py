@@ -368,18 +368,6 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
     assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()
 
 
-def test_with_judged_hits_only_an_unjudged_one_before_the_first_costs_no_rank(write_golden):
-    golden = rs.load_golden({"q": {"good": 1, "bad": 0}})
-    results = rs.load_results({"a": {"q": ["new", "good"]}, "b": {"q": ["bad", "good"]}})
-
-    def ranks(**policies):
-        rows = compare_runs(results, golden, "a", "b", metrics=["mrr"], **policies).per_query
-        return rows[["rank_baseline", "rank_candidate", "outcome"]].values.tolist()
-
-    assert ranks() == [[2, 2, "draw"]]
-    assert ranks(judged_only=True) == [[1, 2, "loss"]]
-
-
 def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
     golden = rs.load_golden(
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 1, "high": 2}}])
