@@ -1784,7 +1784,7 @@ class Evaluation(Display):
         """Compare the values that another tool reported with those recomputed here.
 
         The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
-        empty_gold="one", missing="zero")`.
+        missing="zero")`.
 
         Parameters
         ----------

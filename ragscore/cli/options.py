@@ -27,8 +27,6 @@ POLICY_HELP = {
     " (default); chunk, span, anchor, doc, predicate; per_query, each query's finest",
     "missing": "a golden query without a row: exclude, it is in no mean (default); zero, it scores"
     " 0",
-    "empty_gold": "a query for which nothing is relevant: nan, it is in no mean (default); one, it"
-    " scores 1; zero, it scores 0",
     "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
     "unknown": "hits that can't be judged, as only a cut text is stored: exclude, queries that hang"
     " on them are in no mean (default); miss, they are misses",

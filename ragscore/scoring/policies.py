@@ -31,7 +31,7 @@ STATES = ("scored", "failed", "missing", "extra")
 # `frames/ranking.py`, a level in `scoring/rules.py`.
 POLICIES = {
     "match": ("auto", *LEVELS, "per_query"),
-    "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
+    "missing": ("exclude", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
     "calls": CALLS,
 }  # fmt: skip
@@ -42,7 +42,6 @@ class PolicyFields(TypedDict, total=False):
 
     match: str
     missing: str
-    empty_gold: str
     collapse: str
     unknown: str
     ties: str
@@ -67,9 +66,6 @@ class Policies:
     missing
         Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
         0 (trec_eval's -c).
-    empty_gold
-        Ranking metrics of a query for which nothing at all is relevant. "nan"; "one": vacuously 1,
-        precision 0; "zero". Queries that should be refused stay NaN unless the profile scores them.
     collapse
         "doc": ranking metrics see only the first hit of each document, with ranks closed up. This
         scores lists of passages by document.
@@ -114,7 +110,6 @@ class Policies:
 
     match: str = "auto"
     missing: str = "exclude"
-    empty_gold: str = "nan"
     collapse: str = "none"
     unknown: str = "exclude"
     ties: str = "file"
@@ -190,9 +185,6 @@ def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies
     return replace(policies or Policies(), **given)
 
 
-EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
-
-
 def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
     """Return every policy as it holds: as given, else as the profile has it, else its default."""
     if profile is None:
@@ -230,12 +222,10 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
 def fill_empty_gold(
     columns: dict[str, Values],
     labels: list[Label],
-    empty_value: float,
     rows: pd.DataFrame,
     golden: Golden,
-    keep_refusals: bool,
     min_grade: int,
-    profile: Profile | None,
+    profile: Profile,
 ) -> None:
     """Give queries without any relevant target their vacuous value, in place.
 
@@ -245,18 +235,17 @@ def fill_empty_gold(
     def without_target(grade: int) -> Flags:
         relevant = golden.targets.loc[golden.targets["grade"] >= grade, "query_id"]
         is_empty = ~is_among(golden.queries["query_id"], relevant)
-        if not keep_refusals:
+        if not profile.score_refusals:
             is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
         return is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
 
     ungraded = without_target(1)
     irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
-    zero_if_empty = profile.zero_if_empty if profile else ()
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, profile.empty_gold)
     for label in labels:
         if label.is_ranking and (vacuous := label.metric.vacuous) is not None:
             here = ungraded if label.metric.is_graded else irrelevant
-            filled = value if vacuous and label.name not in zero_if_empty else 0.0
+            filled = value if vacuous and label.name not in profile.zero_if_empty else 0.0
             columns[label.text] = np.where(here, filled, columns[label.text])
 
 

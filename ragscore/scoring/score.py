@@ -59,7 +59,6 @@ from ragscore.scoring.metrics import (
 )
 from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.policies import (
-    EMPTY_VALUE,
     STATES,
     Policies,
     PolicyFields,
@@ -341,11 +340,8 @@ def scores_at(
     columns = {
         label.text: (ranking if label.is_ranking else answers)[label.text] for label in labels
     }
-    if policies.empty_gold != "nan":
-        empty_value = EMPTY_VALUE[policies.empty_gold]
-        fill_empty_gold(
-            columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade, profile
-        )
+    if profile is not None and not np.isnan(profile.empty_gold):
+        fill_empty_gold(columns, labels, rows, golden, policies.min_grade, profile)
     scores = with_policies(rows, columns, labels, policies.missing)
     for label in labels:
         if label.metric.source:

@@ -123,7 +123,7 @@ LINES = [
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
         "score golden.yaml runs/dense --metric mrr --ties trec --match doc"
-        " --missing zero --empty-gold zero --unknown miss --ids url+lower",
+        " --missing zero --unknown miss --ids url+lower",
         0,
         "0.417",
     ),
@@ -147,7 +147,7 @@ LINES = [
     ),
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
-        f"compare {PAIR} --match doc --missing zero --empty-gold one"
+        f"compare {PAIR} --match doc --missing zero"
         " --collapse doc --unknown miss --ties trec --min-grade 1 --ids lower"
         " --refusals phrases --calls last",
         0,
@@ -173,7 +173,7 @@ LINES = [
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
-        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1"
+        " --collapse doc --unknown miss --ties trec --min-grade 1"
         " --ids lower --refusals phrases --calls first",
         0,
         "Gate passed",

@@ -267,13 +267,20 @@ EMPTY = [
     {"id": "refuse", "query": "?", "answerable": False},
     {"id": "unseen", "query": "?", "answerable": True, "reference_answer": "yes"},
 ]
+
+
+def vacuous(empty_gold=1.0):
+    """What gives queries without anything relevant a value."""
+    return rs.Profile("own", {}, empty_gold=empty_gold, policies={"match": "doc"})
+
+
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
 @pytest.mark.large
 @pytest.mark.parametrize(
     ("empty_gold", "expected"),
-    [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],
+    [(np.nan, [None] * 6), (1.0, [1, 1, 1, 1, 1, 0]), (0.0, [0] * 6)],
 )
 @pytest.mark.parametrize("n_hits", [0, 2])
 def test_a_query_without_anything_relevant_has_the_value_asked_for(
@@ -283,13 +290,14 @@ def test_a_query_without_anything_relevant_has_the_value_asked_for(
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
     )
-    scores = rs.score(results, golden, VACUOUS, missing="zero", empty_gold=empty_gold)[VACUOUS]
+    scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty_gold))
+    scores = scores[VACUOUS]
     assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
     assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
     # never answered: a failure, not a vacuous success
     assert (
         scores.loc["unseen"].isna().all()
-        if empty_gold == "nan"
+        if np.isnan(empty_gold)
         else (scores.loc["unseen"] == 0).all()
     )
 
@@ -301,7 +309,7 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")])
     )
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], match="doc", empty_gold="one")
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
     assert (
         scores.loc["has", "mrr"] == 1
         and pd.isna(scores.loc["chunks", "mrr"])
@@ -313,17 +321,17 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], empty_gold="one")
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
     assert (
         scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
     )
 
 
 def test_policies_of_a_scoring_name_both(passages):
-    made = json.loads(scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
-    assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
+    made = json.loads(scoring(*passages, missing="zero", collapse="doc")["policies"].iloc[0])
+    assert (made["missing"], made["collapse"]) == ("zero", "doc")
     assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
-        "match": "auto", "missing": "exclude", "empty_gold": "nan",
+        "match": "auto", "missing": "exclude",
         "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
     }  # fmt: skip
 
@@ -345,7 +353,7 @@ def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
         scoring(*passages, missing="never")
 
 
-@pytest.mark.parametrize("policy", [{"empty_gold": "1"}, {"collapse": "chunk"}])
+@pytest.mark.parametrize("policy", [{"missing": "1"}, {"collapse": "chunk"}])
 def test_unknown_policies_are_refused(passages, policy):
     with refused(next(iter(policy))):
         rs.score(*passages, **policy)

@@ -364,7 +364,8 @@ def test_min_grade_decides_what_is_relevant_and_leaves_grades_to_ndcg():
     assert high[labels[5:]].equals(any_grade[labels[5:]])
     # r has no target of grade 2
     assert high.loc["r", labels[:5]].isna().all() and high.loc["r", "ndcg_linear@3"] == 1
-    filled = ours(rankings, qrels, labels, min_grade=2, empty_gold="one").loc["r", labels]
+    met = rs.Profile("own", {}, empty_gold=1.0)
+    filled = ours(rankings, qrels, labels, min_grade=2, profile=met).loc["r", labels]
     assert filled.tolist() == [1, 1, 1, 0, 1, 1, 1]
 
 

@@ -710,18 +710,14 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         results,
         golden=golden,
         collapse="doc",
-        empty_gold="one",
         unknown="miss",
         missing="zero",
     )
-    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
-        ["mrr"]
-    ).loc["e", "mrr"].tolist() == [1, 1]
+    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
     made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
         "missing": "zero",
-        "empty_gold": "one",
         "collapse": "doc",
         "unknown": "miss",
         "ties": "file",
@@ -736,11 +732,11 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, collapse="doc", empty_gold="one")
+    store.save(results, golden=golden, collapse="doc")
     store.refresh(golden)
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 2, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 2
     store.refresh(golden, collapse="none")
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 3
 
 
 @pytest.mark.large
@@ -768,9 +764,8 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
     made = described(store, "a")["scoring"]
     assert made["profile"] == "rig" and (
         made["policies"]["match"],
-        made["policies"]["empty_gold"],
         made["level"],
-    ) == ("doc", "one", "doc")
+    ) == ("doc", "doc")
     assert store.refresh(golden) == ["a", "b"] and "recall@10:doc" in store.scores(profile="rig")
     with refused("rig", field="profile"):
         store.scores(profile="kebab")

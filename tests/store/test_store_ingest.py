@@ -293,7 +293,7 @@ def files_equal(ours, theirs, run_id):
     [
         (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}),
         (BY_ID, {"match": "doc", "collapse": "doc"}),
-        (BY_ID, {"missing": "zero", "empty_gold": "one"}),
+        (BY_ID, {"missing": "zero"}),
         (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}),
         (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}),
         (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),

@@ -135,7 +135,7 @@ CHOICES = pytest.mark.parametrize(
     "choices",
     [
         {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"},
-        {"missing": "zero", "empty_gold": "one"},
+        {"missing": "zero"},
         {"profile": "kebab"}, {"profile": "rig"},
         {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"},
         {"rule": by_last_digit, "match": "doc"},
