@@ -34,7 +34,6 @@ from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
@@ -63,6 +62,7 @@ from ragscore.scoring.stored import (
     with_stored,
 )
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
+from ragscore.scoring.turns import with_turns
 from ragscore.scoring.value_states import explain, metric_columns
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _evaluated(
     if golden is None:
         results, golden = golden_of(results, labelled)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     asked = asked_of_stored(results, golden, labels, is_alone, declared)
     if primary is not None:
         asked = with_deciding(asked, names_of(primary, "primary"), results)

@@ -37,7 +37,6 @@ POLICY_HELP = {
     "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
     " of answers of which nothing is stated",
-    "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
 }
 RUN_HELP = (
     "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"
@@ -226,7 +225,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "ids": "HOW", "refusals": "stated|phrases"}
+_VALUES |= {"match": "LEVEL", "refusals": "stated|phrases"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()

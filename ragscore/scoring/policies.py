@@ -4,7 +4,7 @@ In: policies by name as given, a profile's own, and the columns of a scoring. Ou
 holds; score columns with the policies applied.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict
 
@@ -13,12 +13,12 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, names_of, nearest, warn
+from ragscore.frames.errors import check_choice, excerpt, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.schema import MADE_ID
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.calls import CALLS
-from ragscore.scoring.id_changes import READINGS, find_join
+from ragscore.scoring.id_changes import find_join
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS
@@ -47,7 +47,6 @@ class PolicyFields(TypedDict, total=False):
     ties: str
     calls: str
     min_grade: int
-    ids: str | Sequence[str] | Callable[[str], str]
     refusals: str | Sequence[str]
 
 
@@ -86,13 +85,6 @@ class Policies:
         The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
         Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
         do metrics of citations; recall_all asks for every target of a group.
-    ids
-        How the ids of hits, citations and targets are read before they are compared, source keys
-        too. One name or several: "strip" white space, "url" (as URLs: without scheme, www. and
-        trailing slash, host in lower case, percent encoding undone), "lower", without "fragment",
-        "query" string or "chunk" suffix ("subchunk": only after a number, `doc_1_3` as `doc_1`),
-        by the last part of the "path", without file "extension" or "zeros" that pad numbers. Or a
-        function from an id to an id. A store scores ids as they are.
     refusals
         What tells that a system refused. "stated": only what a run states; whether an answer is a
         refusal in words is unknown (NaN). "phrases": of answers that state nothing, those are
@@ -115,7 +107,6 @@ class Policies:
     ties: str = "file"
     calls: str = "union"
     min_grade: int = 1
-    ids: str | Sequence[str] | Callable[[str], str] = ""
     refusals: str | Sequence[str] = STATED
 
     def __post_init__(self) -> None:
@@ -124,19 +115,7 @@ class Policies:
         grade = self.min_grade
         if isinstance(grade, bool) or not isinstance(grade, int) or grade < 1:
             raise DataError(f"found {grade!r}", field="min_grade", allowed="a whole number from 1")
-        if not callable(self.ids):
-            object.__setattr__(self, "ids", _reading(self.ids))
         object.__setattr__(self, "refusals", _phrases(self.refusals))
-
-
-def _reading(ids: str | Sequence[str]) -> str:
-    """Return named readings of ids in the order they are made, joined by +."""
-    if isinstance(ids, str) and "#" in ids:  # a function, as provenance names it
-        return ids
-    names = ids.split("+") if isinstance(ids, str) and ids else names_of(ids or [], "ids")
-    for name in names:
-        check_choice(name, READINGS, "ids")
-    return "+".join(name for name in READINGS if name in names)
 
 
 def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
@@ -156,7 +135,7 @@ def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
 
 
 # policies that go without saying where they are as before
-LATER = {"ids": "", "refusals": STATED, "calls": "union"}
+LATER = {"refusals": STATED, "calls": "union"}
 
 
 def as_recorded(policies: Policies) -> dict[str, Any]:

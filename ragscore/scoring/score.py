@@ -40,7 +40,6 @@ from ragscore.scoring.id_overlap import (
     n_targets_with_id,
     near_joins,
 )
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import (
@@ -88,6 +87,7 @@ from ragscore.scoring.rules import (
     with_coded_queries,
 )
 from ragscore.scoring.success import OF_SUCCESS, hit_at_run_k, success_values
+from ragscore.scoring.turns import with_turns
 
 # (label or level whose rule met the hits, text) -> the number of hits that the text is about.
 # Scoring returns notes and never warns: it also runs in threads and on workers, and parts share one
@@ -149,7 +149,7 @@ def score(
     labels, declared = asked_for(metrics)
     given = policies_of(policies, fields)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     return score_and_settings(results, golden, labels, rule, profile, given, declared)[0]
 
 
@@ -414,7 +414,7 @@ def scoring(
     """
     given = policies_of(policies, fields)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     chosen, holding, read, level = _prepared(results, golden, profile, given)
     n_undecidable = sum(count_undecidable(results, read, name).to_numpy() for name in level.used)
     return settings_of(results.runs, golden, level, rule, chosen, holding).assign(

@@ -172,12 +172,6 @@ def _score_parts(
     -------
     The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
     """
-    if job.policies.ids not in ("", job.golden._ids):
-        raise DataError(
-            f"found {job.policies.ids!r}: a store scores ids as they are",
-            field="ids",
-            allowed="rs.evaluate(store.load(), golden, ids=...); store.save keeps what it read",
-        )
     parts = read_each(
         lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
     )

@@ -123,7 +123,7 @@ LINES = [
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
         "score golden.yaml runs/dense --metric mrr --ties trec --match doc"
-        " --missing zero --unknown miss --ids url+lower",
+        " --missing zero --unknown miss",
         0,
         "0.417",
     ),
@@ -148,7 +148,7 @@ LINES = [
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --missing zero"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --ids lower"
+        " --collapse doc --unknown miss --ties trec --min-grade 1"
         " --refusals phrases --calls last",
         0,
         "Scored with",
@@ -174,7 +174,7 @@ LINES = [
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
         " --collapse doc --unknown miss --ties trec --min-grade 1"
-        " --ids lower --refusals phrases --calls first",
+        " --refusals phrases --calls first",
         0,
         "Gate passed",
     ),

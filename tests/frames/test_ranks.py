@@ -338,8 +338,8 @@ def test_policies_of_a_scoring_name_both(passages):
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scoring(*passages, profile="trec").iloc[0]
-    # Three go without saying where nothing is read anew, or there is one call.
-    named = set(asdict(rs.Policies())) - {"ids", "refusals", "calls"}
+    # Two go without saying where nothing is read anew, or there is one call.
+    named = set(asdict(rs.Policies())) - {"refusals", "calls"}
     assert set(json.loads(made["policies"])) == named
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],

@@ -218,7 +218,7 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(ru
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)} - {"ids", "refusals"}
+    of_scoring = {field.name for field in fields(rs.Policies)} - {"refusals"}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

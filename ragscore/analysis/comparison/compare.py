@@ -45,7 +45,6 @@ from ragscore.frames.errors import nearest, unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -62,6 +61,7 @@ from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
+from ragscore.scoring.turns import with_turns
 from ragscore.scoring.value_states import chosen_columns, metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
@@ -259,7 +259,7 @@ def compare_ranks(
                     field=name,
                     allowed=f"{name} or profile, not both",
                 )
-    results, golden, policies = with_ids_read(results, golden, policies)
+    results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(
