@@ -700,7 +700,7 @@ class Evaluation(Display):
         scores, chosen = self._scored(metrics)
         return summarize(
             scores, self.golden, by=by, metrics=chosen, results=self._known_results,
-            cluster=cluster, min_grade=self._min_grade, declared=self.declared,
+            cluster=cluster, declared=self.declared,
         )  # fmt: skip
 
     @shown
@@ -780,9 +780,7 @@ class Evaluation(Display):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(
-            scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
-        )
+        return explain(scores, self.golden, chosen, self._known_results, self.declared)
 
     @shown
     def pivot(self, metric: str) -> pd.DataFrame:
@@ -839,7 +837,7 @@ class Evaluation(Display):
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
-            how=self._how_calls, min_grade=self._min_grade,
+            how=self._how_calls,
         )  # fmt: skip
 
     def explore(
@@ -1347,9 +1345,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        return self._alike(
-            calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
-        )
+        return self._alike(calls(self._stated(), self.golden, self._level, self.rule, k))
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1954,7 +1950,7 @@ class Evaluation(Display):
     def _summarized(self, metrics: list[str]) -> pd.DataFrame:
         """Return `summary` of all queries; results of a store are not read for it."""
         return summarize(
-            self.scores, self.golden, metrics=metrics, min_grade=self._min_grade,
+            self.scores, self.golden, metrics=metrics,
             results=self._source if isinstance(self._source, Results) else None,
             declared=self.declared,
         )  # fmt: skip
@@ -2094,11 +2090,6 @@ class Evaluation(Display):
     @property
     def _runs(self) -> pd.DataFrame:
         return self.settings if self._source is None else self.results.runs
-
-    @property
-    def _min_grade(self) -> int:
-        """The lowest grade that is relevant in the scores."""
-        return resolve_policies(self.profile, self.policies).min_grade
 
     @property
     def _level(self) -> str:

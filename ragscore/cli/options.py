@@ -34,7 +34,6 @@ POLICY_HELP = {
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
     "calls": "several searches for a query: union, all that they found, k of each (default); first,"
     " last, one of them; each, their mean; best, each metric's best one",
-    "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
     "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
     " of answers of which nothing is stated",
 }

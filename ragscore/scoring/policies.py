@@ -16,7 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, excerpt, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.schema import MADE_ID
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Values
 from ragscore.scoring.calls import CALLS
 from ragscore.scoring.id_changes import find_join
 from ragscore.scoring.metrics import Label
@@ -46,7 +46,6 @@ class PolicyFields(TypedDict, total=False):
     unknown: str
     ties: str
     calls: str
-    min_grade: int
     refusals: str | Sequence[str]
 
 
@@ -81,10 +80,6 @@ class Policies:
         "first", "last": one call alone. "each": the mean of the calls. "best": each metric's best
         call, which nobody knew before. A metric of your own over hits gets the one call, or each
         call as a list of its own; for "union" it is NaN, and for "best" without `better`.
-    min_grade
-        The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
-        Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
-        do metrics of citations; recall_all asks for every target of a group.
     refusals
         What tells that a system refused. "stated": only what a run states; whether an answer is a
         refusal in words is unknown (NaN). "phrases": of answers that state nothing, those are
@@ -106,15 +101,11 @@ class Policies:
     unknown: str = "exclude"
     ties: str = "file"
     calls: str = "union"
-    min_grade: int = 1
     refusals: str | Sequence[str] = STATED
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
             check_choice(getattr(self, name), allowed, name)
-        grade = self.min_grade
-        if isinstance(grade, bool) or not isinstance(grade, int) or grade < 1:
-            raise DataError(f"found {grade!r}", field="min_grade", allowed="a whole number from 1")
         object.__setattr__(self, "refusals", _phrases(self.refusals))
 
 
@@ -203,27 +194,20 @@ def fill_empty_gold(
     labels: list[Label],
     rows: pd.DataFrame,
     golden: Golden,
-    min_grade: int,
     profile: Profile,
 ) -> None:
     """Give queries without any relevant target their vacuous value, in place.
 
     A query that the run never answered gets 0, and so do metrics that the profile says so of.
     """
-
-    def without_target(grade: int) -> Flags:
-        relevant = golden.targets.loc[golden.targets["grade"] >= grade, "query_id"]
-        is_empty = ~is_among(golden.queries["query_id"], relevant)
-        if not profile.score_refusals:
-            is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
-        return is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
-
-    ungraded = without_target(1)
-    irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
+    relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
+    is_empty = ~is_among(golden.queries["query_id"], relevant)
+    if not profile.score_refusals:
+        is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
+    here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
     value = np.where((rows["state"] == "missing").to_numpy(), 0.0, profile.empty_gold)
     for label in labels:
         if label.is_ranking and (vacuous := label.metric.vacuous) is not None:
-            here = ungraded if label.metric.is_graded else irrelevant
             filled = value if vacuous and label.name not in profile.zero_if_empty else 0.0
             columns[label.text] = np.where(here, filled, columns[label.text])
 

@@ -318,7 +318,7 @@ def scores_at(
     given = coded if rule is None else ranked
     ranking, notes, n_graded = _ranking_scores(
         given, golden, rows, labels, level, rule, keep_refusals, policies,
-        partial(_knows_irrelevant, whole or golden, profile, policies.min_grade), is_part,
+        partial(_knows_irrelevant, whole or golden, profile), is_part,
     )  # fmt: skip
     answers: dict[str, Values] = {}
     if not all(label.is_ranking for label in labels):
@@ -334,21 +334,17 @@ def scores_at(
             name: np.append(values, np.nan)[response] for name, values in by_response.items()
         }
     if any(label.name in OF_SUCCESS for label in labels):
-        answers |= success_values(
-            results, golden, rows, ranking, answers, keep_refusals, policies.min_grade
-        )
+        answers |= success_values(results, golden, rows, ranking, answers, keep_refusals)
     columns = {
         label.text: (ranking if label.is_ranking else answers)[label.text] for label in labels
     }
     if profile is not None and not np.isnan(profile.empty_gold):
-        fill_empty_gold(columns, labels, rows, golden, policies.min_grade, profile)
+        fill_empty_gold(columns, labels, rows, golden, profile)
     scores = with_policies(rows, columns, labels, policies.missing)
     for label in labels:
         if label.metric.source:
             label.metric.refuse_outside(scores[label.text], label.text)
-    valued = partial(
-        _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
-    )
+    valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
     if n_lost := len(ranked.hits) - int(located.n_hits.sum()):
         notes["", "hits belong to no response and don't count: responses lacks their query"] = (
             n_lost
@@ -358,14 +354,14 @@ def scores_at(
     return Scored(scores, valued, notes, joins, ranked, near)
 
 
-def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:
+def _knows_irrelevant(golden: Golden, profile: Profile | None, level: str) -> bool:
     """Tell if bpref has a meaning at this level: some document is judged as not relevant."""
     if profile is not None and profile.bpref_as_recall:
         return True
     keep_refusals = keeps_refusals(profile)
     return golden._once(
-        ("judges_irrelevant", level, keep_refusals, min_grade),
-        lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets, min_grade),
+        ("judges_irrelevant", level, keep_refusals),
+        lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets),
     )
 
 
@@ -529,7 +525,6 @@ def _valued(
     golden: Golden,
     level: Level,
     keep_refusals: bool,
-    min_grade: int,
 ) -> pd.DataFrame:
     """Count per run what `warn_of_no_value` needs.
 
@@ -557,7 +552,7 @@ def _valued(
     if is_nan[expected].any():
         golden = golden._coded
         is_taken = np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
-        relevant = is_taken & (golden.targets["grade"] >= min_grade).to_numpy()
+        relevant = is_taken & (golden.targets["grade"] > 0).to_numpy()
         expected = expected & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
     counts["n_expected"] = np.bincount(run[expected], minlength=len(run_ids))
     counts["n_valued"] = np.bincount(run[expected & ~is_nan], minlength=len(run_ids))
@@ -710,11 +705,9 @@ def _score_at(
 
     def columns_of(pairs: pd.DataFrame) -> tuple[dict[str, Values], pd.Series]:
         name = getattr(judge, "__qualname__", "rule")
-        graded, found = grade_matches(
-            pairs, results.hits, selected.targets, name, policies.min_grade
-        )
+        graded, found = grade_matches(pairs, results.hits, selected.targets, name)
         columns = ranking_columns(
-            graded, found, selected, rows, labels, policies.min_grade, is_known,
+            graded, found, selected, rows, labels, is_known,
             results, is_part,
         )  # fmt: skip
         return columns, graded["run_id"]

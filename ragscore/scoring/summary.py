@@ -51,7 +51,6 @@ def summarize(
     metrics: list[str] | str | None = None,
     results: Results | None = None,
     cluster: str | None = "group",
-    min_grade: int = 1,
     declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
     """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
@@ -66,8 +65,6 @@ def summarize(
     results
         With them, `n_expected` also counts queries that were refused, not judged or not recorded,
         and leaves out metrics that the run records nowhere.
-    min_grade
-        The lowest grade that is relevant in the scores.
     declared
         What is declared of columns of your own.
 
@@ -85,7 +82,7 @@ def summarize(
         parts_by_run = [
             summarize(
                 rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
-                results=results, cluster=cluster, min_grade=min_grade, declared=declared,
+                results=results, cluster=cluster, declared=declared,
             )
             for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
         ]  # fmt: skip
@@ -94,7 +91,7 @@ def summarize(
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [str(name) for name in keys if name != "row"]
-    states = ValueStates(rows, golden, results, min_grade, declared)
+    states = ValueStates(rows, golden, results, declared)
     metrics_of = [declared.describe(name) for name in chosen]
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     codes = _in_order(keys, names)

@@ -288,7 +288,7 @@ def _per_run(
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about, request.declared)
     hashes = query_parts(golden).reset_index()
-    summary = summarize(scores, golden, min_grade=job.policies.min_grade, declared=request.declared)
+    summary = summarize(scores, golden, declared=request.declared)
     kept = {}
     for run_id in run_ids:
         kept[run_id] = {

@@ -127,7 +127,6 @@ LINES = [
         0,
         "0.417",
     ),
-    ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
@@ -148,7 +147,7 @@ LINES = [
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
         f"compare {PAIR} --match doc --missing zero"
-        " --collapse doc --unknown miss --ties trec --min-grade 1"
+        " --collapse doc --unknown miss --ties trec"
         " --refusals phrases --calls last",
         0,
         "Scored with",
@@ -173,7 +172,7 @@ LINES = [
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
         f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
-        " --collapse doc --unknown miss --ties trec --min-grade 1"
+        " --collapse doc --unknown miss --ties trec"
         " --refusals phrases --calls first",
         0,
         "Gate passed",
@@ -296,7 +295,6 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     [
         ("scroe golden.yaml runs/dense", ["'scroe'", "score"]),
         ("", ["COMMAND", "ragscore [-h] [--version] COMMAND ..."]),
-        ("score golden.yaml runs/dense --min-grade x", ["--min-grade", "int", "'x'"]),
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),

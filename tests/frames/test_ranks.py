@@ -332,7 +332,7 @@ def test_policies_of_a_scoring_name_both(passages):
     assert (made["missing"], made["collapse"]) == ("zero", "doc")
     assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
         "match": "auto", "missing": "exclude",
-        "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
+        "collapse": "none", "unknown": "exclude", "ties": "file",
     }  # fmt: skip
 
 

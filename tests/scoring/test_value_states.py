@@ -236,13 +236,3 @@ def test_a_column_of_ones_own_applies_where_it_has_a_value(of_cause):
     ledger = explain(scores.assign(mine=[np.nan, 1.0]), golden, "mine", results)
     assert ledger["state"].tolist() == ["not_applicable", "scored"]
     assert says(ledger["reason"][0]) and ledger["reason"][1] == ""
-
-
-def test_a_query_without_a_target_of_min_grade_is_not_expected_to_have_a_value():
-    golden = rs.load_golden({"low": {"d1": 1}, "high": {"d1": 2}})
-    results = rs.load_results({"low": ["d1"], "high": ["d1"]})
-    ev = rs.evaluate(results, golden, ["hit@1", "ndcg_linear@1"], match="doc", min_grade=2)
-    told = ev.explain("hit@1").set_index("query_id")
-    says(told.loc["low", "reason"], 2)
-    assert told["state"].tolist() == ["not_applicable", "scored"]
-    assert ev.summary()["n_expected"].tolist() == [1, 2] and ev.summary()["n"].tolist() == [1, 2]

@@ -721,7 +721,6 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "collapse": "doc",
         "unknown": "miss",
         "ties": "file",
-        "min_grade": 1,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
     metrics = json.loads(stored_file(store, "a", "metrics").read_text())

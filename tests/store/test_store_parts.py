@@ -141,7 +141,6 @@ CHOICES = pytest.mark.parametrize(
         {"rule": by_last_digit, "match": "doc"},
         {"metrics": WHOLE_LISTS}, {"metrics": WHOLE_LISTS, "match": "doc", "collapse": "doc"},
         {"profile": "trec"}, {"match": "doc", "ties": "trec64", "collapse": "doc"},
-        {"metrics": WHOLE_LISTS, "match": "doc", "min_grade": 2},
     ],
     ids=lambda choices: "-".join(choices) or "defaults",
 )  # fmt: skip

@@ -333,14 +333,12 @@ def _target_ranks(
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Targets below `min_grade` are none. Of several calls, a rank is that within the call: the
+    Of several calls, a rank is that within the call: the
     best of all.
     """
     parts, queries = [], []
     keep_refusals = profile is not None and profile.score_refusals
-    for name, _, relevant in targets_by_level(
-        golden, level.used, policies.min_grade, keep_refusals
-    ):
+    for name, relevant in targets_by_level(golden, level.used, keep_refusals):
         queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]

@@ -65,21 +65,20 @@ def ranking_columns(
     golden: Golden,
     rows: pd.DataFrame,
     labels: list[Label],
-    min_grade: int = 1,
     knows_irrelevant: bool | None = None,
     results: Results | None = None,
     is_part: bool = False,
 ) -> dict[str, Values]:
-    """Return the columns of `score_hits` as arrays, with the policies of these names.
+    """Return the columns of `score_hits` as arrays.
 
-    `graded` must have been made with the same `min_grade`. `knows_irrelevant` tells if the whole
-    golden set, of which this one may be a part, judges any document as not relevant. Metrics of
-    your own read `results`, to whose responses `rows` then point, and which may be a part of a run.
+    `knows_irrelevant` tells if the whole golden set, of which this one may be a part, judges any
+    document as not relevant. Metrics of your own read `results`, to whose responses `rows` then
+    point, and which may be a part of a run.
     """
     if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
-    credit = _credit(graded, golden.targets, rows, queries, min_grade)
+    credit = _credit(graded, golden.targets, rows, queries)
     credit.stated = stated_gains(golden.targets)
     credit.complete_rank = cache(
         lambda: _complete_rank(found, golden.support_groups, rows, queries)
@@ -89,7 +88,7 @@ def ranking_columns(
     columns: dict[str, Values] = {}
     for label in labels:
         if IRRELEVANT in label.metric.needs and knows_irrelevant is None:
-            knows_irrelevant = judges_irrelevant(golden.targets, min_grade)
+            knows_irrelevant = judges_irrelevant(golden.targets)
         if IRRELEVANT in label.metric.needs and not knows_irrelevant:
             columns[label.text] = np.full(len(rows), np.nan)
         else:
@@ -102,7 +101,6 @@ def _credit(
     targets: pd.DataFrame,
     rows: pd.DataFrame,
     queries: pd.Index,
-    min_grade: int,
 ) -> Credit:
     row = _row_with_hits(graded, rows, queries)
     order = in_order(row, graded["rank"].to_numpy())
@@ -112,7 +110,7 @@ def _credit(
     return Credit.of(
         {"row": row[order], **numbers}, rows["n_hits"].to_numpy("float64"),
         creditable_targets(targets, queries), row_query, len(queries),
-        lambda: irrelevant_targets(targets, queries, min_grade)[row_query], min_grade,
+        lambda: irrelevant_targets(targets, queries)[row_query],
     )  # fmt: skip
 
 

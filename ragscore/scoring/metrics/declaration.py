@@ -14,7 +14,7 @@ import numpy as np
 from ragscore.frames.data import DataError
 from ragscore.frames.escaping import visible
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.needs import GRADES, Gap, Need, RunNeed
+from ragscore.scoring.metrics.needs import Gap, Need, RunNeed
 
 TOOLS = ("trec_eval", "ir_measures", "ranx")
 Bounds = tuple[float, float]
@@ -198,11 +198,6 @@ class Metric:
         """What it is read from, of a response."""
         found = (one for one in self.run_needs if one.here)
         return next(found, None)
-
-    @property
-    def is_graded(self) -> bool:
-        """True if `min_grade` doesn't touch it."""
-        return GRADES in self.needs
 
     @property
     def criterion(self) -> str | None:

@@ -134,7 +134,7 @@ def _parameter(text: str, name: str, given: str, at: str | None) -> float | None
     parts = [part.strip().rpartition("=") for part in given.split(",") if part.strip()]
     stated = {key: value for key, _, value in parts}
     for key, default, allowed in (
-        ("rel", "1", "the policy min_grade, which holds for every metric of a scoring"),
+        ("rel", "1", "a golden set whose lower grades are 0"),
         ("judged_only", "False", "results with judged hits alone"),
     ):
         if stated.pop(key, default) != default:

@@ -135,9 +135,9 @@ class HitLists(Lists):
 
     @property
     def is_relevant(self) -> Flags:
-        """Hits of grade `min_grade` or more."""
+        """Hits of grade 1 or more."""
         assert self.credit is not None
-        return np.asarray(self.grade >= self.credit.min_grade)
+        return np.asarray(self.grade > 0)
 
     @property
     def n_targets(self) -> Values:

@@ -15,16 +15,15 @@ from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.credit import WHOLE_LIST, Credit, GainFunction, place_in_group, so_far
 from ragscore.scoring.metrics.declaration import Label
 from ragscore.scoring.metrics.family import Family
-from ragscore.scoring.metrics.needs import GRADES, GROUPS, HITS, IRRELEVANT, NO_HIT, TARGETS
+from ragscore.scoring.metrics.needs import GROUPS, HITS, IRRELEVANT, NO_HIT, TARGETS
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))  # of 11pt_avg
-GRADED = (GRADES, HITS)
 
 metric = Family("ranking", needs=(TARGETS, HITS), reads_matches=True)
 
 
 @metric(
-    "hit@k", "1 if a relevant hit (grade ≥ min_grade, by default 1) has rank ≤ k", kind="binary",
+    "hit@k", "1 if a relevant hit (grade ≥ 1) has rank ≤ k", kind="binary",
     also="trec_eval success_k, ir_measures Success@k, ranx hit_rate@k",
     aspect="retrieval", priority=5, of_calls="set",
 )  # fmt: skip
@@ -58,7 +57,7 @@ def recall_all(credit: Credit, label: Label) -> Values:
     spelled=("Precision",), vacuous=0.0, of_calls="share",
 )  # fmt: skip
 def precision(credit: Credit, label: Label) -> Values:
-    return credit.total(credit.grade >= credit.min_grade) / float(label.k or 0)
+    return credit.total(credit.grade > 0) / float(label.k or 0)
 
 
 @metric(
@@ -72,7 +71,7 @@ def precision(credit: Credit, label: Label) -> Values:
     spelled=("MAP",), default=False,
 )  # fmt: skip
 def average_precision(credit: Credit, label: Label) -> Values:
-    is_gaining = credit.gain >= credit.min_grade
+    is_gaining = credit.gain > 0
     row, rank = credit.row[is_gaining], credit.rank[is_gaining]
     n_so_far = place_in_group(row) + 1
     return np.bincount(row, n_so_far / rank, credit.n_rows) / credit.n_targets
@@ -97,12 +96,12 @@ def dcg_share(credit: Credit, label: Label, gain: GainFunction) -> Values:
     "Σ_{rank ≤ k} (2^gain − 1) / log2(rank + 1), divided by the same over the targets' grades,"
     " best first; where targets state gains, these instead of 2^gain − 1 (Burges et al. 2005,"
     " doi:10.1145/1102351.1102363)",
-    also="ir_measures nDCG(dcg='exp-log2')@k, ranx ndcg_burges@k", needs=GRADED,
+    also="ir_measures nDCG(dcg='exp-log2')@k, ranx ndcg_burges@k",
     aspect="retrieval", priority=1,
 )  # fmt: skip
 @metric(
     "ndcg", "as ndcg@k, over the whole list and all targets", also="ranx ndcg_burges",
-    needs=GRADED, default=False,
+    default=False,
 )  # fmt: skip
 def ndcg(credit: Credit, label: Label) -> Values:
     return dcg_share(credit, label, exponential_gain)
@@ -112,11 +111,11 @@ def ndcg(credit: Credit, label: Label) -> Values:
     "ndcg_linear@k",
     "as ndcg@k with the gain itself instead of 2^gain − 1 (Järvelin & Kekäläinen 2002,"
     " doi:10.1145/582415.582418)",
-    also="trec_eval ndcg_cut_k, ir_measures nDCG(dcg='log2')@k", needs=GRADED,
+    also="trec_eval ndcg_cut_k, ir_measures nDCG(dcg='log2')@k",
 )  # fmt: skip
 @metric(
     "ndcg_linear", "as ndcg_linear@k, over the whole list and all targets",
-    also="trec_eval ndcg, ir_measures nDCG(dcg='log2')", needs=GRADED,
+    also="trec_eval ndcg, ir_measures nDCG(dcg='log2')",
     default=False,
 )  # fmt: skip
 def ndcg_linear(credit: Credit, label: Label) -> Values:
@@ -126,7 +125,7 @@ def ndcg_linear(credit: Credit, label: Label) -> Values:
 @metric(
     "judged@k",
     "hits of rank ≤ k that meet any target, grade 0 included / min(k, number of hits)",
-    also="ir_measures Judged@k", needs=GRADED, gaps=(NO_HIT,), vacuous=None,
+    also="ir_measures Judged@k", gaps=(NO_HIT,), vacuous=None,
 )  # fmt: skip
 def judged(credit: Credit, label: Label) -> Values:
     return credit.total(np.ones(len(credit.row))) / np.minimum(float(label.k or 0), credit.n_hits)
@@ -151,7 +150,7 @@ def mrr(credit: Credit, label: Label) -> Values:
 )  # fmt: skip
 def r_precision(credit: Credit, label: Label) -> Values:
     n_targets = credit.n_targets
-    is_counted = (credit.grade >= credit.min_grade) & (credit.rank <= n_targets[credit.row])
+    is_counted = (credit.grade > 0) & (credit.rank <= n_targets[credit.row])
     return credit.total(is_counted) / n_targets
 
 
@@ -164,9 +163,9 @@ def r_precision(credit: Credit, label: Label) -> Values:
     needs=(IRRELEVANT, TARGETS, HITS), default=False, version=2,
 )  # fmt: skip
 def bpref(credit: Credit, label: Label) -> Values:
-    is_gaining = np.flatnonzero(credit.gain >= credit.min_grade)
+    is_gaining = np.flatnonzero(credit.gain > 0)
     row = credit.row[is_gaining]
-    n_before = so_far(credit.row, credit.grade < credit.min_grade)[is_gaining]
+    n_before = so_far(credit.row, credit.grade < 1)[is_gaining]
     # of several hits of one document more may be before than there are targets
     most = np.minimum(credit.n_irrelevant(), credit.n_targets)[row]
     lost = np.where(n_before > 0, np.minimum(n_before, most) / most, 0.0)
@@ -179,7 +178,7 @@ def bpref(credit: Credit, label: Label) -> Values:
     of_calls="set",
 )  # fmt: skip
 def set_precision(credit: Credit, label: Label) -> Values:
-    return credit.total(credit.grade >= credit.min_grade) / np.maximum(credit.n_hits, 1.0)
+    return credit.total(credit.grade > 0) / np.maximum(credit.n_hits, 1.0)
 
 
 metric(
@@ -202,7 +201,7 @@ def set_f1(credit: Credit, label: Label) -> Values:
     "err@k",
     "Σ_{rank i ≤ k} (1 / i) · s_i · Π_{j < i} (1 − s_j), s = (2^gain − 1) / 2^4; err(2)@k takes 2"
     " as the highest grade instead of 4 (Chapelle et al. 2009, doi:10.1145/1645953.1646033)",
-    also="ir_measures ERR@k, TREC's gdeval", needs=GRADED, default=False,
+    also="ir_measures ERR@k, TREC's gdeval", default=False,
     parameter=(4.0, lambda grade: grade >= 1 and grade == np.floor(grade),
                "the highest grade, a whole number from 1, as in err(4)@10"),
 )  # fmt: skip
@@ -238,14 +237,14 @@ def err(credit: Credit, label: Label) -> Values:
 )  # fmt: skip
 def rbp(credit: Credit, label: Label) -> Values:
     p = float(label.parameter or 0)
-    relevant = credit.grade >= credit.min_grade
+    relevant = credit.grade > 0
     weights = np.where(relevant, p ** (credit.rank - 1.0), 0.0)
     return (1.0 - p) * credit.total(weights)
 
 
 def interpolated(credit: Credit, levels: Sequence[float]) -> Values:
     """Return the mean interpolated precision at these recall levels."""
-    gaining = np.flatnonzero(credit.gain >= credit.min_grade)
+    gaining = np.flatnonzero(credit.gain > 0)
     row = credit.row[gaining]
     precision = (place_in_group(row) + 1) / credit.rank[gaining]
     n_met = so_far(row, credit.n_found[gaining])

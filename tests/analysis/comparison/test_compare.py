@@ -365,9 +365,9 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
     assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()
 
 
-def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
+def test_ties_hold_for_outcomes_as_for_scores(write_golden):
     golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 1, "high": 2}}])
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 0, "high": 2}}])
     )
     lists = {"a": [("high", 1, 1.0), ("low", 2, 9.0)], "b": [("low", 1, 9.0), ("high", 2, 1.0)]}
     hits = pd.DataFrame(
@@ -381,6 +381,5 @@ def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
         cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], match="doc", **policies)
         return cmp.per_query["outcome"].iloc[0]
 
-    assert outcome() == "draw"  # both find a document at rank 1
-    assert outcome(min_grade=2) == "loss"  # of grade 2 only at rank 2
-    assert outcome(min_grade=2, ties="trec") == "draw"  # by score both lists are low, high
+    assert outcome() == "loss"  # at rank 1, and 2
+    assert outcome(ties="trec") == "draw"  # by score both lists are low, high
