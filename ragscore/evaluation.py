@@ -1625,8 +1625,7 @@ class Evaluation(Display):
             Only hits up to this rank; by default all that a run has.
         hits
             "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
-            k must satisfy it. `satisfied_by` of a golden row overrides this and the following
-            options.
+            k must satisfy it.
         source_keys, metadata, substrings
             As for `rs.match.by_predicate`.
 

@@ -424,11 +424,6 @@ GOLDEN_FIELDS = {
         ),
         "must_not_contain_source_keys": Field("list of texts", "sources that no hit may have"),
         "expected_empty": Field("true", "no hit may come back", "`checks`, kind expected_empty"),
-        "satisfied_by": Field(
-            "mapping",
-            "per expectation: any or all `hits`, any or all `values`",
-            "`checks`, kind expected_metadata.hits and the like",
-        ),
     },
     "answer": {
         "must_contain": Field("list of texts", "texts that the answer must contain"),
