@@ -115,7 +115,7 @@ def evaluate(
     """Score runs against a golden set, and keep all three together.
 
     Without a golden set, the scores that another tool stored are the metrics, and labels that stand
-    beside them in their file count. Runs are then paired by ids and inputs of their queries.
+    beside them in their file count. Runs are then paired by the ids of their queries.
 
     Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
     `trend`, `leaderboard` and `report`, marked as reported.
