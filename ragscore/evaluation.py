@@ -682,11 +682,8 @@ class Evaluation(Display):
         `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of the
         slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
         order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
-        small (below 6 for a median, 72 for a p95), and a `caution` where one value carries the
-        mean (half of the variance or more is its own): go by the median. `cluster`, the column
-        of clusters that intervals allow for, `n_clusters` that hold several of the queries, and
-        `n_clustered` queries in them; NA without any. A metric that applies to no query has n = 0
-        and NaN.
+        small (below 6 for a median, 72 for a p95). A metric that applies to no query has n = 0 and
+        NaN.
 
         Raises
         ------

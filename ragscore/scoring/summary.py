@@ -18,8 +18,6 @@ from ragscore.frames.typing import Codes, Values
 from ragscore.io.values import as_number
 from ragscore.scoring.intervals import (
     Groups,
-    are_timed,
-    cluster_name,
     intervals_by_group,
     quantile_intervals_by_group,
     query_clusters,
@@ -29,7 +27,6 @@ from ragscore.scoring.modes import is_by_mode, with_modes
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
-from ragscore.stats.moments import is_carried
 
 Slicing = str | Sequence[str]
 """A name or several: see `slices`."""
@@ -38,8 +35,7 @@ NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
-    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "caution", "n_clusters",
-    "n_clustered",
+    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
 
 
@@ -100,17 +96,10 @@ def summarize(
     measured = _measured(rows, metrics_of, chosen, grouping, clusters)
     parts = measured | _counted(rows, chosen, grouping, states)
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
-    table = table.assign(
+    return table.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
         **{name: parts[name].ravel() for name in STATISTICS},
     )
-    counts = ["n_clusters", "n_clustered"]
-    is_clustered = table["n_clusters"] > 0
-    table[counts] = table[counts].astype("Int64").where(is_clustered)
-    column = cluster_name(golden, cluster)
-    name = pd.Series(column, index=table.index, dtype="str").where(is_clustered)
-    table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
-    return table
 
 
 def _measured(
@@ -128,31 +117,11 @@ def _measured(
     if clusters is not None:
         by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
     parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, metrics, clusters)
-    carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
-    parts["caution"] = carried & are_timed(metrics)
-    parts["n_clusters"], parts["n_clustered"] = _clusters(columns, grouping, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
             found, columns, grouping, metrics, share
         )
     return parts
-
-
-def _clusters(
-    columns: Sequence[Values], grouping: Grouping, clusters: Groups | None
-) -> tuple[Codes, Codes]:
-    """Count clusters that hold several of the queries with a value, and the queries in them."""
-    counts = np.zeros((2, len(grouping.sizes), len(columns)), dtype=np.int64)
-    if clusters is None:
-        return counts[0], counts[1]
-    for group in range(len(grouping.sizes)):
-        rows = grouping.members(group)
-        codes = clusters[rows]
-        for place, column in enumerate(columns):
-            sizes = np.bincount(codes[(codes >= 0) & ~np.isnan(column[rows])], minlength=1)
-            shared = sizes[sizes > 1]
-            counts[:, group, place] = len(shared), shared.sum()
-    return counts[0], counts[1]
 
 
 def _in_order(rows: pd.DataFrame, names: list[str]) -> Codes:
@@ -203,7 +172,7 @@ def _keys(
         )
     names, taken = (
         slice_names(by),
-        ("run_id", "query_id", "metric", "cluster", *STATISTICS, *chosen),
+        ("run_id", "query_id", "metric", *STATISTICS, *chosen),
     )
     if reserved := [name for name in names if name in taken]:
         raise DataError(

@@ -608,14 +608,12 @@ class RunStore(RunStoreVerbs):
             names, pd.concat(parts)["metric"].unique().tolist(), allow_different
         )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
-        place = STATISTICS.index("n_clusters")
-        columns = ["run_id", "metric", *STATISTICS[:place], "cluster", *STATISTICS[place:]]
+        columns = ["run_id", "metric", *STATISTICS]
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         if alone := without_rows(catalogue, names):
             table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
-            {"run_id": "category", "metric": "str", "cluster": "str"}
-            | dict.fromkeys(numbers, "float64")
+            {"run_id": "category", "metric": "str"} | dict.fromkeys(numbers, "float64")
         )
 
     @takes(Policies, NAMED_PROFILE)
