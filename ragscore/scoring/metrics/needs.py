@@ -60,7 +60,7 @@ class Need:
 
     def count(self, golden: list[Golden]) -> int:
         """Count the queries that have it, at any level."""
-        return sum(int(self.of_queries_anywhere(one, 1).sum()) for one in golden)
+        return sum(int(self.of_queries_anywhere(one).sum()) for one in golden)
 
 
 @dataclass(frozen=True)
