@@ -34,7 +34,6 @@ from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
@@ -63,7 +62,8 @@ from ragscore.scoring.stored import (
     with_stored,
 )
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
-from ragscore.scoring.value_states import explain, label_of, metric_columns
+from ragscore.scoring.turns import with_turns
+from ragscore.scoring.value_states import explain, metric_columns
 
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.retrievers import RetrieverReport
     from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
-    from ragscore.analysis.unjudged import Unjudged
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
     from ragscore.judging.reliability import JudgeAgreement
@@ -116,7 +115,7 @@ def evaluate(
     """Score runs against a golden set, and keep all three together.
 
     Without a golden set, the scores that another tool stored are the metrics, and labels that stand
-    beside them in their file count. Runs are then paired by ids and inputs of their queries.
+    beside them in their file count. Runs are then paired by the ids of their queries.
 
     Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
     `trend`, `leaderboard` and `report`, marked as reported.
@@ -191,7 +190,7 @@ def _evaluated(
     if golden is None:
         results, golden = golden_of(results, labelled)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     asked = asked_of_stored(results, golden, labels, is_alone, declared)
     if primary is not None:
         asked = with_deciding(asked, names_of(primary, "primary"), results)
@@ -659,9 +658,7 @@ class Evaluation(Display):
         metrics: list[str] | str | None = None,
         by: Slicing | None = None,
         *,
-        bounds: bool = False,
         cluster: str | None = "group",
-        over: str | None = None,
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
@@ -670,20 +667,12 @@ class Evaluation(Display):
         metrics
             Labels, or one; by default all that were scored. True and false count as 1 and 0.
         by
-            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
-            its targets are from, or "mode", that of each run's response; or several. A query with
-            several tags counts in each slice, one without in `(none)`.
-        bounds
-            Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
-            missing value were 0, or 1. NaN for metrics that don't range from 0 to 1.
+            A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
+            several. A query with several tags counts in each slice, one without in `(none)`.
         cluster
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
             query stands alone.
-        over
-            "conversation": means of the conversations' means, in which each conversation counts
-            alike. All counts are of conversations then; a column `over` says so. Queries of no
-            conversation are left out, with a warning.
 
         Returns
         -------
@@ -693,16 +682,13 @@ class Evaluation(Display):
         `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of the
         slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
         order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
-        small (below 6 for a median, 72 for a p95), and a `caution` where one value carries the
-        mean (half of the variance or more is its own): go by the median. `cluster`, the column
-        of clusters that intervals allow for, `n_clusters` that hold several of the queries, and
-        `n_clustered` queries in them; NA without any. A metric that applies to no query has n = 0
-        and NaN.
+        small (below 6 for a median, 72 for a p95). A metric that applies to no query has n = 0 and
+        NaN.
 
         Raises
         ------
         DataError
-            An unknown metric, `by`, `cluster` or `over`; no query names its conversation.
+            An unknown metric, `by` or `cluster`.
 
         Examples
         --------
@@ -710,8 +696,8 @@ class Evaluation(Display):
         """
         scores, chosen = self._scored(metrics)
         return summarize(
-            scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
+            scores, self.golden, by=by, metrics=chosen, results=self._known_results,
+            cluster=cluster, declared=self.declared,
         )  # fmt: skip
 
     @shown
@@ -791,9 +777,7 @@ class Evaluation(Display):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(
-            scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
-        )
+        return explain(scores, self.golden, chosen, self._known_results, self.declared)
 
     @shown
     def pivot(self, metric: str) -> pd.DataFrame:
@@ -850,7 +834,7 @@ class Evaluation(Display):
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
-            how=self._how_calls, min_grade=self._min_grade,
+            how=self._how_calls,
         )  # fmt: skip
 
     def explore(
@@ -1358,9 +1342,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        return self._alike(
-            calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
-        )
+        return self._alike(calls(self._stated(), self.golden, self._level, self.rule, k))
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1640,8 +1622,7 @@ class Evaluation(Display):
             Only hits up to this rank; by default all that a run has.
         hits
             "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
-            k must satisfy it. `satisfied_by` of a golden row overrides this and the following
-            options.
+            k must satisfy it.
         source_keys, metadata, substrings
             As for `rs.match.by_predicate`.
 
@@ -1783,40 +1764,6 @@ class Evaluation(Display):
 
         return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
 
-    def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
-        """Bound every mean over the labels that hits might get which nobody judged.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default all that were scored.
-
-        Returns
-        -------
-        `Unjudged`: frames `table`, one row per run and metric with `low`, `high`, `judged` and
-        `n_unjudged`, and `per_query`; its docstring has the columns.
-
-        Raises
-        ------
-        DataError
-            A metric that no label of a hit moves, or an unknown one; averages of repeats, which
-            have no hits.
-
-        Examples
-        --------
-        >>> ev.unjudged(["hit@5", "ndcg@10"])
-        """
-        from ragscore.analysis.unjudged import unjudged
-        from ragscore.scoring.metrics import MOVABLE
-
-        scores, chosen = self._scored(metrics)
-        if chosen is None:
-            chosen = [name for name in metric_columns(scores) if label_of(name).name in MOVABLE]
-        return unjudged(
-            scores, self.golden, self._one_list(), chosen, rule=self.rule, profile=self.profile,
-            policies=self.policies,
-        )  # fmt: skip
-
     # Provenance, other tools
 
     @shown
@@ -1829,7 +1776,7 @@ class Evaluation(Display):
         """Compare the values that another tool reported with those recomputed here.
 
         The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
-        empty_gold="one", missing="zero")`.
+        missing="zero")`.
 
         Parameters
         ----------
@@ -1999,7 +1946,7 @@ class Evaluation(Display):
     def _summarized(self, metrics: list[str]) -> pd.DataFrame:
         """Return `summary` of all queries; results of a store are not read for it."""
         return summarize(
-            self.scores, self.golden, metrics=metrics, min_grade=self._min_grade,
+            self.scores, self.golden, metrics=metrics,
             results=self._source if isinstance(self._source, Results) else None,
             declared=self.declared,
         )  # fmt: skip
@@ -2047,7 +1994,7 @@ class Evaluation(Display):
         policies = resolve_policies(self.profile, self.policies)
         texts = {
             "missing": _MISSING[policies.missing],
-            "failed": _FAILED[policies.errors],
+            "failed": "Failed queries, scored on the hits they have",
             "extra": "Rows without a golden query, in no mean of quality",
         }
         for name, text in texts.items():
@@ -2141,11 +2088,6 @@ class Evaluation(Display):
         return self.settings if self._source is None else self.results.runs
 
     @property
-    def _min_grade(self) -> int:
-        """The lowest grade that is relevant in the scores."""
-        return resolve_policies(self.profile, self.policies).min_grade
-
-    @property
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
@@ -2198,10 +2140,6 @@ _MISSING = {
     "zero": "Golden queries without a row, counted as failures",
 }
 _GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
-_FAILED = {
-    "miss": "Failed queries, scored on the hits they have",
-    "exclude": "Failed queries, left out of the means",
-}
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.

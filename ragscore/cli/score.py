@@ -93,10 +93,7 @@ def readable(
 
 
 def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return a table of medians, 95th percentiles and means of times.
-
-    The mean comes last, with a caution where one value carries it.
-    """
+    """Return a table of medians, 95th percentiles and means of times."""
     if not len(rows):
         return []
     texts: dict[str, list[str]] = {}
@@ -106,15 +103,9 @@ def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
             shown_quantile(low, high)
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
-    texts["mean"] = [
-        f"{mean:.0f}{' (!)' if caution else ''}"
-        for mean, caution in zip(rows["mean"], rows["caution"], strict=True)
-    ]
+    texts["mean"] = [f"{mean:.0f}" for mean in rows["mean"]]
     counts = rows[["n", "n_expected"]]
-    found = rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)
-    if rows["caution"].any():
-        found += "\n(!) one value carries the mean: go by the median."
-    return [found]
+    return [rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)]
 
 
 @command(

@@ -80,7 +80,7 @@ def _state_of(self: Any) -> dict[str, Any]:
 
     What is derived from the frames is left out: it would double their size.
     """
-    state = {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
+    state = {one.name: getattr(self, one.name) for one in fields(self)}
     return {
         name: pd.DataFrame(value) if isinstance(value, ShownFrame) else value
         for name, value in state.items()
@@ -154,7 +154,6 @@ class Golden(GoldenVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     queries: pd.DataFrame
     targets: pd.DataFrame = field(default_factory=lambda: empty("targets"))
@@ -365,7 +364,6 @@ class Results(ResultsVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     runs: pd.DataFrame
     responses: pd.DataFrame
@@ -546,7 +544,7 @@ def _remember(holder: Golden | Results, **more: Any) -> None:
 
 def _forget(holder: Golden) -> None:
     """Drop all that was derived from the frames."""
-    kept = {"_ids", "_checked", *(item.name for item in fields(holder))}
+    kept = {"_checked", *(item.name for item in fields(holder))}
     for name in holder.__dict__.keys() - kept:
         del holder.__dict__[name]
 
@@ -609,7 +607,7 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
     `dataclasses.replace` would check and cast every frame again.
     """
     copy = object.__new__(type(original))
-    names = [*(item.name for item in fields(original)), "_ids"]
+    names = [item.name for item in fields(original)]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
 

@@ -222,12 +222,6 @@ KINDS: dict[str, Kind] = {
 
 # How much a key fact matters -> its weight where nuggets are weighted by it.
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
-# How a predicate target is satisfied: by any or all of the hits, with any or all of its values.
-CHOICES = ("any", "all")
-AXES = ("hits", "values")
-EXPECTATIONS = ("expected_source_keys", "expected_metadata", "expected_substrings")
-# The kinds of `checks` rows that state such a choice (it is the row's text) -> what it is about.
-CHOICE_KINDS = {f"{name}.{axis}": (name, axis) for name in EXPECTATIONS for axis in AXES}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 

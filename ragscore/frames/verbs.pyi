@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
     from ragscore.analysis.comparison.invariants import config_diff
-    from ragscore.analysis.comparison.label_first import label_first
     from ragscore.analysis.comparison.score_diff import diff_reported
     from ragscore.analysis.operations import (
         errors,
@@ -74,7 +73,6 @@ class RunStoreVerbs:
     variance_components = noise_components
 
 class ComparisonVerbs:
-    label_first = label_first
     gate = gate
     corrected = corrected_comparison
     report = report_comparison

@@ -16,10 +16,9 @@ import pandas as pd
 
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import nearest
-from ragscore.frames.kinds import CHOICE_KINDS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Violations, tags_of, violation
 from ragscore.io.golden_file import WITH_VALUES
-from ragscore.io.golden_read import CHECK_FIELDS, KNOWN_FIELDS, SATISFIED_BY, TAG_FIELDS
+from ragscore.io.golden_read import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS
 from ragscore.io.source import SIMILARITY, as_text, suggest_field
 from ragscore.io.targets import SUPPORT_EXTRAS, SUPPORT_FIELDS
 
@@ -84,7 +83,7 @@ def missing_fields(golden: Golden) -> Violations:
 
 
 _CHECK_KINDS = {
-    **{name: (kind,) for name, kind in CHECK_FIELDS.items()}, SATISFIED_BY: tuple(CHOICE_KINDS),
+    **{name: (kind,) for name, kind in CHECK_FIELDS.items()},
     "expected_empty": ("expected_empty",), "recency_conflict_rule": ("recency_rule",),
 }  # fmt: skip
 _LEVELS = {field: level for level, field in FIELD_OF_LEVEL.items() if level != "predicate"}

@@ -18,11 +18,9 @@ from ragscore.io.golden_read import (
     FIELD_ORDER,
     FRAMES,
     KNOWN_FIELDS,
-    SATISFIED_BY,
     TAG_FIELDS,
     TEXT_FIELDS,
     golden_of,
-    written_choices,
 )
 from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_query, write_lines, write_text
@@ -364,10 +362,7 @@ def _checks(checks: Rows) -> dict[str, Any]:
         fields["expected_empty"] = True
     if "recency_rule" in texts:
         fields["recency_conflict_rule"] = texts["recency_rule"][0]
-    choices = written_choices(
-        [check["kind"] for check in checks], [check["text"] for check in checks]
-    )
-    return fields | ({SATISFIED_BY: choices} if choices else {})
+    return fields
 
 
 def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:

@@ -270,8 +270,7 @@ def judge(
         A JSON lines file for everything that the judges were given. `rs.judging.load_inputs`
         reads it, to judge the same answers again without the run.
     first
-        Queries to judge first, which matters with `max_cost`: `cmp.label_first()`, or a frame with
-        `query_id`.
+        Queries to judge first, which matters with `max_cost`: a frame with `query_id`.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -365,13 +364,12 @@ def _in_order(judgments: list[Judgment], first: Any) -> list[Judgment]:
     """Return judgments with those of certain queries first, in their order."""
     if first is None:
         return judgments
-    rows = getattr(first, "hits", first)
-    if not isinstance(rows, pd.DataFrame) or "query_id" not in rows:
+    if not isinstance(first, pd.DataFrame) or "query_id" not in first:
         raise DataError(
-            f"found {type(first).__name__}", field="first",
-            allowed="cmp.label_first(), or a frame with query_id",
-        )  # fmt: skip
-    place = {query_id: n for n, query_id in enumerate(dict.fromkeys(rows["query_id"].astype(str)))}
+            f"found {type(first).__name__}", field="first", allowed="a frame with query_id"
+        )
+    queries = dict.fromkeys(first["query_id"].astype(str))
+    place = {query_id: n for n, query_id in enumerate(queries)}
     return sorted(judgments, key=lambda one: place.get(one.case.query_id, len(place)))
 
 

@@ -166,8 +166,6 @@ COMPACT_JSON = Fields({"ragscore": FILES})
 STATISTIC = Fields(
     {
         **dict.fromkeys([f"{name}?" for name in STATISTICS], _or_null(NUMBER)),
-        "caution?": BOOLEAN,
-        "cluster?": _or_null(TEXT),
     }
 )
 METRICS_JSON = Fields({"run_id": ID, "metrics": Each(STATISTIC)})

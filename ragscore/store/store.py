@@ -27,7 +27,6 @@ from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.metrics import (
     DECLARED,
     NOTHING_DECLARED,
@@ -42,7 +41,7 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS, own_columns
-from ragscore.scoring.turns import TOLD, told_turns, with_told_turns
+from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
@@ -180,7 +179,7 @@ class RunStore(RunStoreVerbs):
         given = policies_of(policies, fields)
         if golden is not None:
             check_inputs(results, golden)
-            results, golden, given = with_ids_read(results, golden, given)
+            results, golden = with_turns(results, golden)
         choices = _choices(golden, text, profile, given)
         run_ids = results.runs["run_id"].astype("str").tolist()
         self._check_free(run_ids, overwrite)
@@ -609,14 +608,12 @@ class RunStore(RunStoreVerbs):
             names, pd.concat(parts)["metric"].unique().tolist(), allow_different
         )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
-        place = STATISTICS.index("n_clusters")
-        columns = ["run_id", "metric", *STATISTICS[:place], "cluster", *STATISTICS[place:]]
+        columns = ["run_id", "metric", *STATISTICS]
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         if alone := without_rows(catalogue, names):
             table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
-            {"run_id": "category", "metric": "str", "cluster": "str"}
-            | dict.fromkeys(numbers, "float64")
+            {"run_id": "category", "metric": "str"} | dict.fromkeys(numbers, "float64")
         )
 
     @takes(Policies, NAMED_PROFILE)

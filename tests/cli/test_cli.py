@@ -107,7 +107,7 @@ PAIR = "{a} {b} --golden {golden}"
             f"score {{golden}} {{a}} {KEBAB} --metric hit@1 --by tag",
             ["--profile:", "--metric, --by"],
         ),
-        (f"score {{golden}} {{a}} {KEBAB} --empty-gold one", ["--profile:", "--empty-gold"]),
+        (f"score {{golden}} {{a}} {KEBAB} --missing zero", ["--profile:", "--missing"]),
         (f"compare {PAIR} {KEBAB} --match auto", ["--profile:", "--match"]),
         (f"compare {PAIR} --unknown hit", ["unknown:", "'hit'", "exclude, miss"]),
         ("score {golden} a --store {folder} --format trec", ["--format:", "a"]),
@@ -222,7 +222,6 @@ def passages(write_golden, write_run):
     [
         ([], [1 / 3 / 2 + 1 / 2 / 2, 2]),
         (["--collapse", "doc"], [1 / 2 / 2 + 1 / 2 / 2, 2]),
-        (["--errors", "exclude"], [1 / 3, 1]),
         (["--missing", "zero"], [(1 / 3 + 1 / 2) / 3, 3]),
         (["--ties", "trec"], [1 / 3 / 2 + 1 / 2, 2]),
     ],
@@ -233,7 +232,7 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
     assert [row["mean"], row["n"]] == pytest.approx(means)
 
 
-def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
+def test_score_takes_what_cut_texts_mean(capsys, write_golden, write_run):
     rows = [
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},
         {"id": "q2", "query": "?", "answerable": True},
@@ -243,11 +242,11 @@ def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_gold
         str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])])),
     ]
     means = {}
-    for options in ([], ["--unknown", "miss"], ["--empty-gold", "one"]):
+    for options in ([], ["--unknown", "miss"]):
         assert main(["score", *files, "--metric", "hit@1", "--json", *options]) == 0
         (row,) = json.loads(capsys.readouterr().out)
         means[" ".join(options)] = [row["mean"], row["n"]]
-    assert means == {"": [None, 0], "--unknown miss": [0, 1], "--empty-gold one": [1, 1]}
+    assert means == {"": [None, 0], "--unknown miss": [0, 1]}
 
 
 def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(

@@ -122,14 +122,12 @@ LINES = [
     # dx counts once: d2 comes second instead of fourth
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
-        "score golden.yaml runs/dense --metric mrr --ties trec --match doc --errors exclude"
-        " --missing zero --empty-gold zero --unknown miss --ids url+lower",
+        "score golden.yaml runs/dense --metric mrr --ties trec --match doc"
+        " --missing zero --unknown miss",
         0,
         "0.417",
     ),
-    ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
-    ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
@@ -148,8 +146,8 @@ LINES = [
     ),
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
-        f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower"
+        f"compare {PAIR} --match doc --missing zero"
+        " --collapse doc --unknown miss --ties trec"
         " --refusals phrases --calls last",
         0,
         "Scored with",
@@ -173,9 +171,9 @@ LINES = [
     ),
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
-        f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
-        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
-        " --ids lower --refusals phrases --calls first",
+        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
+        " --collapse doc --unknown miss --ties trec"
+        " --refusals phrases --calls first",
         0,
         "Gate passed",
     ),
@@ -216,7 +214,6 @@ LINES = [
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
-    ("label golden.yaml runs/dense runs/hybrid --first dense hybrid --level doc", 0, ""),
     ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
     ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
@@ -298,7 +295,6 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     [
         ("scroe golden.yaml runs/dense", ["'scroe'", "score"]),
         ("", ["COMMAND", "ragscore [-h] [--version] COMMAND ..."]),
-        ("score golden.yaml runs/dense --min-grade x", ["--min-grade", "int", "'x'"]),
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),

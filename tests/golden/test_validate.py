@@ -102,11 +102,6 @@ BROKEN = {
                   "must_not_contain_source_keys": ["manual"]}],
         "'Manual-7' holds 'manual'",
     ),
-    "choices are about what decides": (
-        [PLAIN | {"expected_doc_ids": ["d"],
-                  "satisfied_by": {"expected_metadata": {"hits": "all"}}}],
-        "expected_metadata.hits",
-    ),
     "nothing expected where empty is": (
         [PLAIN | {"expected_doc_ids": ["d"], "expected_empty": True}], "d",
     ),

@@ -82,7 +82,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.label_first.LabelFirst",
                 "analysis.comparison.relabelling.LabelEffect",
                 "analysis.comparison.score_diff.ScoreDiff",
             ]
@@ -106,7 +105,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.config_effects.ConfigEffects",
                 "analysis.retrievers.RetrieverReport",
                 "analysis.query_view.QueryView",
-                "analysis.unjudged.Unjudged",
                 "golden.health.GoldenHealth",
                 "analysis.trend.trend.Trend",
             ]
@@ -301,7 +299,7 @@ METRICS = {
     "ranking": ("hit@k", "11pt_avg"),
     "passed": ("found", "passed"),
     "answer": ("answer_checks", "rouge_l", "key_facts_literal", "empty_response"),
-    "citations": ("citation_present", "citation_duplicate"),
+    "citations": ("citation_present", "citation_fabricated"),
     "judged": ("key_facts", "judge_failed"),
     "refusals": ("refusal_correct", "false_refusal"),
     "sources": ("attribution_hit", "scope_miss_proxy"),
@@ -426,11 +424,6 @@ GOLDEN_FIELDS = {
         ),
         "must_not_contain_source_keys": Field("list of texts", "sources that no hit may have"),
         "expected_empty": Field("true", "no hit may come back", "`checks`, kind expected_empty"),
-        "satisfied_by": Field(
-            "mapping",
-            "per expectation: any or all `hits`, any or all `values`",
-            "`checks`, kind expected_metadata.hits and the like",
-        ),
     },
     "answer": {
         "must_contain": Field("list of texts", "texts that the answer must contain"),

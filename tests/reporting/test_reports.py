@@ -50,13 +50,13 @@ def same(a: rs.Comparison, b: rs.Comparison) -> None:
 
 
 def test_a_comparison_reloads_from_its_json(pair):
-    cmp = compare_runs(*pair, "a", "b", empty_gold="zero")
+    cmp = compare_runs(*pair, "a", "b", missing="zero")
     again = rs.Comparison.from_json(cmp.to_json())
     same(again, cmp)
     assert (
         again.to_json() == cmp.to_json()
         and again.to_markdown() == cmp.to_markdown()
-        and again.policies["empty_gold"] == "zero"
+        and again.policies["missing"] == "zero"
     )
 
 

@@ -213,12 +213,11 @@ def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, par
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run):
     store, _, _, golden = runs
     policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
-    policies |= {"min_grade": 2, "judged_only": True}
     golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)} - {"ids", "refusals"}
+    of_scoring = {field.name for field in fields(rs.Policies)} - {"refusals"}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

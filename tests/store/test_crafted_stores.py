@@ -137,7 +137,7 @@ def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that
         (lambda run: run | {"scoring": []}, "scoring", "an object"),
         (lambda run: run | {"scoring": run["scoring"] | {"level": "word"}}, "scoring.level", "doc"),
         (
-            lambda run: run | {"scoring": run["scoring"] | {"policies": {"errors": "x"}}},
+            lambda run: run | {"scoring": run["scoring"] | {"policies": {"missing": "x"}}},
             "scoring.policies",
             "policies of rs.score",
         ),

@@ -549,25 +549,17 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         results,
         golden=golden,
         collapse="doc",
-        empty_gold="one",
         unknown="miss",
-        errors="exclude",
         missing="zero",
     )
-    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
-        ["mrr"]
-    ).loc["e", "mrr"].tolist() == [1, 1]
+    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
     made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
-        "errors": "exclude",
         "missing": "zero",
-        "empty_gold": "one",
         "collapse": "doc",
         "unknown": "miss",
         "ties": "file",
-        "min_grade": 1,
-        "judged_only": False,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
     metrics = json.loads(stored_file(store, "a", "metrics").read_text())
@@ -577,11 +569,11 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, collapse="doc", empty_gold="one")
+    store.save(results, golden=golden, collapse="doc")
     store.refresh(golden)
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 2, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 2
     store.refresh(golden, collapse="none")
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 3
 
 
 def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
@@ -624,7 +616,7 @@ def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_pat
     ("choices", "field", "named"),
     [
         ({"collapse": "docs"}, "collapse", ["'docs'", "none, doc"]),
-        ({"colapse": "doc"}, "policies", ["'colapse'", "match, errors"]),
+        ({"colapse": "doc"}, "policies", ["'colapse'", "match, missing"]),
         ({"profile": "kebap"}, "profile", ["'kebap'", "kebab, rig"]),
     ],
 )

@@ -133,7 +133,7 @@ class Comparison(ComparisonVerbs, Display):
         What the evaluation asks, where that is more than these two runs: verdicts are corrected for
         all of it. And what these two alone would show, where that is more; else empty.
     golden, scores, results, rule
-        What slices, some pictures and `label_first` are made of; not part of the JSON.
+        What slices and some pictures are made of; not part of the JSON.
     """
 
     baseline: str

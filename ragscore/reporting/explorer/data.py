@@ -180,7 +180,7 @@ class Columns:
                 ranks[place] = side.to_numpy("float64", na_value=np.nan)
             return ranks
         met = self.whole.met
-        met = met[met["is_read"].to_numpy() & (met["grade"] >= self.runs.policies.min_grade)]
+        met = met[met["is_read"].to_numpy() & (met["grade"] > 0)]
         firsts = met.groupby("query")["rank"].min()
         ranks[0, firsts.index] = firsts.to_numpy()
         return ranks
@@ -338,7 +338,6 @@ class Content:
             "outcomes": columns.words,
             "slices": [{"name": name, "values": values} for name, values, _ in columns.slices],
             "n_queries": columns.n,
-            "min_grade": self.runs.policies.min_grade,
             "queries": queries,
             "items": items,
             "hits": self._hits_content(hit_items),

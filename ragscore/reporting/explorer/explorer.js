@@ -1417,7 +1417,7 @@ const ragscoreExplorer = (() => {
         .flatMap((hit) => hit.targets));
       const targets = model.targets(i);
       const names = [...new Set(own.flatMap((hit) => hit.targets))].filter((t) => !before.has(t)
-        && !(targets[t]?.grade < (data.min_grade ?? 1))).map((t) => targets[t]?.name);
+        && !(targets[t]?.grade < 1)).map((t) => targets[t]?.name);
       const repeated = own.filter((hit) => known(hit.repeats)).length;
       return el("div", { class: "x-callhead" },
         el("p", {}, el("b", {}, `Call ${call.call}`), call.tool && ` · ${line(call.tool, 80)}`,

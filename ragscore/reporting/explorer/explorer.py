@@ -193,7 +193,7 @@ class Explorer:
         )
 
     def label(self, golden_file: str | Path) -> LabelPanel:
-        """Open `rs.label` at the selected query, with the chosen hit on top.
+        """Open `rs.label` at the selected query.
 
         Parameters
         ----------
@@ -213,15 +213,8 @@ class Explorer:
             raise DataError(
                 "no query is selected", field="label", allowed="click a query in the explorer first"
             )
-        chosen = selected.dropna(subset="rank").dropna(axis="columns", how="all")
-        session = LabelSession(
-            golden_file, self.results, texts=self._texts, first=chosen if len(chosen) else None
-        )
-        if len(chosen):
-            session.show("label first")
-        if session.query_id != selected["query_id"].iloc[0]:  # the hit is labelled already
-            session.show("all")
-            session.go(selected["query_id"].iloc[0])
+        session = LabelSession(golden_file, self.results, texts=self._texts)
+        session.go(selected["query_id"].iloc[0])
         return LabelPanel(session)
 
     @property

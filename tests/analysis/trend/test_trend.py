@@ -27,7 +27,7 @@ DEMO = Path(__file__).parents[3] / "data" / "demo"
 JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
     "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None,
-    "policies": {"errors": "miss", "match": "auto"},
+    "policies": {"missing": "zero", "match": "auto"},
     "provenance": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]},
     "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
 }  # fmt: skip
@@ -87,8 +87,8 @@ def with_provenance(**parts):
         ("mrr@10", SCORING | {"rule": "mine"}, ["rule", "by_chunk → mine"]),
         (
             "mrr@10",
-            SCORING | {"policies": {"errors": "nan", "match": "auto"}},
-            ["errors", "miss → nan"],
+            SCORING | {"policies": {"missing": "exclude", "match": "auto"}},
+            ["missing", "zero → exclude"],
         ),
         ("mrr@10", SCORING | {"profile": "trec"}, ["profile", "none → trec"]),
         ("mrr@10", with_provenance(metric_versions={"mrr@k": 2}), ["mrr@k", "1 → 2"]),
@@ -132,7 +132,7 @@ def test_another_chunker_breaks_the_line_and_says_what_differs():
         ("faithfulness",
         with_provenance(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})),
         ("mrr@10", with_provenance(fields={"hits.text": True, "chunks": False})),
-        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}),
+        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"missing": "zero", "match": "chunk"}}),
         ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
     ],
 )  # fmt: skip
