@@ -1750,39 +1750,6 @@ class Evaluation(Display):
             differences=differences, declared=self.declared,
         )  # fmt: skip
 
-    @shown
-    def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Return how much metrics depend on the arbitrary order of hits with equal scores.
-
-        Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
-        highest grade take the last of these ranks, for `best` the first. If several tied hits meet
-        the same target, recall and nDCG may have an even better or worse order.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
-
-        Returns
-        -------
-        One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
-        queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
-        whose value depends on their order. A run whose hits have no score has NaN there and NA
-        counts: its ties are unknown.
-
-        Raises
-        ------
-        DataError
-            An unknown metric.
-
-        Examples
-        --------
-        >>> ev.tie_sensitivity("mrr@10")
-        """
-        from ragscore.golden.tie_sensitivity import tie_sensitivity
-
-        return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
-
     def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
         """Bound every mean over the labels that hits might get which nobody judged.
 

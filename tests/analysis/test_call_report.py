@@ -106,7 +106,7 @@ def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
     assert not last.unjudged("recall@2").table.empty
 
 
-@pytest.mark.parametrize("asked", ["unjudged", "tie_sensitivity", "retrievers"])
+@pytest.mark.parametrize("asked", ["unjudged", "retrievers"])
 def test_what_reads_one_list_refuses_several_calls(ev, asked):
     with refused("union", "first", field="calls"):
         getattr(ev, asked)()
