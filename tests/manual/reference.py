@@ -132,7 +132,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "labelling": (
         "rs.golden and rs.collecting",
-        "Labelling sessions, suites side by side, and whether two runs are the same.",
+        "Labelling sessions, and whether two runs are the same.",
         {"": ["golden", "golden.labelling.panel.LabelPanel", "collecting"]},
     ),
     "extras": (
