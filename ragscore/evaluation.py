@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
     from ragscore.analysis.comparison.question import Question
-    from ragscore.analysis.comparison.relabelling import LabelEffect
     from ragscore.analysis.comparison.score_diff import ScoreDiff
     from ragscore.analysis.config_effects import ConfigEffects
     from ragscore.analysis.conversations import Conversations
@@ -1238,48 +1237,6 @@ class Evaluation(Display):
             scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
             seed=seed, declared=self.declared,
         )  # fmt: skip
-
-    def relabelled(
-        self,
-        old: Golden,
-        baseline: str,
-        candidate: str | None = None,
-        *,
-        metrics: list[str] | str | None = None,
-    ) -> LabelEffect:
-        """Tell the effect of new labels from the effect of the system.
-
-        `compare` judges both runs by one golden set. This judges the baseline by an older one, and
-        splits the difference.
-
-        Parameters
-        ----------
-        old
-            The golden set before it was relabelled.
-        baseline, candidate
-            Run ids or systems; without a candidate, the effect of the labels on the baseline alone.
-        metrics
-            Labels, or one; by default the primary metrics.
-
-        Raises
-        ------
-        DataError
-            An unknown run or metric.
-
-        Examples
-        --------
-        >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
-        """
-        from ragscore.analysis.comparison.relabelling import label_effect
-
-        found = label_effect(
-            self.results, self.golden, old, baseline, candidate, metrics=metrics,
-            match=self.policies.match,
-        )  # fmt: skip
-        if metrics is not None:
-            return found
-        decides = found.deltas["metric"].isin(self.primary).to_numpy()
-        return replace(found, deltas=found.deltas[decides].reset_index(drop=True))
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 

@@ -286,7 +286,6 @@ def objects(ev, runs, store):
     yield "health", ev.golden_health
     yield "paraphrases", ev.paraphrases
     yield "unjudged", ev.unjudged
-    yield "relabelled", lambda: ev.relabelled(ev.golden, runs[0])
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")

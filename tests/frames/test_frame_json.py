@@ -19,7 +19,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
-from ragscore.analysis.comparison.relabelling import label_effect
 from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.analysis.config_effects import ConfigEffects, config_effects
 from ragscore.analysis.leaderboard import leaderboard
@@ -145,13 +144,6 @@ def three(write_golden, write_run):
     return rs.load_results(files), golden
 
 
-def relabelled(golden):
-    queries = golden.queries.assign(
-        query=golden.queries["query"].mask(golden.queries["query_id"] == "q1", "other")
-    )
-    return dataclasses.replace(golden, queries=queries)
-
-
 MADE = {
     "Leaderboard": lambda results, golden, scores: leaderboard(scores, baseline="a", golden=golden),
     "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
@@ -167,8 +159,6 @@ MADE = {
     "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
     scores: golden_health(scores, golden),
-    "LabelEffect": lambda results, golden,
-    scores: label_effect(results, relabelled(golden), golden, "a", "b"),
     "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
     "Gain": lambda results, golden,

@@ -75,7 +75,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.question`, `ev.relabelled` and `ev.score_diff` return.",
+        "What `ev.compare`, `ev.question` and `ev.score_diff` return.",
         {
             "": [
                 "Comparison",
@@ -83,7 +83,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
                 "analysis.comparison.label_first.LabelFirst",
-                "analysis.comparison.relabelling.LabelEffect",
                 "analysis.comparison.score_diff.ScoreDiff",
             ]
         },
