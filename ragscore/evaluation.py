@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.comparison.model import Comparison
     from ragscore.analysis.comparison.question import Question
     from ragscore.analysis.comparison.score_diff import ScoreDiff
-    from ragscore.analysis.config_effects import ConfigEffects
     from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.decision import Decision
     from ragscore.analysis.failure_causes import Failures
@@ -1201,15 +1200,16 @@ class Evaluation(Display):
             made.write(path)
         return made
 
+    @shown
     def config_effects(
         self,
         metrics: list[str] | str | None = None,
         *,
         ignore: Sequence[str] = (),
-        cluster: str | None = "group",
-        seed: int = 0,
-    ) -> ConfigEffects:
-        """Return what each config key changes, where runs differ in that key alone.
+    ) -> pd.DataFrame:
+        """Return the config keys that vary between runs, beside the means of metrics.
+
+        Only two runs that differ in one key alone show its effect: compare them.
 
         Parameters
         ----------
@@ -1217,13 +1217,16 @@ class Evaluation(Display):
             Labels, or one; by default the primary metrics.
         ignore
             Config keys that are not looked at.
-        cluster
-            As for `summary`.
+
+        Returns
+        -------
+        One row per run: each key's value, nested keys dotted (numbers where all are numbers; NA:
+        null, or the run doesn't have the key), and each metric's mean.
 
         Raises
         ------
         DataError
-            No run has a config; an unknown metric or `cluster`.
+            No run has a config; an unknown metric.
 
         Examples
         --------
@@ -1234,9 +1237,8 @@ class Evaluation(Display):
         self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
-            scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
-            seed=seed, declared=self.declared,
-        )  # fmt: skip
+            scores, self.results.runs, chosen, ignore=ignore, declared=self.declared
+        )
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 

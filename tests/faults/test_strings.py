@@ -281,7 +281,6 @@ def objects(ev, runs, store):
     yield "refusals", ev.refusals
     yield "failures", ev.failures
     yield "risk", ev.risk_coverage
-    yield "config", ev.config_effects
     yield "retrievers", ev.retrievers
     yield "health", ev.golden_health
     yield "paraphrases", ev.paraphrases

@@ -20,7 +20,6 @@ from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.score_diff import diff_scores
-from ragscore.analysis.config_effects import ConfigEffects, config_effects
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import compare_slices
@@ -149,9 +148,6 @@ MADE = {
     "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
     "SliceComparison": lambda results, golden,
     scores: compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
-    "ConfigEffects": lambda results, golden, scores: config_effects(scores, results.runs),
-    "ConfigEffects without keys": lambda results, golden,
-    scores: config_effects(scores[scores["run_id"] == "a"], results.runs),
     "Gate": lambda results, golden,
     scores: gate(compare_runs(results, golden, "a", "b"),
     {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
@@ -200,7 +196,7 @@ def test_what_is_no_such_report_is_refused(report):
 
 
 def test_what_says_nothing_of_a_field_is_named(three):
-    content = json.loads(config_effects(rs.score(*three), three[0].runs).to_json())
+    content = json.loads(leaderboard(rs.score(*three)).to_json())
     del content["pairs"]
     with refused("to_json", field="text"):
-        ConfigEffects.from_json(json.dumps(content))
+        rs.Leaderboard.from_json(json.dumps(content))

@@ -102,7 +102,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.nuggets.Nuggets",
                 "analysis.paraphrases.Paraphrases",
                 "analysis.repeats.Repeats",
-                "analysis.config_effects.ConfigEffects",
                 "analysis.retrievers.RetrieverReport",
                 "analysis.query_view.QueryView",
                 "analysis.unjudged.Unjudged",
