@@ -72,8 +72,6 @@ class History:
         The provenance of each run's values.
     reported
         Statistics of the metric (those of `ev.summary`) that runs without rows report, by run id.
-    load
-        Returns the results of some of the runs; None where only scores are known.
     declared
         What is declared of the metric, if it is a column of your own.
     """
@@ -83,7 +81,6 @@ class History:
     reported: pd.DataFrame
     runs: pd.DataFrame
     provenance: dict[str, Provenance]
-    load: Callable[[list[str]], Results] | None
     declared: Declarations
 
     def scores_of(self, run_ids: list[str]) -> pd.DataFrame:
@@ -200,7 +197,7 @@ def read_history(
     group = _repeat_groups(with_rows, provenance, repeats)
     group_of = dict(zip(with_rows.index, group, strict=True))
     runs = runs.assign(group=[group_of.get(run_id, -1) for run_id in runs.index])
-    return History(metric, rows, told, runs, provenance, load, declared)
+    return History(metric, rows, told, runs, provenance, declared)
 
 
 def _run_ids(results: Results | None) -> list[str]:

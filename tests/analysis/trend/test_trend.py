@@ -1,20 +1,19 @@
 """Trends: where the line breaks, and when it left the noise."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES
 from matplotlib.dates import date2num
 from scipy.stats import t as student
 
 import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
-from ragscore.analysis.trend.noise import first_outside, noise_components, noise_floor
+from ragscore.analysis.trend.noise import first_outside, noise_floor
 from ragscore.analysis.trend.trend import trend
 from ragscore.cli import main
 from ragscore.scoring.summary import summarize
@@ -254,9 +253,6 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     assert floor["sd"].iloc[0] == pytest.approx(means.std())
     in_band = table.dropna(subset=["in_band"])
     assert set(in_band["segment"]) == {4} and in_band["in_band"].all()
-    parts = noise_components(store, "mrr@10").set_index("source")
-    assert (parts["sd_of_mean"].drop("queries") ** 2).sum() == pytest.approx(means.var())
-    assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
 def test_a_band_holds_where_runs_are_measured_as_the_baseline_was(store, golden, table):
@@ -268,31 +264,6 @@ def test_a_band_holds_where_runs_are_measured_as_the_baseline_was(store, golden,
     assert middle[others].isna().all()
     early = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     assert early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
-
-
-def judged(write_golden, write_run, values):
-    """Results of one run whose judge was asked several times: query -> values by judge repeat."""
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    records = [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values]
-    file = write_run("a", records, system="s", created_at="2026-01-01T00:00:00Z")
-    rows = [
-        {"run_id": "a", "query_id": name, "criterion": "faithfulness", "item": "", "value": value,
-        "judge": "m", "repeat": n}
-        for name, of in values.items() for n, value in enumerate(of, 1)
-    ]  # fmt: skip
-    return replace(rs.load_results(file), judgments=pd.DataFrame(rows)), golden
-
-
-def test_judge_repeats_are_split_from_queries(write_golden, write_run):
-    values = {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
-    results, golden = judged(write_golden, write_run, values)
-    scores = rs.score(results, golden, ["faithfulness"])
-    found = noise_components(scores, "faithfulness", results=results).set_index("source")
-    # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged
-    # once only.
-    expected = {"queries": 0.07, "judge repeats": 0.02}
-    assert found["variance"].to_dict() == pytest.approx(expected)
-    assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
 @pytest.mark.parametrize("by", ["difficulty", ["difficulty", "category"]])
