@@ -187,8 +187,8 @@ class Comparison(ComparisonVerbs, Display):
 
         Returns
         -------
-        A `SliceComparison`: differences with intervals, q values, the minimum detectable
-        differences, and reversals (Simpson's paradox).
+        A `SliceComparison`: differences with intervals, q values, and the minimum detectable
+        differences.
 
         Raises
         ------
