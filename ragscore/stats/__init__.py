@@ -13,7 +13,7 @@ from ragscore.stats.agreement import (
     rank_correlation,
     weighted_kappa,
 )
-from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
+from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
 from ragscore.stats.intervals import (
     interval_of_differences,
     interval_of_means,
@@ -84,7 +84,7 @@ __all__ = [
     "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
     "UNSURE", "WORDS", "Agreement", "Corrected", "Together", "Verdict",
     "average_repeats",
-    "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
+    "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
     "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
     "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
