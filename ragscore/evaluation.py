@@ -1122,8 +1122,12 @@ class Evaluation(Display):
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
         scores, names = self._scored(metric, or_told=True)
+        results = self.results
+        if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
+            runs = results.runs.assign(golden_hash=self.golden.golden_hash)
+            results = replace(results, runs=runs)
         return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
+            scores, (names or [metric])[0], by, golden=self.golden, results=results,
             reported=self.reported, order=order, baseline=baseline, repeats=repeats,
             declared=self.declared,
         )  # fmt: skip

@@ -155,8 +155,8 @@ def trend(
 
     Scores are only comparable over time if they were computed the same way. A new `segment` begins
     where a component of the provenance changes: labels, match level and rule, policies, profile,
-    chunker version, judge, version of the metric (as far as the runs state them). One line through
-    all runs comes from scoring them anew: `store.evaluate(golden).trend(metric)`.
+    chunker version, judge, version of the metric (as far as the runs state them). What other
+    labels broke is one line where all runs are scored anew: `store.evaluate(golden).trend(metric)`.
 
     Runs of which only aggregates are known stand beside the others, marked as reported: their
     breaks are where the hash of their eval set, their dataset version or their judge differs. What
