@@ -1,6 +1,5 @@
 """One object to ask: its verbs give what the functions behind them give."""
 
-import dataclasses
 import inspect
 import re
 import subprocess
