@@ -69,9 +69,7 @@ if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
     from ragscore.analysis.comparison.question import Question
-    from ragscore.analysis.comparison.relabelling import LabelEffect
     from ragscore.analysis.comparison.score_diff import ScoreDiff
-    from ragscore.analysis.config_effects import ConfigEffects
     from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.decision import Decision
     from ragscore.analysis.failure_causes import Failures
@@ -1108,8 +1106,12 @@ class Evaluation(Display):
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
         scores, names = self._scored(metric, or_told=True)
+        results = self.results
+        if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
+            runs = results.runs.assign(golden_hash=self.golden.golden_hash)
+            results = replace(results, runs=runs)
         return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
+            scores, (names or [metric])[0], by, golden=self.golden, results=results,
             reported=self.reported, order=order, baseline=baseline, repeats=repeats,
             declared=self.declared,
         )  # fmt: skip
@@ -1186,15 +1188,16 @@ class Evaluation(Display):
             made.write(path)
         return made
 
+    @shown
     def config_effects(
         self,
         metrics: list[str] | str | None = None,
         *,
         ignore: Sequence[str] = (),
-        cluster: str | None = "group",
-        seed: int = 0,
-    ) -> ConfigEffects:
-        """Return what each config key changes, where runs differ in that key alone.
+    ) -> pd.DataFrame:
+        """Return the config keys that vary between runs, beside the means of metrics.
+
+        Only two runs that differ in one key alone show its effect: compare them.
 
         Parameters
         ----------
@@ -1202,13 +1205,16 @@ class Evaluation(Display):
             Labels, or one; by default the primary metrics.
         ignore
             Config keys that are not looked at.
-        cluster
-            As for `summary`.
+
+        Returns
+        -------
+        One row per run: each key's value, nested keys dotted (numbers where all are numbers; NA:
+        null, or the run doesn't have the key), and each metric's mean.
 
         Raises
         ------
         DataError
-            No run has a config; an unknown metric or `cluster`.
+            No run has a config; an unknown metric.
 
         Examples
         --------
@@ -1219,51 +1225,8 @@ class Evaluation(Display):
         self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
-            scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
-            seed=seed, declared=self.declared,
-        )  # fmt: skip
-
-    def relabelled(
-        self,
-        old: Golden,
-        baseline: str,
-        candidate: str | None = None,
-        *,
-        metrics: list[str] | str | None = None,
-    ) -> LabelEffect:
-        """Tell the effect of new labels from the effect of the system.
-
-        `compare` judges both runs by one golden set. This judges the baseline by an older one, and
-        splits the difference.
-
-        Parameters
-        ----------
-        old
-            The golden set before it was relabelled.
-        baseline, candidate
-            Run ids or systems; without a candidate, the effect of the labels on the baseline alone.
-        metrics
-            Labels, or one; by default the primary metrics.
-
-        Raises
-        ------
-        DataError
-            An unknown run or metric.
-
-        Examples
-        --------
-        >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
-        """
-        from ragscore.analysis.comparison.relabelling import label_effect
-
-        found = label_effect(
-            self.results, self.golden, old, baseline, candidate, metrics=metrics,
-            match=self.policies.match,
-        )  # fmt: skip
-        if metrics is not None:
-            return found
-        decides = found.deltas["metric"].isin(self.primary).to_numpy()
-        return replace(found, deltas=found.deltas[decides].reset_index(drop=True))
+            scores, self.results.runs, chosen, ignore=ignore, declared=self.declared
+        )
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 
@@ -1730,39 +1693,6 @@ class Evaluation(Display):
             scores, self.golden, self.results, name, similarity=similarity,
             differences=differences, declared=self.declared,
         )  # fmt: skip
-
-    @shown
-    def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Return how much metrics depend on the arbitrary order of hits with equal scores.
-
-        Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
-        highest grade take the last of these ranks, for `best` the first. If several tied hits meet
-        the same target, recall and nDCG may have an even better or worse order.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
-
-        Returns
-        -------
-        One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
-        queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
-        whose value depends on their order. A run whose hits have no score has NaN there and NA
-        counts: its ties are unknown.
-
-        Raises
-        ------
-        DataError
-            An unknown metric.
-
-        Examples
-        --------
-        >>> ev.tie_sensitivity("mrr@10")
-        """
-        from ragscore.golden.tie_sensitivity import tie_sensitivity
-
-        return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
 
     # Provenance, other tools
 

@@ -1,6 +1,5 @@
 """One object to ask: its verbs give what the functions behind them give."""
 
-import dataclasses
 import inspect
 import re
 import subprocess
@@ -201,14 +200,6 @@ def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_
 
 
 # -- the face
-
-
-def test_the_effect_of_labels_is_told_for_the_metrics_that_decide(ev):
-    older = dataclasses.replace(ev.golden, targets=ev.golden.targets.assign(grade=1))
-    found = ev.relabelled(older, "dense", "hybrid").deltas
-    assert set(found["metric"]) == set(ev.primary)
-    one = ev.relabelled(older, "dense", "hybrid", metrics="hit@1").deltas
-    assert one["metric"].tolist() == ["hit@1"]
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from ragscore.analysis.rankings import rank_overlap, retriever_scores
     from ragscore.analysis.reported import reported_scores, reported_summary
-    from ragscore.analysis.trend.noise import noise_components, noise_floor
+    from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import reported_trend, trend
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes, unchanged_queries
@@ -70,7 +70,6 @@ class RunStoreVerbs:
     evaluate = evaluate_stored
     trend = trend
     noise = noise_floor
-    variance_components = noise_components
 
 class ComparisonVerbs:
     gate = gate

@@ -14,7 +14,6 @@ from ragscore.frames.errors import excerpt, nearest
 
 DEFAULT_K = 5
 METRICS_JSON = "chatbot"  # whose metrics.json `ev.save_metrics_json` writes
-COMPARE_JSON = "kebab"  # whose comparison `Comparison.from_json` reads
 
 
 @dataclass(frozen=True)

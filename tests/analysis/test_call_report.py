@@ -105,7 +105,7 @@ def test_one_call_read_alone_is_what_every_answer_sees_and_calls_stay_known():
     assert last.select("A").calls().table["calls_max"].tolist() == [3]
 
 
-@pytest.mark.parametrize("asked", ["tie_sensitivity", "retrievers"])
+@pytest.mark.parametrize("asked", ["retrievers"])
 def test_what_reads_one_list_refuses_several_calls(ev, asked):
     with refused("union", "first", field="calls"):
         getattr(ev, asked)()

@@ -128,7 +128,6 @@ def test_conversations_are_the_clusters_of_everything_by_default():
         "summary": lambda how: ev.summary("hit@1", **how)[["low", "high"]],
         "compare": lambda how: ev.compare("a", "b", **how).deltas[["low", "high", "p"]],
         "leaderboard": lambda how: ev.leaderboard("hit@1", **how).table[["low", "high"]],
-        "config effects": lambda how: ev.config_effects("hit@1", **how).pairs[["low", "high"]],
     }
     for name, figures in names.items():
         default, talks, alone = (

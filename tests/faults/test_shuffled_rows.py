@@ -164,7 +164,6 @@ QUESTIONS = {
     "failures": lambda ev: ev.failures(right="judge_correctness", threshold=0.5),
     "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
     "health": lambda ev: ev.golden_health("mrr"),
-    "ties": lambda ev: ev.tie_sensitivity(["mrr", "ndcg@5"]),
     "config": lambda ev: ev.config_effects(["mrr"]),
     "score diff": lambda ev: ev.score_diff("a", "b"),
     "one query": lambda ev: ev.query("q001"),

@@ -281,11 +281,9 @@ def objects(ev, runs, store):
     yield "refusals", ev.refusals
     yield "failures", ev.failures
     yield "risk", ev.risk_coverage
-    yield "config", ev.config_effects
     yield "retrievers", ev.retrievers
     yield "health", ev.golden_health
     yield "paraphrases", ev.paraphrases
-    yield "relabelled", lambda: ev.relabelled(ev.golden, runs[0])
     yield "trend", lambda: ev.trend("hit@5")
     yield "query", lambda: ev.query(ev.golden.queries["query_id"].iloc[0])
     yield "slices", lambda: ev.compare(*runs).slices("category")

@@ -75,14 +75,13 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.question`, `ev.relabelled` and `ev.score_diff` return.",
+        "What `ev.compare`, `ev.question` and `ev.score_diff` return.",
         {
             "": [
                 "Comparison",
                 "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.relabelling.LabelEffect",
                 "analysis.comparison.score_diff.ScoreDiff",
             ]
         },
@@ -102,7 +101,6 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.nuggets.Nuggets",
                 "analysis.paraphrases.Paraphrases",
                 "analysis.repeats.Repeats",
-                "analysis.config_effects.ConfigEffects",
                 "analysis.retrievers.RetrieverReport",
                 "analysis.query_view.QueryView",
                 "golden.health.GoldenHealth",
@@ -130,7 +128,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "labelling": (
         "rs.golden and rs.collecting",
-        "Labelling sessions, suites side by side, and whether two runs are the same.",
+        "Labelling sessions, and whether two runs are the same.",
         {"": ["golden", "golden.labelling.panel.LabelPanel", "collecting"]},
     ),
     "extras": (

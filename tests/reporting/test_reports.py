@@ -70,7 +70,8 @@ def test_a_comparison_without_rows_reloads_with_their_columns(write_golden, writ
 def test_a_comparison_by_a_profile_reloads_with_it(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     same(rs.Comparison.from_json(cmp.to_json(own=True)), cmp)
-    assert rs.Comparison.from_json(cmp.to_json()).counts == cmp.counts, "that harness's, too"
+    with refused("own=True", field="text"):
+        rs.Comparison.from_json(cmp.to_json())
     mine = replace(PROFILES["kebab"], name="mine")
     text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
     assert rs.Comparison.from_json(text, profile=mine).profile == mine

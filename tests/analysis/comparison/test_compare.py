@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +10,6 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from tests.messages import refused, warned
@@ -192,38 +190,10 @@ def test_latency_has_the_difference_of_its_means_and_of_its_medians(write_golden
     assert float(moved.loc["latency_ms (p50)", "delta"]) == 1  # the median, not the mean
 
 
-def test_a_report_of_the_harness_reloads_with_all_that_it_holds(pair):
+def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
-    again = Comparison.from_json(cmp.to_json())
-    assert again.to_json() == cmp.to_json() and again.to_markdown() == cmp.to_markdown()
-    assert again.counts == cmp.counts == {"win": 2, "loss": 1} and again.profile.name == "kebab"
-    # rounded first, then compared, as in its JSON
-    assert "| MRR | 0.4167 | 0.8333 | +0.4166 |" in again.to_markdown()
-
-
-def test_outcomes_of_a_harness_s_report_are_known_or_refused(pair):
-    report = json.loads(compare_runs(*pair, "a", "b", profile="kebab").to_json())
-    report["per_query"][1]["kind"] = "only_a"
-    again = Comparison.from_json(json.dumps(report))
-    assert again.per_query["outcome"].tolist() == ["loss", "only_baseline", "win"]
-    assert json.loads(again.to_json())["per_query"][1]["kind"] == "only_a"
-    report["per_query"][1]["kind"] = "better"
-    with refused("better", field="per_query.kind"):
-        Comparison.from_json(json.dumps(report))
-
-
-SHARED_REPORT = Path(__file__).parents[4] / "shared/data/kebab-eval/compare-1.json"
-
-
-@pytest.mark.skipif(not SHARED_REPORT.exists(), reason="needs a report beside the checkout")
-def test_a_report_that_the_harness_wrote_is_read():
-    text = SHARED_REPORT.read_text(encoding="utf-8")
-    cmp, report = Comparison.from_json(text), json.loads(text)
-    assert (cmp.baseline, cmp.candidate) == ("run_a", "run_b")
     assert cmp.counts == {"win": 2, "loss": 1}
-    written = json.loads(cmp.to_json())
-    assert written["per_query"] == report["per_query"]
-    assert written["deltas"]["hit_at_k"] == pytest.approx(report["deltas"]["hit_at_k"], abs=5e-5)
+    assert "| MRR | 0.4167 | 0.8333 | +0.4166 |" in cmp.to_markdown()
 
 
 def test_a_profile_of_ones_own_is_compared_by_its_aggregates(pair):
