@@ -306,9 +306,9 @@ def check_reported(
 def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, pd.Series]:
     """Return the rows with the means of stored scores beside what their tool reports of them.
 
-    The second are notes: over which queries a mean was taken. Repeats of a query count once.
+    The second are notes: over how many queries a mean was taken. Repeats of a query count once.
     """
-    rows = rows.reindex(columns=[*rows, *(one for one in ("of", "by", "part") if one not in rows)])
+    rows = rows if "of" in rows else rows.assign(of=None)
     notes = pd.Series("", index=rows.index, dtype="object")
     if not rows["of"].notna().any():
         return rows, notes
@@ -322,25 +322,12 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
         row = rows.iloc[place]
         of_metric = values["metric"].eq(str(row["of"]))
         here = values[of_metric & values["side"].eq(side[row["run_id"]])]
-        told, n_all = "", here["query_id"].nunique()
-        if isinstance(row["by"], str):
-            here = here[here["query_id"].isin(_queries_where(results, row["by"], row["part"]))]
-            n = here["query_id"].nunique()
-            told = f"over queries with {row['by']} = {row['part']}: {n} of {n_all}"
         means = here.groupby("query_id")["value"].mean()
         recomputed[place] = len(means) if row["statistic"] == "n" else means.mean()
         n_stated = stated.get((row["run_id"], row["metric"]), len(means))
         if n_stated != len(means):
-            told = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
-        notes.iloc[place] = told
+            notes.iloc[place] = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
     return rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"]), notes
-
-
-def _queries_where(results: Results, field: str, value: str) -> pd.Series:
-    """Return the queries whose responses have this value in a field."""
-    responses = results.responses
-    told = responses.get(field, responses.get(f"x_{field}", pd.Series(index=responses.index)))
-    return responses.loc[told.astype("str").eq(value).fillna(False), "query_id"]
 
 
 def _first_ranks(
