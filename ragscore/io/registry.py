@@ -35,7 +35,7 @@ from ragscore.io.tools import (
     phoenix,
     promptfoo,
     ragas,
-    search_engines,
+    rank_eval,
 )
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.importer import golden_part, result_part
@@ -54,17 +54,9 @@ TOOLS = [
                   "targets of Inspect AI's log")),
     Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
            about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
-    Format("opensearch_judgments", Mark(some="judgmentRatings querySetQueries"),
-           _TOOLS + "search_engines:read_judgments",
-           about=("OpenSearch's judgments, or its query set", "their keys", "ratings by query")),
-    Format("opensearch_experiment", Mark("searchConfigurationId searchText metrics"),
-           _TOOLS + "search_engines:read_experiment",
-           about=("results of OpenSearch's experiments", "their keys", "nothing")),
-    Format("rank_eval", search_engines.fits_rank_eval, _TOOLS + "search_engines:read_rank_eval",
+    Format("rank_eval", rank_eval.fits, _TOOLS + "rank_eval:read",
            about=("a response of Elasticsearch's rank_eval", "their keys",
                   "ratings of rank_eval's request or response")),
-    Format("ubi", search_engines.fits_ubi, _TOOLS + "search_engines:read_ubi",
-           about=("queries and events of User Behavior Insights (UBI)", "their keys", "nothing")),
     Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "lm_eval:read",
            about=("lm-evaluation-harness's samples, with the results beside them", "their keys",
                   "targets of lm-evaluation-harness's samples")),

@@ -76,30 +76,6 @@ def test_what_it_reports_stands_beside_what_the_rows_give_with_the_reason(tmp_pa
 # search engines
 
 
-def test_ratings_of_opensearch_are_gains_or_small_grades(tmp_path):
-    def judged(*ratings):
-        rows = [{"docId": f"d{n}", "rating": one} for n, one in enumerate(ratings)]
-        return {"name": "J", "judgmentRatings": [{"query": "shoes", "ratings": rows}]}
-
-    esci = rs.load_golden(written(tmp_path, "a.json", judged("100.000", "10.000", "0.000")))
-    assert esci.targets["grade"].tolist() == [2, 1, 0]
-    assert esci.targets["gain"].tolist() == [100.0, 10.0, 0.0]
-    graded = rs.load_golden(written(tmp_path, "b.json", judged("3.0", "1", "0.000")))
-    assert graded.targets["grade"].tolist() == [3, 1, 0] and "gain" not in graded.targets
-
-
-def test_an_experiment_has_hits_and_metrics_by_configuration(tmp_path):
-    rows = [
-        {"searchConfigurationId": one, "searchText": "shoes", "documentIds": docs,
-         "metrics": [{"metric": "NDCG@10", "value": value}]}
-        for one, docs, value in (("old", ["a", "b"], 0.5), ("new", ["b", "c"], 0.75))
-    ]  # fmt: skip
-    results = rs.load_results(written(tmp_path, "e.jsonl", rows))
-    assert results.runs["system"].tolist() == ["old", "new"]
-    assert results.hits["doc_id"].tolist() == ["a", "b", "b", "c"]
-    assert rs.evaluate(results).summary("NDCG@10")["mean"].tolist() == [0.5, 0.75]
-
-
 def test_a_response_of_rank_eval_has_hits_ratings_scores_and_failures(tmp_path):
     hits = [{"hit": {"_index": "i", "_id": one, "_score": 2.0 - n}, "rating": rating}
             for n, (one, rating) in enumerate([("a", 1), ("b", None)])]  # fmt: skip
@@ -116,31 +92,6 @@ def test_a_response_of_rank_eval_has_hits_ratings_scores_and_failures(tmp_path):
     assert (of_query["precision@1"], of_query["recall@2"]) == (1.0, 1.0)
     assert told(rs.evaluate(file), "precision")[0::2] == ("higher", [0.5])
     assert ev.results.responses.set_index("query_id").loc["q2", "error"] == "index_not_found"
-
-
-def test_what_users_did_are_scores_and_what_is_left_out_is_counted(tmp_path):
-    about = {"client_id": "c", "session_id": "s"}
-
-    def event(action, query_id, document=None, place=None):
-        object_ = {"object": {"object_id": document}, "position": {"ordinal": place}}
-        attributes = None if document is None else object_
-        own = {"action_name": action, "query_id": query_id, "event_attributes": attributes}
-        return about | own
-
-    rows = [
-        about | {"query_id": "q1", "user_query": "ps4"},
-        about | {"query_id": "q2", "user_query": "tv", "query_response_hit_ids": ["z", "y"]},
-        about | {"query_id": "q1", "user_query": "ps4"},
-        event("impression", "q1", "b", 1), event("impression", "q1", "a", 0),
-        event("click", "q1", "a", 0), event("click", "q9", "a", 0), event("search", "q1"),
-    ]  # fmt: skip
-    results = rs.load_results(written(tmp_path, "ubi.jsonl", rows))
-    assert results.hits.groupby("query_id")["doc_id"].agg(list).to_dict() == {
-        "q1": ["a", "b"], "q2": ["z", "y"]
-    }  # fmt: skip
-    values = rs.evaluate(results).scores
-    assert values["click"].to_dict() == {"q1": 1.0, "q2": 0.0}
-    assert sorted(text.split()[0] for text in results.problems["found"]) == ["1", "1"]
 
 
 # other shapes of tools that were read before
@@ -204,13 +155,3 @@ def test_explanations_and_tool_calls_of_inspect_are_kept():
     browser = rs.load_results(next(logs.glob("*browser.json.gz"))).responses
     called = ["web_browser_go", *["web_browser_click"] * 3]
     assert json.loads(browser["x_tool_calls.json"].iloc[0]) == called
-
-
-@real
-def test_ratings_in_opensearch_are_as_many_as_the_file_holds():
-    golden = rs.load_golden(DATA / "opensearch-esci-ubi/esci_us_judgments.json")
-    counts = golden.targets.groupby("gain").size().to_dict()
-    assert counts == {100.0: 3389, 10.0: 1898, 1.0: 305, 0.0: 1086}
-    assert golden.queries["query"].iloc[0] == "t towels kitchen"
-    results = rs.load_results(DATA / "opensearch-esci-ubi/ubi_queries_events.ndjson.gz")
-    assert len(results.responses) == 284
