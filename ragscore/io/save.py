@@ -23,7 +23,7 @@ def save_results(
         Its ending names the format: .jsonl our run file (one run), .trec or .run a TREC run. Each
         may end in .gz.
     format
-        per_query, trec, json_run, chatbot, ragchecker, retrievers, trec_rag or metric_report.
+        per_query, trec, json_run, chatbot, retrievers, trec_rag or metric_report.
         Needed only if the ending doesn't tell.
     options
         What the format's writer in `rs.io` takes, such as `level="chunk"` for trec.
