@@ -51,8 +51,8 @@ Letter case and separators don't matter.
 _BY_SPELLING = {spelling(theirs): ours for theirs, ours in REPORTED_NAMES.items()}
 FINGERPRINT = "judge_fingerprint"
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
-FIRST_RANKS = ("hit_rank", "rank_first_match")
-"""What other tools call the rank of a query's first right hit; without a hit it is null."""
+FIRST_RANK = "rank_first_match"
+"""What seed-mcp's records call the rank of a query's first right hit; without a hit it is null."""
 CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
 
 
@@ -279,7 +279,7 @@ def check_reported(
         rounded = [round_half_away(value, chosen.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
-    is_rank = rows["query_id"].ne("") & rows["metric"].isin(FIRST_RANKS)
+    is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
     if is_rank.any() and has_rows:
         fields = fields | {"policies": policies}
         columns = ["recomputed", "difference"]

@@ -317,9 +317,8 @@ def load_results(
     source
         A file: `per_query.jsonl` (with `run.json` beside it), a TREC run (also .gz), another tool's
         export, a metric report, kebab's database or a run of it as one JSON object, or a table of
-        CSV, TSV, Parquet or JSON. Also a stored comparison (`run_a`, `aggregate_a`, ...), which
-        gives its two runs with what it reports of them. A folder that holds `per_query.jsonl` (or
-        folders that do), a glob pattern. A frame of pandas, polars, pyarrow, DuckDB or a
+        CSV, TSV, Parquet or JSON. A folder that holds `per_query.jsonl` (or folders that do), a
+        glob pattern. A frame of pandas, polars, pyarrow, DuckDB or a
         `datasets.Dataset`. A list of records. A dict `{query: [ids]}`, `{query: {id: score}}` or
         `{run: {query: ...}}`. A list of any of these. Runs keep this order; a pattern's files are
         sorted by name.

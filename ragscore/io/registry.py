@@ -19,7 +19,6 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, Sample, function_at
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.json_run import is_json_run
-from ragscore.io.formats.kebab import COMPARED
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.ragchecker import fits as fits_ragchecker
@@ -127,10 +126,6 @@ RESULT_FORMATS = [
            about=("kebab's database", "a SQLite file")),
     Format("kebab_run", Mark("run_id per_query", kinds=_JSON), _FORMATS + "kebab:read_run",
            about=("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`")),
-    Format("kebab_comparison", Mark(" ".join(COMPARED), kinds=_JSON),
-           _FORMATS + "kebab:read_comparison",
-           about=("kebab's stored comparison, `compare-*.json`: two runs with what it reports of"
-                  " them", "`run_a`, `aggregate_a`, ...")),
     Format(
         "trec",
         is_run,
