@@ -90,11 +90,11 @@ def load_golden(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. A number is
-        the column's place, from 0; with these, a file needs no header. Roles: query_id, query,
-        doc_id, chunk_id, text (what is expected), grade, answerable, should_refuse,
-        reference_answer, lang, difficulty, category, group, variant, conversation, turn, tags,
-        vaults, folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
+        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
+        query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
+        should_refuse, reference_answer, lang, difficulty, category, group, variant, conversation,
+        turn, tags, vaults, folders, must_contain, forbidden, key_facts. Other columns are kept as
+        `x_<name>`.
         `{"grade": None}`: no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
@@ -326,9 +326,8 @@ def load_results(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "hit"}`. `outer.inner` reaches into a column. A number is the column's place,
-        from 0; with these, a file needs no header. Roles: query_id, query, run_id, doc_id,
-        chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
+        "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
+        doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, conversation,
         turn (a query needs no id beside these two), and `score.<metric>`, `reason.<metric>`,
         `scorer_error.<metric>` for stored values. Other columns are kept as `x_<name>`.
@@ -552,7 +551,7 @@ def _check_side(source: Any, other: type, wanted: str) -> None:
 
 
 def _named(columns: Any) -> Columns | None:
-    """Return `columns=` with places of columns, from 0, as texts."""
+    """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     if columns is None:
         return None
     if not isinstance(columns, Mapping):
