@@ -118,9 +118,6 @@ KINDS: dict[str, Kind] = {
         {"query_id": "str", "kind": "str", "text": "str"},
         {"importance": "str", "weight": "float64"},
     ),
-    # One row per value that the golden file declares as allowed for a field; value NA: every query
-    # must have the field.
-    "rules": Kind(("field",), {"field": "str", "value": "str"}),
     # -- Results: what systems answered --
     # One row per run; config is JSON text.
     "runs": Kind(

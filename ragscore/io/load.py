@@ -28,7 +28,6 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
 from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.golden_file import rules_in_all
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.registry import (
     FORMATS,
@@ -485,7 +484,7 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "mapping" in frames:
         frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
-    return Golden(**frames | {"rules": rules_in_all(parts)})
+    return Golden(**frames)
 
 
 def _sources(source: Any) -> list[Any]:

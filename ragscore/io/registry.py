@@ -26,7 +26,6 @@ from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.record import RECORD_FIELDS
 from ragscore.io.records import Record
-from ragscore.io.rows import RULES, is_header
 from ragscore.io.source import Problems
 from ragscore.io.tools import (
     inspect_log,
@@ -163,7 +162,6 @@ GOLDEN_FORMATS = [
         "golden",
         lambda seen: max(
             Mark(kinds=("yaml",))(seen),
-            Mark(kinds=("jsonl",), test=lambda one: is_header(one.keys))(seen),
             Mark(
                 "id query",
                 kinds=_JSON,
@@ -174,7 +172,7 @@ GOLDEN_FORMATS = [
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
-        fields=KNOWN_FIELDS | {RULES},
+        fields=KNOWN_FIELDS,
     ),
     Format(
         "qrels_jsonl",

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from functools import lru_cache
@@ -314,11 +314,3 @@ def is_list_text(value: Any) -> bool:
     """Return True for text that looks like a list, but none that `nested` can read."""
     text = value.strip() if isinstance(value, str) else ""
     return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
-
-
-RULES = "rules"
-
-
-def is_header(names: Collection[str]) -> bool:
-    """Tell the header of a golden file from a query by its keys."""
-    return RULES in names and not {"id", "query", "question"} & set(names)
