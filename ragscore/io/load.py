@@ -579,7 +579,7 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
         return matching_format(seen, with_columns, format, what, table, table)
     if columns is not None and format is None:
         return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats_of(side, format), format, what, table)
+    return choose_format(source, formats_of(side), format, what, table)
 
 
 def _read_run(

@@ -1,14 +1,10 @@
 """All formats, each declared once: its mark, its reader, its writer, its line in the manual.
 
 `load_results`, `load_golden`, `save`, the command line and the manual's tables follow from these
-declarations. Users add theirs with `register`, packages with entry points of "ragscore.formats".
+declarations. Users add theirs with `register`.
 """
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +34,6 @@ from ragscore.io.tools import (
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.importer import golden_part, result_part
 
-ENTRY_POINTS = "ragscore.formats"
 _IO, _FORMATS, _TOOLS = "ragscore.io.", "ragscore.io.formats.", "ragscore.io.tools."
 _JSON = ("jsonl", "json")
 
@@ -256,8 +251,7 @@ def register(format: Format) -> None:
     """Add a format of your own, which load_results and load_golden then recognise.
 
     Its reader takes a path and yields a `Record` for each query and system. Registering a format of
-    the same name again replaces it. A package declares its format as an entry point of the group
-    "ragscore.formats" instead.
+    the same name again replaces it.
 
     Raises
     ------
@@ -265,7 +259,7 @@ def register(format: Format) -> None:
         One of ragscore's own formats has this name.
     """
     check_type(format, (Format,), "format", "a Format")
-    if format.name in _our_names():
+    if any(format.name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
         raise DataError(
             f"ragscore has a format {format.name!r}", field="name", allowed="another name"
         )
@@ -273,81 +267,24 @@ def register(format: Format) -> None:
 
 
 def format_names(side: str) -> list[str]:
-    """Return the names of the formats of one side, those of packages too, without loading these."""
-    others = [*_registered, *(one.name for one in _entry_points(tuple(sys.path)))]
-    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *others]))
+    """Return the names of the formats of one side, registered ones too."""
+    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *_registered]))
 
 
-def formats_of(side: str, name: str | None = None) -> list[Format]:
-    """Return the formats of results or golden sets; others' are left out if `name` is ours.
-
-    Raises
-    ------
-    DataError
-        `name` is the format of a package, which can't be loaded.
-
-    Warns
-    -----
-    UserWarning
-        A package's format can't be loaded; the other formats work without it.
-    """
-    own = FORMATS[side]
-    if name == "" or name == TABLES[side].name or any(name == one.name for one in own):
-        return own
+def formats_of(side: str) -> list[Format]:
+    """Return the formats of results or golden sets, registered ones too."""
     part = result_part if side == "results" else golden_part
-    return [*own, *(part(one) for one in _others(name))]
+    return [*FORMATS[side], *(part(_importer(one)) for one in _registered.values())]
 
 
-def _our_names() -> set[str]:
-    return {one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])}
-
-
-@cache
-def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return what the packages on a path declare."""
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
-def _others(name: str | None) -> Iterator[Format]:
-    taken = dict.fromkeys(_our_names(), "ragscore")
-    for format in _registered.values():
-        taken[format.name] = "this session"
-        yield _importer(format, "")
-    for entry in _entry_points(tuple(sys.path)):
-        package = entry.dist.name if entry.dist else entry.value.partition(":")[0]
-        if entry.name in taken:
-            fault = f"the name is taken by {taken[entry.name]}"
-        else:
-            taken[entry.name] = f"the package {package}"
-            found = _loaded(entry)
-            if isinstance(found, Format):
-                yield _importer(replace(found, name=entry.name), f" of the package {package}")
-                continue
-            fault = found
-        told = f"format {entry.name} of the package {package} can't be used: {fault}"
-        if name == entry.name:
-            raise DataError(told, field="format", allowed="a Format that can be imported")
-        warn(told)
-
-
-@cache
-def _loaded(entry: EntryPoint) -> Format | str:
-    """Return the format of an entry point, or why there is none."""
-    try:
-        found = entry.load()
-    except Exception as error:  # whatever a stranger's module raises when it is imported
-        return f"{type(error).__name__}: {error}"
-    return found if isinstance(found, Format) else f"{entry.value} is no Format"
-
-
-def _importer(format: Format, whose: str) -> Format:
+def _importer(format: Format) -> Format:
     """Return the format with a reader as those of `TOOLS` are; its faults name it."""
 
     def fits(seen: Sample) -> int:
         try:
             return int(format.fits(seen))
         except Exception as error:  # one broken mark must not break the loading of other files
-            warn(f"format {format.name}{whose} can't test {seen.path}: {_told(error)}")
+            warn(f"format {format.name} can't test {seen.path}: {_told(error)}")
             return 0
 
     def read(source: Path, problems: Problems, described: dict[str, Any], _: Any) -> Imported:
@@ -361,7 +298,7 @@ def _importer(format: Format, whose: str) -> Format:
         except Exception as error:
             after = f" after the record of line {records[-1].line}" if records else ""
             raise DataError(
-                f"the reader of format {format.name}{whose} fails{after}: {_told(error)}",
+                f"the reader of format {format.name} fails{after}: {_told(error)}",
                 file=source,
             ) from error
         return imported(records, described, problems)

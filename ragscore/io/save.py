@@ -87,7 +87,7 @@ def _save(
 ) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
-    formats = formats_of(side, format or "")
+    formats = FORMATS[side] if format is None else formats_of(side)
     writers = {one.name: one for one in formats if one.write is not None}
     suffixes = {end: one.name for one in formats for end in one.suffixes}
     ending = Path(Path(path).name.removesuffix(".gz")).suffix.lower()
