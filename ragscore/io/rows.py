@@ -172,7 +172,7 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
 def _parquet_rows(path: Path) -> Iterator[Row]:
     from ragscore.io.parquet_file import open_parquet_file
 
-    with open_parquet_file(path, as_objects=True) as file:
+    with open_parquet_file(path) as file:
         records = file.read().to_pylist()
     for number, record in enumerate(records, 1):
         yield _plain_row(record, number, path)
