@@ -136,10 +136,6 @@ class Golden(GoldenVerbs):
     queries, tags, targets, conditions, support_groups, checks
         One row per query / tag / target alternative / metadata condition / member of a support
         group / answer check.
-    rules
-        What the file declares about its fields, which `validate` checks and `save` writes back: one
-        row per allowed value of a field; value NA: every query must have it. No score and no hash
-        depends on it.
     problems
         One row per thing that loading with `strict=False` could not take.
     mapping
@@ -161,7 +157,6 @@ class Golden(GoldenVerbs):
     checks: pd.DataFrame = field(default_factory=lambda: empty("checks"))
     support_groups: pd.DataFrame = field(default_factory=lambda: empty("support_groups"))
     conditions: pd.DataFrame = field(default_factory=lambda: empty("conditions"))
-    rules: pd.DataFrame = field(default_factory=lambda: empty("rules"))
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 

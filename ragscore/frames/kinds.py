@@ -118,9 +118,6 @@ KINDS: dict[str, Kind] = {
         {"query_id": "str", "kind": "str", "text": "str"},
         {"importance": "str", "weight": "float64"},
     ),
-    # One row per value that the golden file declares as allowed for a field; value NA: every query
-    # must have the field.
-    "rules": Kind(("field",), {"field": "str", "value": "str"}),
     # -- Results: what systems answered --
     # One row per run; config is JSON text.
     "runs": Kind(
@@ -199,13 +196,13 @@ KINDS: dict[str, Kind] = {
     # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
     # name of the metric, where the file's format says that it means the same. `better` ("higher" or
     # "lower"), the range from `lowest` to `highest`, and the `threshold` of success are the file's.
-    # An aggregate is `of` a metric of single queries, and of those whose field `by` is `part`.
+    # An aggregate is `of` a metric of single queries.
     "reported": Kind(
         ("run_id", "query_id", "metric"),
         {**_CELL, "metric": "str", "value": "float64"},
         {
             "statistic": "str", "label": "str", "better": "str", "lowest": "float64",
-            "highest": "float64", "threshold": "float64", "of": "str", "by": "str", "part": "str",
+            "highest": "float64", "threshold": "float64", "of": "str",
         },
         ("x_",),
         infinite=("value",),  # the rank of a first match where there is none

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragscore.golden.duplicates import near_duplicates
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results
-    from ragscore.judging.audit import audit, sample_for_annotation
+    from ragscore.judging.annotation import sample_for_annotation
     from ragscore.judging.corrected import (
         corrected_comparison,
         corrected_differences,
@@ -78,7 +78,6 @@ class ComparisonVerbs:
     explore = explore_comparison
 
 class JudgedVerbs:
-    audit = audit
     sample_for_annotation = sample_for_annotation
     corrected_means = corrected_means
     corrected_differences = corrected_differences

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden
+from ragscore.golden.field_names import similar_fields
 from ragscore.golden.scope import (
     foreign_vaults,
     outside_filters,
@@ -17,12 +18,6 @@ from ragscore.golden.scope import (
     outside_vaults,
 )
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
-from ragscore.golden.vocabulary import (
-    missing_fields,
-    similar_fields,
-    similar_values,
-    undeclared_values,
-)
 from ragscore.scoring.rules import UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
@@ -265,11 +260,5 @@ CHECKS = (
     foreign_vaults),
     Check("filters let the expected pass", "expected_metadata", "a value that the filters allow",
     _all, outside_filters),
-    Check("values are declared", "category", "a declared value", _all, undeclared_values,
-    of_file=True),
-    Check("required fields are there", "category", "a value: the file's rules require it", _all,
-    missing_fields, of_file=True),
-    Check("values are spelt one way", "category", "one spelling for one value", _all,
-    similar_values, "warning"),
     Check("fields are known", "id", "a field of the golden file", _all, similar_fields, "warning"),
 )  # fmt: skip

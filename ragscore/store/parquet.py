@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -68,8 +67,6 @@ def open_parquet(
         LimitedParquet(
             opened,
             str(file),
-            # Elsewhere each page of a large file would be a request.
-            trusts_footer=not is_small and not isinstance(file.folder, Path),
             way_on=file.mended_by,
             read_dictionary=read_dictionary or None,
             # What is in memory already needs no thread to fetch it ahead.

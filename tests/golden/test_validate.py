@@ -113,16 +113,6 @@ BROKEN = {
         [PLAIN | {"expected_metadata": {"year": 2024}, "filters": {"year": [2022, 2023]}}],
         "year 2024",
     ),
-    "values are declared": (
-        [{"rules": {"difficulty": ["easy"]}}, case(difficulty="esay")], "'esay'",
-    ),
-    "required fields are there": (
-        [{"rules": {"required": ["difficulty"]}}, case()], "the field is missing",
-    ),
-    "values are spelt one way": (
-        [case(f"test_00{n}", tags=["Hard" if n else "hard"]) for n in range(2)],
-        "'Hard' in 1 query",
-    ),
     "fields are known": ([case(dificulty="hard")], "unknown field 'dificulty', in 1 query"),
 }  # fmt: skip
 
