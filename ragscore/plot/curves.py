@@ -32,7 +32,7 @@ from ragscore.plot.style import (
     scale_of,
     unit_scale,
 )
-from ragscore.plot.theme import inks, scaled, sizes
+from ragscore.plot.theme import inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
 
@@ -241,7 +241,7 @@ def risk_coverage(
         own = own.sort_values("coverage", kind="stable")
         stable = own[(own["coverage"] * own["n"]).ge(MIN_ANSWERS - 1e-9).to_numpy()]
         left = own.iloc[: len(own) - len(stable) + 1]
-        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=scaled(0.8), zorder=1)
+        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=0.8, zorder=1)
         stable = _thinned(stable) if len(stable) else own.iloc[-1:]
         ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
@@ -359,7 +359,7 @@ def tradeoff(
         styles = {run: of_value[values[run]] for run in styles}
     ax = new_axes(ax, width=6.4)
     ax.plot(
-        x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=scaled(1),
+        x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=1,
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
     )  # fmt: skip
     first = {style.label: run for run, style in reversed(styles.items())}  # of each label
@@ -368,7 +368,7 @@ def tradeoff(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
             label=label_of(style.label) if first[style.label] == run else "_", capsize=0,
-            markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
+            markersize=style.size, elinewidth=0.8, zorder=2 if style.is_muted else 3,
             clip_on=False,
         )  # fmt: skip
         if values is not None:

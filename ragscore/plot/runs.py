@@ -34,7 +34,7 @@ from ragscore.plot.style import (
     scale_of,
     sliced,
 )
-from ragscore.plot.theme import inks, scaled
+from ragscore.plot.theme import inks
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
@@ -172,7 +172,7 @@ def _dots(
         if run == baseline:
             ax.vlines(
                 own["mean"], middle - half, middle + half, color=style.colour,
-                linewidth=scaled(0.9), linestyle="--", zorder=1,
+                linewidth=0.9, linestyle="--", zorder=1,
             )  # fmt: skip
         is_hollow = "is_reported" in own and bool(own["is_reported"].eq(True).any())
         place = middle + (side - (len(styles) - 1) / 2) * room / len(styles)

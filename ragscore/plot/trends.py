@@ -28,7 +28,7 @@ from ragscore.plot.style import (
     scale_of,
     unit_scale,
 )
-from ragscore.plot.theme import figure_size, inks, scaled, sizes
+from ragscore.plot.theme import figure_size, inks, sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
@@ -189,12 +189,10 @@ def _one_panel(
     ]
     # if all systems have runs until late
     is_named = bool((last["x"] >= start + 0.6 * (end - start)).all()) and label_ends(ax, ends)
-    if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
-        legend(ax)
-    for system, line in lines.items():
-        line.set_label(label_of(names.shown(styles[system].label)))
     if not is_named:
-        legend(ax)
+        for system, line in lines.items():
+            line.set_label(label_of(names.shown(styles[system].label)))
+    legend(ax)
     with room_for(ax, marks):
         title(ax, of_trend(shown))
     return ax
@@ -306,7 +304,7 @@ def _draw(
         for _, rows in own.groupby("segment", sort=False):
             low, high = (rows[name].astype("float64") for name in ("low", "high"))
             if len(rows) == 1:
-                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=scaled(1))
+                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=1)
             else:
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     # values that a run only reports have hollow markers
@@ -326,7 +324,7 @@ def _draw(
         rows = table[table[name].astype("bool")]
         if len(rows):
             ax.plot(
-                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=scaled(12),
+                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=12,
                 markerfacecolor="none", markeredgecolor=inks().note, markeredgewidth=1.4,
                 clip_on=False, label=label,
             )  # fmt: skip

@@ -504,14 +504,13 @@ def test_every_form_that_people_read_goes_through_the_one_rule():
                     lacking.append(f"{file.name}:{one.lineno} {one.name}")
     # pictures and cards of metrics have no text of files; `!r` shows a path, and the arguments of
     # an endpoint and a mapping
-    # an explorer's element is escaped where it is made, a theme has no text but its name
+    # an explorer's element is escaped where it is made
     known = [
         "accessor.py", "endpoint.py", "explorer.py", "labels.py", "mapping.py", "store.py",
-        "theme.py",
     ]  # fmt: skip
     assert sorted(one.partition(":")[0] for one in lacking) == known, lacking
     for file in (Path(rs.__file__).parent / "cli").glob("*.py"):
         if file.name != "options.py":
             assert not re.search(r"\bprint\(", file.read_text(encoding="utf-8")), file
-    drawn = set(dir(rs.plot)) - {"PALETTE", "theme", "save"}
+    drawn = set(dir(rs.plot)) - {"PALETTE"}
     assert all(hasattr(getattr(rs.plot, name), "__wrapped__") for name in drawn)
