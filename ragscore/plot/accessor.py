@@ -102,7 +102,7 @@ EVALUATION = Gallery(
         slices: _own("golden", "declared", table="scores"),
         heatmap: _own("golden", "declared", table="scores"),
         metric_at_k: {"summary": lambda ev: ev.summary(), **_own("question")},
-        tradeoff: _own("scores", "results", "declared"),
+        tradeoff: _own("scores", "declared"),
         scatter: _own("scores", "declared"),
         scores_by_rank: _own(table="results"),
         refusal_matrix: {"table": lambda ev: ev.refusals().table, **_own("question")},

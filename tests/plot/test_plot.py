@@ -220,21 +220,6 @@ def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
         rs.plot.tradeoff(scores.assign(cost_usd=float("nan")), "hit@1", against="cost_usd")
 
 
-def test_a_tradeoff_by_a_config_key_has_a_colour_per_value(pair):
-    results, golden = pair
-    configs = ['{"index": {"size": 200}}', '{"index": {"size": 400}}']
-    told = dataclasses.replace(results, runs=results.runs.assign(config=configs))
-    ev = rs.evaluate(told, golden)
-    ax = ev.plot.tradeoff("hit@1", against="mrr@10", by="index.size")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
-        "index.size = 200",
-        "index.size = 400",
-    ]
-    assert [text.get_text() for text in ax.texts] == ["a", "b"]
-    with refused("size", "index.size", field="by"):
-        ev.plot.tradeoff("hit@1", by="size")
-
-
 def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
     def asked(query, kind, *scores):
         return record(query, [
