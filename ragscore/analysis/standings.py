@@ -1,7 +1,7 @@
 """The runs of a decision as one table, best first, with an interval each on one scale.
 
 In: a `Decision`, and the means of its runs. Out: HTML with drawn intervals that needs no script;
-text with intervals of characters where a terminal has room; Markdown and LaTeX.
+text with intervals of characters where a terminal has room; Markdown.
 """
 
 import math

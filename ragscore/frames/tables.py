@@ -1,7 +1,7 @@
 """How objects are shown to people: `Table`, `Display` that shows some, and `ShownFrame`.
 
-In: frames and sentences. Out: the same as HTML for a notebook or a page, Markdown, LaTeX, and text
-for a terminal. Nothing is computed here but the number of decimals, and what fits.
+In: frames and sentences. Out: the same as HTML for a notebook or a page, Markdown, and text for a
+terminal. Nothing is computed here but the number of decimals, and what fits.
 """
 
 import math
@@ -22,7 +22,6 @@ import pandas as pd
 from ragscore.frames.escaping import (
     html_lines,
     html_text,
-    latex_text,
     markdown_cell,
     markdown_line,
     markdown_paragraph,
@@ -92,7 +91,7 @@ _NARROW = 20  # characters that need no break
 class Table:
     """One table for people, made of a frame without its index.
 
-    `to_html`, `to_markdown`, `to_latex` and `to_text` show the same cells. Text stands left and
+    `to_html`, `to_markdown` and `to_text` show the same cells. Text stands left and
     numbers on their decimal point; a column of floats has one number of decimals. A value with
     `low` and `high` behind it is one column in HTML and text, as precise as its interval, which
     HTML also draws. Missing values are `—`, and nothing is `-0.00`.
@@ -163,30 +162,6 @@ class Table:
         rows = [[markdown_cell(text) for text in row] for row in zip(*columns, strict=True)]
         table = "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
         return f"{table}\n\n{markdown_paragraph(self.rest)}" if self.rest else table
-
-    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
-        r"""Return the table as LaTeX for a paper that loads `booktabs`.
-
-        A bare `tabular`; with a caption or a label inside a `table`. Every text is escaped. Scripts
-        other than Latin need XeLaTeX or LuaLaTeX.
-        """
-        columns = self._cells()
-        align = "".join("r" if _is_numbers(cells) else "l" for cells in columns)
-        header = [latex_text(name) for name in self._shown.columns]
-        rows = [[latex_text(text) for text in row] for row in zip(*columns, strict=True)]
-        lines = [f"{' & '.join(row)} \\\\" for row in [header, *rows]]
-        body = "\n".join(
-            [f"\\begin{{tabular}}{{{align}}}", "\\toprule", lines[0], "\\midrule", *lines[1:],
-             "\\bottomrule", "\\end{tabular}"]
-        )  # fmt: skip
-        if caption is None and label is None:
-            return body + "\n"
-        told = [] if caption is None else [f"\\caption{{{latex_text(caption)}}}"]
-        if label is not None:  # without what LaTeX would read in it
-            told.append("\\label{" + re.sub(r"[^\w:.+/-]", "-", label, flags=re.ASCII) + "}")
-        return (
-            "\n".join(["\\begin{table}[htbp]", "\\centering", *told, body, "\\end{table}"]) + "\n"
-        )
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
@@ -542,7 +517,7 @@ class Display(ABC):
     """Object that is read as a title, sentences, tables and notes.
 
     A notebook and a terminal show as many rows as each table's limit, and eight columns; Markdown
-    and LaTeX hold all.
+    holds all.
     """
 
     def __post_init__(self) -> None:
@@ -580,29 +555,6 @@ class Display(ABC):
             else:
                 blocks += map(markdown_paragraph, part.splitlines())
         return "\n\n".join(blocks) + "\n"
-
-    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
-        r"""Return the tables as LaTeX for a paper that loads `booktabs`.
-
-        Notes stand below as comments. Scripts other than Latin need XeLaTeX or LuaLaTeX.
-
-        Parameters
-        ----------
-        caption
-            Of the first table; by default the title. Further tables have their headings.
-        label
-            For `\ref`; further tables add -2, -3, … to it.
-        """
-        title, *rest = self._parts()
-        tables = [replace(part, limit=None) for part in rest if isinstance(part, Table)]
-        texts = []
-        for place, table in enumerate(tables, 1):
-            told = (title if caption is None else caption) if place == 1 else table.heading or title
-            own = None if label is None else label if place == 1 else f"{label}-{place}"
-            texts.append(table.to_latex(str(told), own))
-        notes = [line for part in rest if isinstance(part, str) for line in part.splitlines()]
-        texts += ["".join(f"% {visible(' '.join(note.split()))}\n" for note in notes)]
-        return "\n".join(text for text in texts if text)
 
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
