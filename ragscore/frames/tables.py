@@ -128,18 +128,14 @@ class Table:
     shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_html(self, *, alone: bool = True) -> str:
-        """Return the table as HTML in a box that scrolls; a click on a heading sorts.
+        """Return the table as HTML in a box that scrolls.
 
-        Every text is escaped. A page that shows many tables has `STYLE` and `SCRIPT` once, and asks
-        for each with `alone=False`.
+        Every text is escaped. A page that shows many tables has `STYLE` once, and asks for each
+        with `alone=False`.
         """
         columns = self._columns()
         shown = _fitting(columns, MOST, WIDTH, FEW) if not self.is_wide else columns
-        head = "".join(
-            f'<th scope="col" aria-sort="none"{_side(one)}>'
-            f'<button type="button">{breakable(one.name)}</button></th>'
-            for one in shown
-        )
+        head = "".join(f'<th scope="col"{_side(one)}>{breakable(one.name)}</th>' for one in shown)
         rows = "\n".join(
             f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, shown), strict=True)
         )
@@ -771,15 +767,12 @@ STYLE = """
 .rs-table { overflow-x: auto; max-width: 100%; margin: .5em 0 } .rs-tall { max-height: 36em; overflow-y: auto }
 .rs-table table { border-collapse: collapse; border: 0; margin: 0; font-size: .92em; table-layout: auto; color: inherit }
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }
-.rs-table thead th { position: sticky; top: 0; z-index: 1; padding: 0; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
+.rs-table thead th { position: sticky; top: 0; z-index: 1; font-weight: 600; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums } .rs-table tbody td.n, .rs-table tbody td.s { white-space: nowrap }
 .rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
 .rs-table thead th:first-child { z-index: 2 }
-.rs-table th button { all: unset; box-sizing: border-box; width: 100%; padding: .3em .7em; font: inherit; font-weight: 600; text-align: inherit; cursor: pointer }
-.rs-table th button::after { content: "\\A0↕"; opacity: .45 }
-.rs-table th[aria-sort=ascending] button::after { content: "\\A0▲"; opacity: 1 } .rs-table th[aria-sort=descending] button::after { content: "\\A0▼"; opacity: 1 }
-.rs-table th button:focus-visible, .rs-table summary:focus-visible { outline: 2px solid currentColor; outline-offset: -2px }
+.rs-table summary:focus-visible { outline: 2px solid currentColor; outline-offset: -2px }
 .rs-table tbody tr:hover td { background-image: linear-gradient(color-mix(in srgb, currentColor 6%, transparent) 0 0) }
 .rs-table td.rs-good, .rs-table td.rs-poor, .rs-table td.rs-bad { font-weight: 600; white-space: nowrap }
 .rs-table tbody tr td.rs-good { background-image: linear-gradient(color-mix(in srgb, #009E73 22%, transparent) 0 0) }
@@ -788,31 +781,4 @@ STYLE = """
 .rs-table details { min-width: 14em } .rs-table summary { cursor: pointer; list-style: none; display: block }
 .rs-table details:not([open]) summary { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden }
 """  # noqa: E501
-# A click on a heading sorts by it: first up, then down, then as it was; missing values stay last.
-# One listener for all tables, which also finds those inside a shadow root, as some editors make.
-SCRIPT = """
-if (!window.ragscoreTables) {
-  window.ragscoreTables = new WeakMap();
-  const key = (row, at) => {
-    const cell = row.cells[at], text = cell.textContent.trim();
-    if (text === '' || text === '\\u2014') return null;
-    const found = text.replace(/\\u2212/g, '-').match(/[-+]?(?:\\d[\\d,]*\\.?\\d*|\\.\\d+)/);
-    return cell.className === 'n' && found ? Number(found[0].replace(/,/g, '')) : text;
-  };
-  const order = (a, b) => typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), undefined, {numeric: true});
-  document.addEventListener('click', event => {
-    const head = event.composedPath().find(one => one.matches && one.matches('.rs-table thead th'));
-    if (!head) return;
-    const body = head.closest('table').tBodies[0], rows = Array.from(body.rows), at = head.cellIndex;
-    if (!window.ragscoreTables.has(body)) window.ragscoreTables.set(body, rows.slice());
-    const next = {none: 'ascending', ascending: 'descending', descending: 'none'}[head.getAttribute('aria-sort') || 'none'];
-    for (const other of head.parentElement.cells) other.setAttribute('aria-sort', 'none');
-    head.setAttribute('aria-sort', next);
-    const first = window.ragscoreTables.get(body), turn = next === 'ascending' ? 1 : -1;
-    const sorted = first.map(row => [key(row, at), row]);
-    if (next !== 'none') sorted.sort(([a], [b]) => a === null || b === null ? (a === null) - (b === null) : turn * order(a, b));
-    body.append(...sorted.map(([, row]) => row));
-  });
-}
-"""  # noqa: E501
-HEAD = f"<style>{STYLE}</style><script>{SCRIPT}</script>"
+HEAD = f"<style>{STYLE}</style>"

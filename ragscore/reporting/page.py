@@ -86,7 +86,7 @@ def to_html(
     decided
         What the runs decide, which then comes first; of more than two all else is folded.
     """
-    scripts = [tables.SCRIPT + _file("page.js"), *([explorer.script] if explorer else [])]
+    scripts = [_file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
