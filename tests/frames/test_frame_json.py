@@ -177,7 +177,6 @@ MADE = {
     scores: rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})
     ),
-    "Report": lambda results, golden, scores: rs.evaluate(results, golden).report(),
 }  # fmt: skip
 
 
@@ -217,7 +216,6 @@ def test_a_reloaded_leaderboard_still_knows_its_queries(three):
         QueryView,
         rs.extras.knowledge_gain.Gain,
         rs.extras.Lint,
-        rs.Report,
     ],
 )
 def test_what_is_no_such_report_is_refused(report):

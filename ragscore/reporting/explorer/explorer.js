@@ -1281,11 +1281,7 @@ const ragscoreExplorer = (() => {
       }
       return `${code}.explore(${parts.join(", ")})`;
     }
-    function address() {
-      const params = new URLSearchParams(options.link === "hash" ? location.hash.slice(1) : "");
-      params.set("x.q", queries.id[ui.open] ?? ""); // what the page around keeps there stays
-      return `#${params}`;
-    }
+    const address = () => `#x.q=${encodeURIComponent(queries.id[ui.open] ?? "")}`;
     const asked = () => new URLSearchParams(location.hash.slice(1)).get("x.q");
     const copyCode = () => copy(snippet(), "Code for these queries");
     const copyLink = () => (options.link === "hash"
