@@ -556,7 +556,7 @@ const ragscoreExplorer = (() => {
         chip("all", found.all, all || (set === null && quiet.none), () => pick(data.outcomes), null,
           "none", "Every query"),
         el("span", { class: "x-between" }),
-        ...chipWords().map((word, at) => chip(word, found.outcomes.get(word) ?? 0,
+        ...chipWords().map((word) => chip(word, found.outcomes.get(word) ?? 0,
           !all && (set ?? []).includes(word), () => toggle(word), GLYPHS[word],
           TONES[word] ?? "none", `Only ${word}`)));
       if (focused !== false && focused >= 0) chips.children[focused]?.focus();

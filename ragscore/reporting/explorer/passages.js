@@ -65,5 +65,5 @@ const ragscorePassages = (() => {
     return space > best - 60 ? space + 1 : best;
   }
 
-  return { words, distinctive, termsIn, places, pieces, start };
+  return { distinctive, termsIn, places, pieces, start };
 })();
