@@ -838,7 +838,7 @@ class Evaluation(Display):
     def explore(
         self, query: str | None = None, runs: list[str] | str | None = None,
         baseline: str | None = None, *, outcome: list[str] | str | None = None, search: str = "",
-        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_mb: float = 4,
+        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_queries: int = 1_000,
     ) -> Explorer:  # fmt: skip
         """Look through the queries of one run or several, side by side: an `Explorer`.
 
@@ -851,7 +851,7 @@ class Evaluation(Display):
         baseline
             The run that the others are compared with, by the rules of `compare`; by default the
             first.
-        outcome, search, by, texts, max_mb
+        outcome, search, by, texts, max_queries
             As for `cmp.explore`.
 
         Returns
@@ -871,7 +871,7 @@ class Evaluation(Display):
 
         return explore_runs(
             self, query, runs, baseline, outcome=outcome, search=search, by=by, texts=texts,
-            max_mb=max_mb,
+            max_queries=max_queries,
         )  # fmt: skip
 
     def coverage(self) -> Coverage:

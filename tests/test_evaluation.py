@@ -208,7 +208,7 @@ def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypat
     methods = [
         (name, method)
         for name, method in inspect.getmembers(rs.Evaluation, callable)
-        if not name.startswith("_") and name not in ("to_markdown", "to_latex", "notes", "wide")
+        if not name.startswith("_") and name not in ("to_markdown", "notes", "wide")
     ]
     assert len(methods) > 10
     for name, method in [*methods, ("evaluate", rs.evaluate)]:

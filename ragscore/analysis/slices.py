@@ -11,7 +11,6 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import (
-    around_baseline,
     paired_deltas,
     read_by_medians,
     row_verdict,
@@ -42,7 +41,7 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.modes import is_by_mode, response_modes, shared_modes, with_modes
-from ragscore.scoring.summary import Slicing, naturally, slice_names, slice_texts, slices
+from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import benjamini_hochberg, moments, two_sample_test
 
 MIN_N = 10  # queries: a slice of fewer is shown and not tested
@@ -288,24 +287,6 @@ def compare_slices(
         aligned.declared,
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )
-
-
-def slices_around_baseline(
-    rows: pd.DataFrame, scores: pd.DataFrame, golden: Golden, by: Slicing, baseline: str,
-    declared: Declarations,
-) -> pd.DataFrame:  # fmt: skip
-    """Return means by run and `slice` with intervals of the difference to a baseline."""
-    runs, metrics = rows["run_id"].astype("str"), rows["metric"].unique().tolist()
-    found = pd.concat([
-        compare_slices(scores, golden, by, baseline, run, metrics, declared=declared)
-        .table.assign(run_id=run)
-        for run in runs.unique()
-        if run != baseline
-    ])  # fmt: skip
-    found.index = pd.MultiIndex.from_arrays([found["run_id"], slice_texts(found, slice_names(by))])
-    ends = found[["low", "high"]].reindex(pd.MultiIndex.from_arrays([runs, rows["slice"]]))
-    rows = rows.assign(**ends.add_prefix("delta_").set_axis(rows.index))
-    return around_baseline(rows, baseline, "slice", declared)
 
 
 def _prepare(

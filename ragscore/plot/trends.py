@@ -28,7 +28,7 @@ from ragscore.plot.style import (
     scale_of,
     unit_scale,
 )
-from ragscore.plot.theme import figure_size, inks, scaled, sizes
+from ragscore.plot.theme import figure_size, inks, sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
@@ -63,8 +63,7 @@ def trend(
 
     A ring marks the baseline. Hollow markers are values that a run only reports. Intervals are
     drawn of at most four systems; a lone point has a bar instead. Of more than eight systems the
-    first and the three that ran last stand out. Times and costs are medians, without noise band,
-    which is of means.
+    first and the three that ran last stand out. Times and costs are medians, without noise band.
 
     Parameters
     ----------
@@ -187,12 +186,10 @@ def _one_panel(
     ]
     # if all systems have runs until late
     is_named = bool((last["x"] >= start + 0.6 * (end - start)).all()) and label_ends(ax, ends)
-    if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
-        legend(ax)
-    for system, line in lines.items():
-        line.set_label(label_of(names.shown(styles[system].label)))
     if not is_named:
-        legend(ax)
+        for system, line in lines.items():
+            line.set_label(label_of(names.shown(styles[system].label)))
+    legend(ax)
     with room_for(ax, marks):
         title(ax, of_trend(shown))
     return ax
@@ -287,18 +284,19 @@ def _draw(
     lines: dict[str, Line2D] = {}
     for system, style in sorted(styles.items(), key=lambda pair: pair[1].is_muted):
         own = table[(table["system"] == system) & table["mean"].notna()]
-        x, y, runs = _path(own)
+        ends = np.flatnonzero(own["segment"].ne(own["segment"].shift()))[1:]  # of segments
+        x, y = (np.insert(own[name].to_numpy("float64"), ends, np.nan) for name in ("x", "mean"))
         (lines[system],) = ax.plot(
-            x, y, marker=style.marker, markersize=style.size, markevery=runs,
-            linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
-            color=style.colour, clip_on=False,
+            x, y, marker=style.marker, markersize=style.size, linewidth=style.width,
+            linestyle=style.line, zorder=2 if style.is_muted else 3, color=style.colour,
+            clip_on=False,
         )  # fmt: skip
         if system not in banded:
             continue
         for _, rows in own.groupby("segment", sort=False):
             low, high = (rows[name].astype("float64") for name in ("low", "high"))
             if len(rows) == 1:
-                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=scaled(1))
+                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=1)
             else:
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     # values that a run only reports have hollow markers
@@ -318,7 +316,7 @@ def _draw(
         rows = table[table[name].astype("bool")]
         if len(rows):
             ax.plot(
-                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=scaled(12),
+                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=12,
                 markerfacecolor="none", markeredgecolor=inks().note, markeredgewidth=1.4,
                 clip_on=False, label=label,
             )  # fmt: skip
@@ -335,19 +333,6 @@ def _draw(
     quiet(ax)
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
     return lines
-
-
-def _path(own: pd.DataFrame) -> tuple[list[float], list[float], list[int]]:
-    """Return x and y of a system's line, broken between segments, and which points are runs."""
-    x: list[float] = []
-    y: list[float] = []
-    runs: list[int] = []
-    for _, rows in own.groupby("segment", sort=False):
-        if x:
-            x, y = [*x, rows["left"].iloc[0]], [*y, np.nan]
-        runs += range(len(x), len(x) + len(rows))
-        x, y = [*x, *rows["x"]], [*y, *rows["mean"]]
-    return x, y, runs
 
 
 def _top(table: pd.DataFrame) -> float:

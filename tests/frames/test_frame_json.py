@@ -163,7 +163,6 @@ MADE = {
     scores: rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})
     ),
-    "Report": lambda results, golden, scores: rs.evaluate(results, golden).report(),
 }  # fmt: skip
 
 
@@ -186,7 +185,6 @@ def test_a_report_reloads_into_the_same_object(three, kind):
         Gate,
         QueryView,
         rs.extras.Lint,
-        rs.Report,
     ],
 )
 def test_what_is_no_such_report_is_refused(report):

@@ -240,7 +240,7 @@ def directive(name: str) -> str:
 
 
 # Methods that most results inherit; api.md names them once.
-SHARED = ("to_markdown", "to_latex", "to_json", "from_json")
+SHARED = ("to_markdown", "to_json", "from_json")
 
 
 def api_tables() -> str:

