@@ -2,7 +2,6 @@
 
 import inspect
 import pkgutil
-import re
 from importlib import import_module
 
 import pytest
@@ -72,5 +71,3 @@ FOUND = {
     "query": lambda ev: ev.query("q_0"),
     "report": lambda ev: ev.report(),
 }
-
-

@@ -282,7 +282,7 @@ def metric_option(does: str, default: str) -> Option:
     return several(
         "--metric",
         f"a metric to {does}, such as mrr@10 (several times; default: {default});"
-        " `ragscore metrics` lists them",
+        " rs.metrics() lists them",
         "LABEL",
     )
 

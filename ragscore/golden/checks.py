@@ -13,7 +13,6 @@ from ragscore.frames.data import Golden
 from ragscore.golden.field_names import similar_fields
 from ragscore.golden.scope import (
     foreign_vaults,
-    outside_filters,
     outside_folders,
     outside_vaults,
 )
@@ -258,7 +257,5 @@ CHECKS = (
     outside_vaults),
     Check("tags name the query's vaults", "tags", "a vault that the query lists", _all,
     foreign_vaults),
-    Check("filters let the expected pass", "expected_metadata", "a value that the filters allow",
-    _all, outside_filters),
     Check("fields are known", "id", "a field of the golden file", _all, similar_fields, "warning"),
 )  # fmt: skip

@@ -80,12 +80,6 @@ def test_runs_may_be_names_in_a_store(files, tmp_path, capsys):
     )
     out = capsys.readouterr().out
     assert (store / "b" / "report.md").read_text() == out
-    assert main(["runs", str(store)]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "run_id",
-        "a",
-        "b",
-    ]
 
 
 KEBAB = "--profile kebab"
@@ -101,8 +95,7 @@ PAIR = "{a} {b} --golden {golden}"
         ("score {golden} {a} {a}", ["run:", "a"]),
         ("compare {a} {b}", ["source:", "golden"]),
         ("score {golden} {a} --by colour", ["by:", "'colour'"]),
-        ("runs nowhere", ["nowhere:"]),
-        ("runs {folder}", ["run.json"]),
+        ("report {a} --golden {golden} --history nowhere", ["nowhere:"]),
         (
             f"score {{golden}} {{a}} {KEBAB} --metric hit@1 --by tag",
             ["--profile:", "--metric, --by"],
@@ -257,9 +250,3 @@ def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
     header, row = capsys.readouterr().out.splitlines()[:2]
     assert re.match(r"run_id +metric +p50 .* p95 .* mean +n +n_expected$", header.strip())
     assert re.match(r"a +latency_ms +1 .* 1 .* 1 .* 1 +3 +3$", row.strip())
-
-
-def test_the_list_of_metrics_says_which_way_is_better(capsys):
-    assert main(["metrics"]) == 0
-    better = {words[0]: words[1] for words in map(str.split, capsys.readouterr().out.splitlines())}
-    assert (better["mrr@k"], better["latency_ms"]) == ("higher", "lower")

@@ -416,14 +416,12 @@ def test_a_text_is_shown_and_never_followed_by_commands_pages_and_panels(tmp_pat
     for seed in range(times(1)):
         folder = tmp_path / str(seed)
         ev, golden, files, runs = evaluated(seed + 1, folder)
-        store = stored(ev, folder)
         both = [str(one) for one in (*files, "--golden", golden)]
         commands = [
             ["score", *both], ["score", *both, "--by", "category"], ["score", *both, "--json"],
             ["compare", *both], ["compare", *both, "--json"], ["compare", *both, "--profile=kebab"],
             ["gate", *both], ["gate", *both, "--markdown"], ["check", *map(str, files)],
             ["validate", str(golden)], ["validate", str(golden), "--json"],
-            ["stored", str(store.root)], ["trend", str(store.root), "--metric", "hit@5"],
             ["score", runs[0], "--golden", str(golden)], [runs[0]], ["score", f"--{runs[0]}"],
             ["report", *both, "--out", str(folder / "report.md")],
         ]  # fmt: skip

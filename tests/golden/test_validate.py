@@ -109,10 +109,6 @@ BROKEN = {
     "targets are in the vaults": (
         [case(vaults=["notes"]), case("test_002", vaults=["work"])], "notes/a.md",
     ),
-    "filters let the expected pass": (
-        [PLAIN | {"expected_metadata": {"year": 2024}, "filters": {"year": [2022, 2023]}}],
-        "year 2024",
-    ),
     "fields are known": ([case(dificulty="hard")], "unknown field 'dificulty', in 1 query"),
 }  # fmt: skip
 

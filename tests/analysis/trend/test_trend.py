@@ -1,6 +1,5 @@
 """Trends: where the line breaks, and when it left the noise."""
 
-import json
 from pathlib import Path
 
 import matplotlib
@@ -15,7 +14,6 @@ import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
 from ragscore.analysis.trend.noise import first_outside, noise_floor
 from ragscore.analysis.trend.trend import trend
-from ragscore.cli import main
 from ragscore.scoring.summary import summarize
 from tests.demo.variations import earlier_golden
 from tests.messages import refused, says, warned
@@ -386,19 +384,6 @@ def test_the_picture_marks_baseline_and_departure(store, golden):
     at = days(found["created_at"])
     rings = {line.get_label(): list(line.get_xdata()) for line in ax.get_lines()}
     assert (rings["baseline"], rings["left the noise band"]) == ([at[4]], [at[6]])
-
-
-def test_the_command_prints_the_table_and_the_breaks(capsys):
-    command = ["trend", str(DEMO / "history"), "--metric", "mrr@10"]
-    more = ["--golden", str(DEMO / "golden.yaml"), "--baseline", "05-bm25-k1.5"]
-    assert main([*command, *more]) == 0
-    printed = capsys.readouterr().out
-    says(printed, "05-bm25-k1.5", "0.236", "[0.183, 0.299]", "baseline")
-    says(printed, "07-dense", "0.441", "left the band")
-    says(printed, "14-rerank-30-relabelled", "5ad89f3d", "63253d3c")
-    assert main([*command, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 18 and rows[0]["band_low"] is None
 
 
 def test_dates_put_in_after_loading_are_read_as_times():
