@@ -284,8 +284,8 @@ def _draw(
     lines: dict[str, Line2D] = {}
     for system, style in sorted(styles.items(), key=lambda pair: pair[1].is_muted):
         own = table[(table["system"] == system) & table["mean"].notna()]
-        ends = np.flatnonzero(own["segment"].ne(own["segment"].shift()))[1:]  # of segments
-        x, y = (np.insert(own[name].to_numpy("float64"), ends, np.nan) for name in ("x", "mean"))
+        gaps = np.flatnonzero(own["segment"].ne(own["segment"].shift()))[1:]
+        x, y = (np.insert(own[name].to_numpy("float64"), gaps, np.nan) for name in ("x", "mean"))
         (lines[system],) = ax.plot(
             x, y, marker=style.marker, markersize=style.size, linewidth=style.width,
             linestyle=style.line, zorder=2 if style.is_muted else 3, color=style.colour,

@@ -278,7 +278,7 @@ def test_several_runs_fill_every_section_and_no_text_opens_a_tag_a_cell_or_a_hea
 
 def test_the_json_of_a_report_has_its_frames(hostile):
     content = json.loads(hostile.to_json())
-    for name in ("runs", "summary", "slices", "trends", "left_out"):
+    for name in ("runs", "summary", "slices", "trends", "transitions"):
         assert len(content[name]) == len(getattr(hostile, name)) > 0, name
     assert [one["run_id"] for one in content["runs"]] == NAMES
     assert len(content["comparisons"]) == len(hostile.comparisons) == 3
