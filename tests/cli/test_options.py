@@ -227,7 +227,6 @@ LINES = [
     (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
     ("demo --build --out made", 0, ""),
-    ("demo --serve --port 0", 0, ""),
 ]
 
 
@@ -237,7 +236,7 @@ def test_an_option_does_what_it_says(
 ):
     words = line.split()
     if words[0] == "demo":
-        for place in ("show.show_demo", "ask.run_demo", "serve.serve_demo"):
+        for place in ("show.show_demo", "ask.run_demo"):
             monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
     if words[0] == "judge":
         address = ["--base-url", judge_address, "--second-base-url", judge_address]

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 import scipy.stats
 from conftest import answer, hit, record
-from judge_server import FaultyServer
+from judge_server import FaultyServer, completed
+from judge_server import judged as by_words
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
@@ -178,9 +179,7 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged):
 
 
 def turned_round(body):
-    from ragscore.demo.judge_server import completed, judged
-
-    reply = judged(body)
+    reply = by_words(body)
     return completed(body, json.dumps(reply | {"score": 5 - reply["score"]}))
 
 
