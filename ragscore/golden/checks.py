@@ -13,7 +13,6 @@ from ragscore.frames.data import Golden
 from ragscore.frames.kinds import CHOICE_KINDS, EXPECTATIONS
 from ragscore.golden.scope import (
     foreign_vaults,
-    outside_filters,
     outside_folders,
     outside_vaults,
 )
@@ -286,8 +285,6 @@ CHECKS = (
     outside_vaults),
     Check("tags name the query's vaults", "tags", "a vault that the query lists", _all,
     foreign_vaults),
-    Check("filters let the expected pass", "expected_metadata", "a value that the filters allow",
-    _all, outside_filters),
     Check("values are declared", "category", "a declared value", _all, undeclared_values,
     of_file=True),
     Check("required fields are there", "category", "a value: the file's rules require it", _all,

@@ -114,10 +114,6 @@ BROKEN = {
     "targets are in the vaults": (
         [case(vaults=["notes"]), case("test_002", vaults=["work"])], "notes/a.md",
     ),
-    "filters let the expected pass": (
-        [PLAIN | {"expected_metadata": {"year": 2024}, "filters": {"year": [2022, 2023]}}],
-        "year 2024",
-    ),
     "values are declared": (
         [{"rules": {"difficulty": ["easy"]}}, case(difficulty="esay")], "'esay'",
     ),
