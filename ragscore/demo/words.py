@@ -23,7 +23,7 @@ def word_judge(messages: list[dict[str, str]], schema: Object, *settings: object
     return json.dumps(_judged(json.loads(messages[1]["content"]), schema), ensure_ascii=False)
 
 
-def _judged(shown: Object, schema: Object) -> Object:
+def _judged(shown: Any, schema: Object) -> Object:
     shape = set(schema["required"])
     if "score" in shape:
         source = " ".join(
@@ -52,7 +52,7 @@ def _judged(shown: Object, schema: Object) -> Object:
             if "source" in shown
             else shown["answer"]
         )
-        items = shown["claims"] if "claims" in shown else shown["facts"]
+        items = shown.get("claims", shown.get("facts"))
         return {"verdicts": [_verdict(one, source, is_graded) for one in items]}
     if "grade" in shape:
         share = support(shown["question"], shown["passage"])
