@@ -211,7 +211,7 @@ LINES = [
     ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
         "judge golden.yaml runs/* --k 2 --refused judge --cut-text mark --overwrite"
-        " --keep-inputs kept.jsonl --temperature 0 --seed 1 --structured json_schema --timeout 9"
+        " --temperature 0 --seed 1 --structured json_schema --timeout 9"
         " --retries 1 --repeats 2 --workers 2 --prices prices.json --max-cost 5",
         0,
         "judge_groundedness",
