@@ -57,9 +57,7 @@ def test_a_picture_that_fails_leaves_no_figure(ev, left, monkeypatch):
 
 
 def test_a_report_whose_pictures_fail_leaves_no_figure(ev, left, monkeypatch):
-    from ragscore.reporting import figures
-
-    monkeypatch.setattr(figures, "_areas", fail)
+    monkeypatch.setattr("matplotlib.backends.backend_svg.FigureCanvasSVG.print_figure", fail)
     with pytest.raises(RuntimeError, match="no room"):
         ev.compare("a", "b").report().to_html()
     assert left() == ([], [])
