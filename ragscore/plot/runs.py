@@ -12,7 +12,7 @@ from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.rankings import retriever_scores
 from ragscore.analysis.titles import n_text
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.errors import nearest
+from ragscore.frames.errors import name_list, nearest
 from ragscore.plot.layout import finish, label_ends, new_axes, rows_that_fit
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.style import (
@@ -84,6 +84,10 @@ def summary(
         or known
     )
     table = rows_of(table, chosen)
+    if table["mean"].isna().all():
+        raise DataError(
+            f"no value of {name_list(chosen)}", field="metrics", allowed="metrics with n > 0"
+        )
     check_scales(table, chosen, declared)
     scale = scale_of(table, chosen[0], declared)
     ordered = table[table["metric"].eq(chosen[0]).to_numpy()].sort_values(
