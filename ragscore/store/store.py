@@ -733,28 +733,6 @@ class RunStore(RunStoreVerbs):
         catalogue.names()
         return compact_tables(catalogue)
 
-    def find(
-        self,
-        *,
-        system: str | None = None,
-        since: str | pd.Timestamp | None = None,
-        until: str | pd.Timestamp | None = None,
-        config: dict[str, Any] | None = None,
-    ) -> list[str]:
-        """Return the ids of runs by system, time and configuration, oldest first.
-
-        They can be passed as `runs=` to `scores`, `score`, `load` and `metrics`, which then open no
-        table of other runs.
-
-        Parameters
-        ----------
-        since, until
-            Bounds of `created_at`, from `since` up to but without `until`; without a zone, UTC.
-        config
-            Values that keys of the run's config must have; nested keys with dots (`bm25.k1`).
-        """
-        return self._open().find(system, since, until, config or {})
-
     def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
         """Return the files of a table, oldest run first, for DuckDB, polars or pyarrow.
 

@@ -73,10 +73,13 @@ def compact(clock: Clock, root: str) -> None:
 
 def ours(clock: Clock, root: str, reading: str) -> None:
     store, golden = rs.RunStore(f"{root}/store"), read_golden(Path(root))
-    one_system = {"system": "s7", "since": "2026-01-01", "config": {"bm25.k1": 0.7}}
+
+    def of_system(system: str) -> list[str]:
+        return store.runs().query("system == @system")["run_id"].tolist()
+
     read = {
         "one metric": lambda: store.scores(METRIC),
-        "one system": lambda: store.scores(METRIC, runs=store.find(**one_system)),
+        "one system": lambda: store.scores(METRIC, of_system("s7")),
         "all loaded": store.load,
         "all scored anew": lambda: store.score(golden),
     }[reading]

@@ -179,35 +179,14 @@ def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, 
     assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ({"system": "bm25"}, ["run 6", "run 4", "run 2"]),
-        ({"since": "2026-03-15", "until": "2026-05-15"}, ["run 4", "run 3"]),
-        ({"config": {"bm25.k1": 1}}, ["run 5", "run 2"]),
-        ({"system": "dense", "since": "2026-04-01", "config": {"bm25": {"k1": 0}}}, ["run 3"]),
-        ({}, ["run 6", "run 5", "run 4", "run 3", "run 2", "run 1"]),
-    ],
-)
-def test_runs_are_found_by_system_date_and_config(runs, store, asked, found):
-    store.save(runs())
-    assert store.find(**asked) == found
-
-
 def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
     for name in ("run 6", "run 4"):
         stored_file(store, name, "scores").write_bytes(b"damaged")
-    assert store.scores("mrr", runs=store.find(system="dense"))["run_id"].nunique() == 3
+    assert store.scores("mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
     with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
         store.scores("mrr")
-
-
-def test_a_time_that_is_none_is_refused(runs, store):
-    store.save(runs(1))
-    with refused("soon", field="since, until"):
-        store.find(since="soon")
 
 
 def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
@@ -260,13 +239,12 @@ def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_
     ]
     for name, values in zip(("run 2", "run 5"), own, strict=True):
         describe(tmp_path, name, lambda run, values=values: run | values)
-    expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
+    expected = store.scores("mrr")
     store.compact()
     anew = rs.RunStore(tmp_path)
     assert opened(tmp_path) == []
     pd.testing.assert_frame_equal(anew.scores("mrr"), expected)
     pd.testing.assert_frame_equal(anew.runs(), store.runs())
-    assert anew.find(**asked) == store.find(**asked) != []
     pd.testing.assert_frame_equal(anew.provenance(), store.provenance())
 
 
