@@ -20,7 +20,7 @@ from ragscore.frames.data import KINDS, categorical, conform
 from ragscore.frames.errors import DataError
 from ragscore.io.file_content import MAX_BYTES
 from ragscore.io.parquet_file import PARQUET_RATIO, LimitedParquet, reading_parquet
-from ragscore.store.checked import READ_AT_ONCE, StoredFile, SummingWriter
+from ragscore.store.checked import AGAIN, READ_AT_ONCE, StoredFile, SummingWriter
 from ragscore.store.draft import Draft
 
 T = TypeVar("T")
@@ -62,12 +62,12 @@ def open_parquet(
     """Open a Parquet file to read parts of it; columns of `read_dictionary` stay codes."""
     is_small = file.entry.size <= READ_AT_ONCE
     with (
-        reading_parquet(str(file), file.mended_by),
+        reading_parquet(str(file), AGAIN),
         file.open() as opened,
         LimitedParquet(
             opened,
             str(file),
-            way_on=file.mended_by,
+            way_on=AGAIN,
             read_dictionary=read_dictionary or None,
             # What is in memory already needs no thread to fetch it ahead.
             pre_buffer=not is_small,
@@ -110,7 +110,7 @@ def known_columns(names: Iterable[str], kind: str) -> list[str]:
 def read_frame(file: StoredFile, kind: str) -> pd.DataFrame:
     """Read a table as a frame of this kind, without undeclared columns."""
     frame = read_parquet(file)
-    with reading_parquet(str(file), file.mended_by):
+    with reading_parquet(str(file), AGAIN):
         if kind == "calls" and "hop" in frame:
             frame = frame.assign(call=frame["hop"] + 1)  # as hops counted from 0
         return conform(frame[known_columns(frame.columns, kind)], kind)

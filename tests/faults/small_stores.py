@@ -179,11 +179,6 @@ def add(n: int) -> Operation:
     )
 
 
-def compact(n: int = 0) -> Operation:
-    """Copy the tables of all runs into one file each."""
-    return Operation(f"compact {n}", lambda store: store.compact(), lambda state: state)
-
-
 # What is done to which state.
 ATTACKED = {
     "save": (None, save(1)),
@@ -191,7 +186,6 @@ ATTACKED = {
     "ingest": (State(1, 1, 1), ingest(2)),
     "refresh": (State(1, 1), refresh(2)),
     "add": (State(1, 1), add(1)),
-    "compact": (State(1, 1), compact()),
 }
 
 
