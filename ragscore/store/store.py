@@ -444,24 +444,6 @@ class RunStore(RunStoreVerbs):
         return provenance_frame(parts, default_metrics(judged))
 
     @_of_one_state
-    @shown
-    def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """Compare the golden sets that two runs were scored by, query by query.
-
-        One row per query: query_id, change; see `Golden.diff`.
-
-        Raises
-        ------
-        DataError
-            A run was saved without scores.
-        """
-        for field, run in (("baseline", baseline), ("candidate", candidate)):
-            check_type(run, str, field, "the name of a run")
-        catalogue = self._open()
-        (old,), (new,) = catalogue.names(baseline), catalogue.names(candidate)
-        return catalogue.golden_changes(old, new)
-
-    @_of_one_state
     def _measured(
         self,
         metric: str,
