@@ -19,6 +19,7 @@ from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import BY_NAME, labels
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS, provenance
+from ragscore.store.catalogue import open_catalogue
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
@@ -168,11 +169,12 @@ def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, w
     scored(store, a, golden)
     scored(store, b, relabelled(write_golden, expected_chunk_ids=["other"]))
     is_refused(store, "golden", 1, 3, "relabelled")
-    assert store.golden_changes("a", "b").to_dict("records") == [
+    assert open_catalogue(store.root).golden_changes("a", "b").to_dict("records") == [
         {"query_id": "q1", "change": "relabelled"}
     ]
     store.refresh(golden)
-    assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
+    assert len(store.scores()) == 6
+    assert not len(open_catalogue(store.root).golden_changes("a", "b"))
 
 
 @pytest.mark.parametrize(
