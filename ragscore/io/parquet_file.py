@@ -21,7 +21,7 @@ PARQUET_RATIO = 1000
 """How many times its size a file may decode to.
 
 More than other compressed files, since equal values of a column take no room: scores of one run
-decode to 35 times their size, those of many equal runs to 180. The store pads what would not do.
+decode to 35 times their size, those of many equal runs to 180.
 """
 
 
@@ -34,25 +34,15 @@ class LimitedParquet(pq.ParquetFile):  # type: ignore[misc]
         The file, of which any part can be read.
     name
         What errors call it.
-    way_on
-        What to do about a refusal.
     """
 
-    def __init__(
-        self,
-        opened: pa.NativeFile,
-        name: Path | str,
-        *,
-        way_on: str = "load it with max_bytes=None",
-        **options: Any,
-    ) -> None:
-        self._name, self._way_on, self._size = name, way_on, opened.size()
+    def __init__(self, opened: pa.NativeFile, name: Path | str) -> None:
+        self._name, self._size = name, opened.size()
         # Each item of a list and each character of a text takes a byte of the file at least.
         super().__init__(
             opened,
             thrift_string_size_limit=max(self._size, 1),
             thrift_container_size_limit=max(self._size, 1),
-            **options,
         )
 
     def read(self, columns: list[str] | None = None, **options: Any) -> pa.Table:
@@ -99,7 +89,7 @@ class LimitedParquet(pq.ParquetFile):  # type: ignore[misc]
                         file=self._name,
                         field=path,
                         allowed=f"up to {PARQUET_RATIO:,} times the size of the file;"
-                        f" {self._way_on}",
+                        " load it with max_bytes=None",
                     )
 
 
