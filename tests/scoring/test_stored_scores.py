@@ -86,23 +86,16 @@ def test_the_reason_of_a_scorer_stands_beside_its_score(write):
     assert "Tone: 0.25 (It shouts.)" in shown and "answer to a" in shown
 
 
-def test_fields_of_items_slice_and_make_clusters(tmp_path):
-    config = {"lower_is_better": False, "min_score": 0.0, "max_score": 1.0}
-    record = {
-        "evaluation_id": "e", "model_info": {"id": "m"},
-        "evaluation_results": [{"evaluation_name": "bench", "metric_config": config,
-                                "score_details": {"score": 0.5}}],
-    }  # fmt: skip
-    (tmp_path / "x.json").write_text(json.dumps(record))
-    samples = [
-        {"evaluation_id": "e", "evaluation_name": "bench", "sample_id": f"s{n}",
-         "input": {"raw": f"{n}?"}, "output": {"raw": ["x"]},
-         "evaluation": {"score": float(n % 8 > 3)}, "metadata": {"subject": f"subject {n // 8}"}}
-        for n in range(32)
-    ]  # fmt: skip
-    lines = "".join(json.dumps(one) + "\n" for one in samples)
-    (tmp_path / "x_samples.jsonl").write_text(lines)
-    ev = rs.evaluate(tmp_path / "x_samples.jsonl")
+def test_fields_of_items_slice_and_make_clusters():
+    ev = rs.evaluate(
+        pd.DataFrame(
+            {
+                "query_id": [f"s{n}" for n in range(32)],
+                "score.bench": [float(n % 8 > 3) for n in range(32)],
+                "subject": [f"subject {n // 8}" for n in range(32)],
+            }
+        )
+    )
     assert ev.summary("bench", by="subject")["mean"].tolist() == [0.5] * 4
     alone, held = (ev.summary("bench", cluster=by).iloc[0] for by in (None, "x_subject"))
     assert held["mean"] == alone["mean"] and held["high"] != alone["high"]
