@@ -34,7 +34,6 @@ from ragscore.frames.tables import Display, Table, shown
 from ragscore.frames.verbs import Accessor
 from ragscore.io.load import load_golden, load_results, with_labels
 from ragscore.scoring.calls import CALLS, has_several, queries_with_several, read_calls
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import BY_QUANTILES, clusters_text
 from ragscore.scoring.judgments import FAILED
 from ragscore.scoring.metrics import (
@@ -63,15 +62,14 @@ from ragscore.scoring.stored import (
     with_stored,
 )
 from ragscore.scoring.summary import Slicing, add_columns, summarize, with_saved
-from ragscore.scoring.value_states import explain, label_of, metric_columns
+from ragscore.scoring.turns import with_turns
+from ragscore.scoring.value_states import explain, metric_columns
 
 if TYPE_CHECKING:
     from ragscore.analysis.calls import CallReport
     from ragscore.analysis.comparison.model import Comparison
     from ragscore.analysis.comparison.question import Question
-    from ragscore.analysis.comparison.relabelling import LabelEffect
     from ragscore.analysis.comparison.score_diff import ScoreDiff
-    from ragscore.analysis.config_effects import ConfigEffects
     from ragscore.analysis.conversations import Conversations
     from ragscore.analysis.decision import Decision
     from ragscore.analysis.failure_causes import Failures
@@ -84,7 +82,6 @@ if TYPE_CHECKING:
     from ragscore.analysis.retrievers import RetrieverReport
     from ragscore.analysis.risk_coverage import RiskCoverage
     from ragscore.analysis.trend.trend import Trend
-    from ragscore.analysis.unjudged import Unjudged
     from ragscore.golden.coverage import Coverage
     from ragscore.golden.health import GoldenHealth
     from ragscore.judging.reliability import JudgeAgreement
@@ -116,7 +113,7 @@ def evaluate(
     """Score runs against a golden set, and keep all three together.
 
     Without a golden set, the scores that another tool stored are the metrics, and labels that stand
-    beside them in their file count. Runs are then paired by ids and inputs of their queries.
+    beside them in their file count. Runs are then paired by the ids of their queries.
 
     Runs without rows, of which a folder holds aggregates alone, are not scored: they stand in
     `trend`, `leaderboard` and `report`, marked as reported.
@@ -191,7 +188,7 @@ def _evaluated(
     if golden is None:
         results, golden = golden_of(results, labelled)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     asked = asked_of_stored(results, golden, labels, is_alone, declared)
     if primary is not None:
         asked = with_deciding(asked, names_of(primary, "primary"), results)
@@ -659,9 +656,7 @@ class Evaluation(Display):
         metrics: list[str] | str | None = None,
         by: Slicing | None = None,
         *,
-        bounds: bool = False,
         cluster: str | None = "group",
-        over: str | None = None,
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
@@ -670,20 +665,12 @@ class Evaluation(Display):
         metrics
             Labels, or one; by default all that were scored. True and false count as 1 and 0.
         by
-            A column of `golden.queries`, a kind of tag, "doc_type", the endings of the files that
-            its targets are from, or "mode", that of each run's response; or several. A query with
-            several tags counts in each slice, one without in `(none)`.
-        bounds
-            Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
-            missing value were 0, or 1. NaN for metrics that don't range from 0 to 1.
+            A column of `golden.queries`, a kind of tag, or "mode", that of each run's response; or
+            several. A query with several tags counts in each slice, one without in `(none)`.
         cluster
             The column of `golden.queries` whose equal values make queries depend on each other
             (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
             query stands alone.
-        over
-            "conversation": means of the conversations' means, in which each conversation counts
-            alike. All counts are of conversations then; a column `over` says so. Queries of no
-            conversation are left out, with a warning.
 
         Returns
         -------
@@ -693,16 +680,13 @@ class Evaluation(Display):
         `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of the
         slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
         order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
-        small (below 6 for a median, 72 for a p95), and a `caution` where one value carries the
-        mean (half of the variance or more is its own): go by the median. `cluster`, the column
-        of clusters that intervals allow for, `n_clusters` that hold several of the queries, and
-        `n_clustered` queries in them; NA without any. A metric that applies to no query has n = 0
-        and NaN.
+        small (below 6 for a median, 72 for a p95). A metric that applies to no query has n = 0 and
+        NaN.
 
         Raises
         ------
         DataError
-            An unknown metric, `by`, `cluster` or `over`; no query names its conversation.
+            An unknown metric, `by` or `cluster`.
 
         Examples
         --------
@@ -710,8 +694,8 @@ class Evaluation(Display):
         """
         scores, chosen = self._scored(metrics)
         return summarize(
-            scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
-            cluster=cluster, over=over, min_grade=self._min_grade, declared=self.declared,
+            scores, self.golden, by=by, metrics=chosen, results=self._known_results,
+            cluster=cluster, declared=self.declared,
         )  # fmt: skip
 
     @shown
@@ -791,9 +775,7 @@ class Evaluation(Display):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(
-            scores, self.golden, chosen, self._known_results, self._min_grade, self.declared
-        )
+        return explain(scores, self.golden, chosen, self._known_results, self.declared)
 
     @shown
     def pivot(self, metric: str) -> pd.DataFrame:
@@ -850,13 +832,13 @@ class Evaluation(Display):
         self._need_rows(*(runs if isinstance(runs, (list, tuple)) else ()))
         return show_query(
             self._with_calls(), self.golden, query_id, runs, match=self._level, texts=texts,
-            how=self._how_calls, min_grade=self._min_grade,
+            how=self._how_calls,
         )  # fmt: skip
 
     def explore(
         self, query: str | None = None, runs: list[str] | str | None = None,
         baseline: str | None = None, *, outcome: list[str] | str | None = None, search: str = "",
-        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_mb: float = 4,
+        by: Slicing | None = None, texts: pd.DataFrame | None = None, max_queries: int = 1_000,
     ) -> Explorer:  # fmt: skip
         """Look through the queries of one run or several, side by side: an `Explorer`.
 
@@ -869,7 +851,7 @@ class Evaluation(Display):
         baseline
             The run that the others are compared with, by the rules of `compare`; by default the
             first.
-        outcome, search, by, texts, max_mb
+        outcome, search, by, texts, max_queries
             As for `cmp.explore`.
 
         Returns
@@ -889,7 +871,7 @@ class Evaluation(Display):
 
         return explore_runs(
             self, query, runs, baseline, outcome=outcome, search=search, by=by, texts=texts,
-            max_mb=max_mb,
+            max_queries=max_queries,
         )  # fmt: skip
 
     def coverage(self) -> Coverage:
@@ -1124,8 +1106,12 @@ class Evaluation(Display):
         metric = self.primary[0] if metric is None else metric
         check_type(metric, str, "metric", "one metric")
         scores, names = self._scored(metric, or_told=True)
+        results = self.results
+        if len(self.golden.targets):  # all are scored by it, whatever set a run was saved with
+            runs = results.runs.assign(golden_hash=self.golden.golden_hash)
+            results = replace(results, runs=runs)
         return trend(
-            scores, (names or [metric])[0], by, golden=self.golden, results=self.results,
+            scores, (names or [metric])[0], by, golden=self.golden, results=results,
             reported=self.reported, order=order, baseline=baseline, repeats=repeats,
             declared=self.declared,
         )  # fmt: skip
@@ -1202,15 +1188,16 @@ class Evaluation(Display):
             made.write(path)
         return made
 
+    @shown
     def config_effects(
         self,
         metrics: list[str] | str | None = None,
         *,
         ignore: Sequence[str] = (),
-        cluster: str | None = "group",
-        seed: int = 0,
-    ) -> ConfigEffects:
-        """Return what each config key changes, where runs differ in that key alone.
+    ) -> pd.DataFrame:
+        """Return the config keys that vary between runs, beside the means of metrics.
+
+        Only two runs that differ in one key alone show its effect: compare them.
 
         Parameters
         ----------
@@ -1218,13 +1205,16 @@ class Evaluation(Display):
             Labels, or one; by default the primary metrics.
         ignore
             Config keys that are not looked at.
-        cluster
-            As for `summary`.
+
+        Returns
+        -------
+        One row per run: each key's value, nested keys dotted (numbers where all are numbers; NA:
+        null, or the run doesn't have the key), and each metric's mean.
 
         Raises
         ------
         DataError
-            No run has a config; an unknown metric or `cluster`.
+            No run has a config; an unknown metric.
 
         Examples
         --------
@@ -1235,51 +1225,8 @@ class Evaluation(Display):
         self._need_rows()
         scores, chosen = self._scored(list(self.primary) if metrics is None else metrics)
         return config_effects(
-            scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
-            seed=seed, declared=self.declared,
-        )  # fmt: skip
-
-    def relabelled(
-        self,
-        old: Golden,
-        baseline: str,
-        candidate: str | None = None,
-        *,
-        metrics: list[str] | str | None = None,
-    ) -> LabelEffect:
-        """Tell the effect of new labels from the effect of the system.
-
-        `compare` judges both runs by one golden set. This judges the baseline by an older one, and
-        splits the difference.
-
-        Parameters
-        ----------
-        old
-            The golden set before it was relabelled.
-        baseline, candidate
-            Run ids or systems; without a candidate, the effect of the labels on the baseline alone.
-        metrics
-            Labels, or one; by default the primary metrics.
-
-        Raises
-        ------
-        DataError
-            An unknown run or metric.
-
-        Examples
-        --------
-        >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
-        """
-        from ragscore.analysis.comparison.relabelling import label_effect
-
-        found = label_effect(
-            self.results, self.golden, old, baseline, candidate, metrics=metrics,
-            match=self.policies.match,
-        )  # fmt: skip
-        if metrics is not None:
-            return found
-        decides = found.deltas["metric"].isin(self.primary).to_numpy()
-        return replace(found, deltas=found.deltas[decides].reset_index(drop=True))
+            scores, self.results.runs, chosen, ignore=ignore, declared=self.declared
+        )
 
     # Refusals, failures, repeats: each an object whose frames are attributes
 
@@ -1358,9 +1305,7 @@ class Evaluation(Display):
         """
         from ragscore.analysis.calls import calls
 
-        return self._alike(
-            calls(self._stated(), self.golden, self._level, self.rule, self._min_grade, k)
-        )
+        return self._alike(calls(self._stated(), self.golden, self._level, self.rule, k))
 
     def conversations(self, metric: str | None = None, *, bad: float = 0.0) -> Conversations:
         """Return a metric by turn, first against later turns, and where conversations fail.
@@ -1640,8 +1585,7 @@ class Evaluation(Display):
             Only hits up to this rank; by default all that a run has.
         hits
             "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
-            k must satisfy it. `satisfied_by` of a golden row overrides this and the following
-            options.
+            k must satisfy it.
         source_keys, metadata, substrings
             As for `rs.match.by_predicate`.
 
@@ -1750,73 +1694,6 @@ class Evaluation(Display):
             differences=differences, declared=self.declared,
         )  # fmt: skip
 
-    @shown
-    def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Return how much metrics depend on the arbitrary order of hits with equal scores.
-
-        Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
-        highest grade take the last of these ranks, for `best` the first. If several tied hits meet
-        the same target, recall and nDCG may have an even better or worse order.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
-
-        Returns
-        -------
-        One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
-        queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
-        whose value depends on their order. A run whose hits have no score has NaN there and NA
-        counts: its ties are unknown.
-
-        Raises
-        ------
-        DataError
-            An unknown metric.
-
-        Examples
-        --------
-        >>> ev.tie_sensitivity("mrr@10")
-        """
-        from ragscore.golden.tie_sensitivity import tie_sensitivity
-
-        return tie_sensitivity(self._one_list(), self.golden, metrics, match=self._level)
-
-    def unjudged(self, metrics: list[str] | str | None = None) -> Unjudged:
-        """Bound every mean over the labels that hits might get which nobody judged.
-
-        Parameters
-        ----------
-        metrics
-            Labels of ranking metrics; by default all that were scored.
-
-        Returns
-        -------
-        `Unjudged`: frames `table`, one row per run and metric with `low`, `high`, `judged` and
-        `n_unjudged`, and `per_query`; its docstring has the columns.
-
-        Raises
-        ------
-        DataError
-            A metric that no label of a hit moves, or an unknown one; averages of repeats, which
-            have no hits.
-
-        Examples
-        --------
-        >>> ev.unjudged(["hit@5", "ndcg@10"])
-        """
-        from ragscore.analysis.unjudged import unjudged
-        from ragscore.scoring.metrics import MOVABLE
-
-        scores, chosen = self._scored(metrics)
-        if chosen is None:
-            chosen = [name for name in metric_columns(scores) if label_of(name).name in MOVABLE]
-        return unjudged(
-            scores, self.golden, self._one_list(), chosen, rule=self.rule, profile=self.profile,
-            policies=self.policies,
-        )  # fmt: skip
-
     # Provenance, other tools
 
     @shown
@@ -1829,7 +1706,7 @@ class Evaluation(Display):
         """Compare the values that another tool reported with those recomputed here.
 
         The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
-        empty_gold="one", missing="zero")`.
+        missing="zero")`.
 
         Parameters
         ----------
@@ -1999,7 +1876,7 @@ class Evaluation(Display):
     def _summarized(self, metrics: list[str]) -> pd.DataFrame:
         """Return `summary` of all queries; results of a store are not read for it."""
         return summarize(
-            self.scores, self.golden, metrics=metrics, min_grade=self._min_grade,
+            self.scores, self.golden, metrics=metrics,
             results=self._source if isinstance(self._source, Results) else None,
             declared=self.declared,
         )  # fmt: skip
@@ -2047,7 +1924,7 @@ class Evaluation(Display):
         policies = resolve_policies(self.profile, self.policies)
         texts = {
             "missing": _MISSING[policies.missing],
-            "failed": _FAILED[policies.errors],
+            "failed": "Failed queries, scored on the hits they have",
             "extra": "Rows without a golden query, in no mean of quality",
         }
         for name, text in texts.items():
@@ -2141,11 +2018,6 @@ class Evaluation(Display):
         return self.settings if self._source is None else self.results.runs
 
     @property
-    def _min_grade(self) -> int:
-        """The lowest grade that is relevant in the scores."""
-        return resolve_policies(self.profile, self.policies).min_grade
-
-    @property
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
@@ -2198,10 +2070,6 @@ _MISSING = {
     "zero": "Golden queries without a row, counted as failures",
 }
 _GAINS = {"ndcg": "2^grade − 1", "ndcg_linear": "the grade itself"}
-_FAILED = {
-    "miss": "Failed queries, scored on the hits they have",
-    "exclude": "Failed queries, left out of the means",
-}
 
 
 # Functions of the module, so that an evaluation that has them as its source can be pickled.

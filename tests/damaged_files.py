@@ -162,12 +162,6 @@ KEBAB_RUN = {
     "aggregate": {"hit_at_k": {"1": 0.5}, "mrr": 0.4, "citation_coverage": None,
     "total_queries": 2, "failed_queries": 1}, "per_query": RECORDS,
 }  # fmt: skip
-KEBAB_COMPARISON = {
-    "run_a": "a", "run_b": "b", "aggregate_a": {"mrr": 0.4, "total_queries": 2},
-    "aggregate_b": {"mrr": 0.5, "total_queries": 2},
-    "deltas": {"mrr": 0.1, "chunker_version_match": "exact"},
-    "per_query": [{"query_id": "q1", "kind": "loss", "a_hit_rank": 1, "b_hit_rank": 2}],
-}  # fmt: skip
 
 
 def lines(rows):

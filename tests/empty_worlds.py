@@ -119,8 +119,6 @@ def questions(ev: rs.Evaluation) -> Iterator[tuple[str, Callable[[], Any]]]:
         "retrievers": ev.retrievers,
         "retriever_scores": ev.retriever_scores,
         "golden_health": ev.golden_health,
-        "tie_sensitivity": ev.tie_sensitivity,
-        "unjudged": ev.unjudged,
         "check_reported": ev.check_reported,
         "provenance": ev.provenance,
         "select": lambda: ev.select([a]),

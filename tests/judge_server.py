@@ -1,11 +1,13 @@
 """The judge by words, with faults to inject and requests held back."""
 
 import json
+import zlib
 
 from servers import Reply, Server
 
-from ragscore.demo.judge_server import completed, judged, replied
+from ragscore.demo.words import word_judge, words
 
+DIMENSIONS = 256
 AGAIN = {"retry-after-ms": "1"}
 
 
@@ -29,6 +31,65 @@ class FaultyServer(Server):
     def chats(self):
         """The requests for completions."""
         return [body for body in self.bodies if "messages" in body]
+
+
+def replied(address, body):
+    """Return the reply to a request for a judgment or for embeddings."""
+    if address.endswith("/embeddings"):
+        return embedded(body)
+    return completed(body, json.dumps(judged(body), ensure_ascii=False))
+
+
+def judged(body):
+    """Return the judgment by words that a request asks for."""
+    schema = body["response_format"]["json_schema"]["schema"]
+    return json.loads(word_judge(body["messages"], schema))
+
+
+def completed(body, text, finish="stop"):
+    """Return a chat completion with this text."""
+    asked = sum(len(message["content"]) for message in body["messages"]) // 4
+    usage = {
+        "prompt_tokens": asked,
+        "completion_tokens": len(text) // 4,
+        "total_tokens": asked + len(text) // 4,
+    }
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+    }
+    return {
+        "id": "chatcmpl-0",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
+
+
+def embedded(body):
+    """Return an embeddings reply: word counts as vectors."""
+    data = [
+        {"object": "embedding", "index": n, "embedding": vector(text)}
+        for n, text in enumerate(body["input"])
+    ]
+    tokens = sum(len(text) for text in body["input"]) // 4
+    return {
+        "object": "list",
+        "model": body["model"],
+        "data": data,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
+def vector(text):
+    """Return the counts of a text's words, by the hash of each word."""
+    counts = [0.0] * DIMENSIONS
+    for word in words(text):
+        counts[zlib.crc32(word.encode()) % DIMENSIONS] += 1
+    return counts
 
 
 def said(status, text, headers=None):

@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 
 import ragscore as rs
 from ragscore.store.checked import StoredFile, sealed, unsealed
-from ragscore.store.draft import Draft, put, state_of
+from ragscore.store.draft import Draft
 from ragscore.store.places import Place
-from ragscore.store.run_cache import COMPACT_FILE, compacted
 from ragscore.store.runs import RUN_FILE, StoredRun, change_run, folder_of, stored_runs
 
 
@@ -29,13 +28,6 @@ def stored_run(store: rs.RunStore, run: str) -> StoredRun:
 def stored_file(store: rs.RunStore, run: str, kind: str) -> Path:
     """Where a run's table, or its metrics, are now."""
     place = stored_run(store, run).table(kind).place
-    assert isinstance(place, Path)
-    return place
-
-
-def compact_file(store: rs.RunStore, kind: str) -> Path:
-    """Where a compacted table is now."""
-    place = compacted(store.root)[kind].place
     assert isinstance(place, Path)
     return place
 
@@ -87,13 +79,6 @@ def edit_table(
 ) -> None:
     """Put what `edit` makes of a run's table in its place."""
     put_table(store, run, kind, edit(pq.read_table(stored_file(store, run, kind))))
-
-
-def put_compact(store: rs.RunStore, kind: str, content: bytes) -> None:
-    """Put another file in place of a compacted one."""
-    draft = Draft(store.root, store.root)
-    _written(draft, kind, compacted(store.root)[kind], content)
-    put(draft, COMPACT_FILE, {}, state_of(store.root / COMPACT_FILE), keep=True)
 
 
 def _written(draft: Draft, kind: str, before: StoredFile, content: bytes) -> None:

@@ -17,7 +17,7 @@ SHOWN = {
     "scoring": ["ragscore, frames", "ragscore, store", "pytrec_eval", "ir_measures"],
     "reading": ["pyarrow.json, bare", "ragscore, to a store", "polars, nested"],
     "questions": ["evaluate", "compare", "report", "store.save"],
-    "store": ["one metric", "all scored anew", "compacted in"],
+    "store": ["one metric", "all scored anew"],
     "false_words": ["overall word", "any p alone"],
 }
 

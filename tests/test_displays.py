@@ -2,7 +2,6 @@
 
 import inspect
 import pkgutil
-import re
 from importlib import import_module
 
 import pytest
@@ -48,7 +47,7 @@ def test_a_result_has_every_form(kind):
     assert issubclass(kind, Display) and not inspect.isabstract(kind)
     # a dataclass writes a repr of its own unless it is told not to
     assert kind.__repr__ is Display.__repr__
-    for name in ("_repr_html_", "to_markdown", "to_latex"):
+    for name in ("_repr_html_", "to_markdown"):
         assert callable(getattr(kind, name))
 
 
@@ -72,17 +71,3 @@ FOUND = {
     "query": lambda ev: ev.query("q_0"),
     "report": lambda ev: ev.report(),
 }
-
-
-@pytest.mark.parametrize("make", FOUND.values(), ids=FOUND)
-def test_the_latex_of_a_result_is_whole_and_escaped(evaluation, make):
-    text = make(evaluation).to_latex(caption="Runs & others", label="tab:runs")
-    for name in ("table", "tabular"):
-        assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}")
-    code = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
-    bare = re.sub(r"\\[\\{}$&#_%]|\\label\{[^}]*\}", "", code)
-    assert bare.count("{") == bare.count("}") and "#" not in bare and "_" not in bare
-    for line in code.splitlines():
-        if line.endswith("\\\\"):
-            columns = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", code)
-            assert len(re.split(r"(?<!\\)&", line)) in {len(one) for one in columns}

@@ -1,6 +1,5 @@
 """One object to ask: its verbs give what the functions behind them give."""
 
-import dataclasses
 import inspect
 import re
 import subprocess
@@ -203,21 +202,13 @@ def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_
 # -- the face
 
 
-def test_the_effect_of_labels_is_told_for_the_metrics_that_decide(ev):
-    older = dataclasses.replace(ev.golden, targets=ev.golden.targets.assign(grade=1))
-    found = ev.relabelled(older, "dense", "hybrid").deltas
-    assert set(found["metric"]) == set(ev.primary)
-    one = ev.relabelled(older, "dense", "hybrid", metrics="hit@1").deltas
-    assert one["metric"].tolist() == ["hit@1"]
-
-
 @pytest.mark.slow
 def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     methods = [
         (name, method)
         for name, method in inspect.getmembers(rs.Evaluation, callable)
-        if not name.startswith("_") and name not in ("to_markdown", "to_latex", "notes", "wide")
+        if not name.startswith("_") and name not in ("to_markdown", "notes", "wide")
     ]
     assert len(methods) > 10
     for name, method in [*methods, ("evaluate", rs.evaluate)]:

@@ -21,7 +21,6 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.analysis.retrievers import RetrieverReport
 from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.golden.health import GoldenHealth
-from ragscore.golden.tie_sensitivity import tie_sensitivity
 from tests.messages import refused
 
 __all__ = ["ev"]  # a fixture
@@ -82,9 +81,6 @@ def test_what_the_methods_give_is_what_the_functions_give(ev):
         repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
     )
     pd.testing.assert_frame_equal(ev.retriever_scores(), score_distribution(results, golden))
-    pd.testing.assert_frame_equal(
-        ev.tie_sensitivity("mrr@10"), tie_sensitivity(results, golden, "mrr@10")
-    )
 
 
 def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):

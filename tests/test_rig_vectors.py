@@ -88,7 +88,7 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
         {"other": ["d1"], "q": ranking},
         {"q": {}, "other": {"d1": 1}},
         labels,
-        empty_gold="one",
+        profile=replace(PROFILES["rig"], zero_if_empty=()),
         missing="exclude" if ranking else "zero",
     )
     if ranking:
@@ -115,7 +115,9 @@ def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": False}]))
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
     assert pd.isna(
-        rs.score(results, golden, ["mrr"], match="doc", empty_gold="one").loc["q", "mrr"]
+        rs.score(
+            results, golden, ["mrr"], profile=replace(PROFILES["rig"], score_refusals=False)
+        ).loc["q", "mrr"]
     )
     found = rs.score(results, golden, ["recall@5", "mrr"], profile="rig").loc["q"]
     assert (found["recall@5"], found["mrr"]) == (1, 0)

@@ -117,7 +117,6 @@ def calls(
     golden: Golden,
     match: str,
     rule: Rule | None,
-    min_grade: int,
     k: int | None,
 ) -> CallReport:
     """Measure what each call adds; see `Evaluation.calls`."""
@@ -133,7 +132,7 @@ def calls(
     levels = ("doc",) if rule is not None else choose_level(results, golden, match).used
     parts = [
         (relevant, grade_hits(hits, relevant, rule or level_rule(level, results, golden))[1])
-        for level, _, relevant in targets_by_level(golden, levels, min_grade)
+        for level, relevant in targets_by_level(golden, levels)
     ]
     relevant, found = (pd.concat(frames, ignore_index=True) for frames in zip(*parts, strict=True))
     places = hits[[*CELL, "rank", "call", "rank_in_call"]]

@@ -10,10 +10,10 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import Golden
+from ragscore.frames.errors import plural, warn
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import Declarations
-from ragscore.scoring.summary import summarize
 from ragscore.scoring.turns import conversations_of
 from ragscore.stats import interval_of_means
 
@@ -66,33 +66,40 @@ def conversations(
     kind = declared.describe(metric)
     rows = scores.reset_index()[["run_id", "query_id", metric]].rename(columns={metric: "value"})
     talks = conversations_of(golden, rows["query_id"])
-    means = summarize(scores, golden, metrics=metric, over="conversation", declared=declared)
-    means = means.set_index(means["run_id"].astype("str"))
+    if n := golden.queries["conversation"].isna().sum():
+        warn(
+            f"{plural(int(n), 'query')} of {len(golden.queries)} in no conversation: left out of"
+            " means over conversations"
+        )
     numbers = turn_numbers(golden.queries).set_axis(golden.queries["query_id"])
     rows = rows.assign(run_id=rows["run_id"].astype("str"), conversation=talks)
     rows = rows[rows["conversation"].notna() & rows["value"].notna()]
     rows = rows.assign(turn=numbers.reindex(rows["query_id"]).to_numpy()).astype({"turn": "int64"})
     rows = rows.sort_values("turn", kind="stable")
 
-    def interval(values: pd.Series, ids: pd.Series | None = None) -> tuple[float, float]:
+    def interval(
+        values: pd.Series, ids: pd.Series | None = None, is_mean: bool = False
+    ) -> tuple[float, float]:
         groups = None if ids is None else query_clusters(golden, pd.Index(ids), "conversation")
         bounds = kind.bounds if np.isfinite(kind.bounds).all() else (0.0, 1.0)
+        of_kind = "bounded" if is_mean and kind.kind == "binary" else kind.kind
         low, high = interval_of_means(
-            values.to_numpy("float64"), kind.kind, bounds=bounds, groups=groups
+            values.to_numpy("float64"), of_kind, bounds=bounds, groups=groups
         )
         return float(low[0]), float(high[0])
 
     table, by_turn = [], []
     for run_id, own in rows.groupby("run_id", sort=False):
-        over = means.loc[str(run_id)]
+        means = own.groupby("conversation")["value"].mean()
+        low_of_talks, high_of_talks = interval(means, is_mean=True)
         first_turn = own.groupby("conversation")["turn"].transform("min")
         is_first = (own["turn"] == first_turn).to_numpy(dtype=bool)
         low, high = interval(own["value"], own["query_id"])
         table.append({
-            "run_id": run_id, "n": len(own), "n_conversations": over["n"],
+            "run_id": run_id, "n": len(own), "n_conversations": len(means),
             "mean": own["value"].mean(), "low": low, "high": high,
-            "mean_of_conversations": over["mean"], "low_of_conversations": over["low"],
-            "high_of_conversations": over["high"],
+            "mean_of_conversations": means.mean(), "low_of_conversations": low_of_talks,
+            "high_of_conversations": high_of_talks,
             "first": own.loc[is_first, "value"].mean(), "n_first": int(is_first.sum()),
             "later": own.loc[~is_first, "value"].mean(), "n_later": int((~is_first).sum()),
         })  # fmt: skip

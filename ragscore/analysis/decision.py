@@ -86,14 +86,6 @@ class Decision:
         """The sentence with shorter names."""
         return renamed(self.sentence, fitting_names(self.run_ids, NAME))
 
-    def read_against(self, run: str) -> str:
-        """Return what the others are against a run, by the same tests."""
-        if run == self.against:
-            return self.sentence
-        others = [one for one in self.run_ids if one != run]
-        words = {(run, one): (*self.of_pair(run, one), "") for one in others}
-        return _against_baseline(words, others, run)
-
     def of_pair(self, baseline: str, candidate: str) -> tuple[str, str]:
         """Return verdict and details of a pair; empty where it isn't tested."""
         return self._told.get((baseline, candidate), ("", ""))

@@ -141,12 +141,10 @@ def show_query(
     match: str = "auto",
     texts: pd.DataFrame | None = None,
     how: str = "union",
-    min_grade: int = 1,
 ) -> QueryView:
     """Show one query through several runs, matched at a level; see `Evaluation.query`.
 
-    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads. A call finds
-    targets of `min_grade` and above.
+    `how`: the policy `calls`. Ranks of targets are those in the calls that it reads.
     """
     check_inputs(results, golden)
     check_type(query_id, str, "query_id", "the id of a query")
@@ -207,7 +205,7 @@ def show_query(
         of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
         level,
         bool((golden.refusals == query_id).any()),
-        _calls(own, met[(met["grade"] >= min_grade).to_numpy()], names, how),
+        _calls(own, met[(met["grade"] > 0).to_numpy()], names, how),
         _turns(golden, query_id),
     )
 

@@ -51,8 +51,8 @@ Letter case and separators don't matter.
 _BY_SPELLING = {spelling(theirs): ours for theirs, ours in REPORTED_NAMES.items()}
 FINGERPRINT = "judge_fingerprint"
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
-FIRST_RANKS = ("hit_rank", "rank_first_match")
-"""What other tools call the rank of a query's first right hit; without a hit it is null."""
+FIRST_RANK = "rank_first_match"
+"""What seed-mcp's records call the rank of a query's first right hit; without a hit it is null."""
 CHECKED = ("n", "mean", "sum", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
 
 
@@ -279,7 +279,7 @@ def check_reported(
         rounded = [round_half_away(value, chosen.decimals) for value in stated.tolist()]
         stated = np.where(is_of_run, rounded, stated)
     rows = rows.assign(recomputed=recomputed, difference=recomputed - stated)
-    is_rank = rows["query_id"].ne("") & rows["metric"].isin(FIRST_RANKS)
+    is_rank = rows["query_id"].ne("") & rows["metric"].eq(FIRST_RANK)
     if is_rank.any() and has_rows:
         fields = fields | {"policies": policies}
         columns = ["recomputed", "difference"]
@@ -306,9 +306,9 @@ def check_reported(
 def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.DataFrame, pd.Series]:
     """Return the rows with the means of stored scores beside what their tool reports of them.
 
-    The second are notes: over which queries a mean was taken. Repeats of a query count once.
+    The second are notes: over how many queries a mean was taken. Repeats of a query count once.
     """
-    rows = rows.reindex(columns=[*rows, *(one for one in ("of", "by", "part") if one not in rows)])
+    rows = rows if "of" in rows else rows.assign(of=None)
     notes = pd.Series("", index=rows.index, dtype="object")
     if not rows["of"].notna().any():
         return rows, notes
@@ -322,25 +322,12 @@ def _with_means_of_stored(rows: pd.DataFrame, results: Results) -> tuple[pd.Data
         row = rows.iloc[place]
         of_metric = values["metric"].eq(str(row["of"]))
         here = values[of_metric & values["side"].eq(side[row["run_id"]])]
-        told, n_all = "", here["query_id"].nunique()
-        if isinstance(row["by"], str):
-            here = here[here["query_id"].isin(_queries_where(results, row["by"], row["part"]))]
-            n = here["query_id"].nunique()
-            told = f"over queries with {row['by']} = {row['part']}: {n} of {n_all}"
         means = here.groupby("query_id")["value"].mean()
         recomputed[place] = len(means) if row["statistic"] == "n" else means.mean()
         n_stated = stated.get((row["run_id"], row["metric"]), len(means))
         if n_stated != len(means):
-            told = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
-        notes.iloc[place] = told
+            notes.iloc[place] = f"reported over {n_stated:,.0f} queries, {len(means):,} are here"
     return rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"]), notes
-
-
-def _queries_where(results: Results, field: str, value: str) -> pd.Series:
-    """Return the queries whose responses have this value in a field."""
-    responses = results.responses
-    told = responses.get(field, responses.get(f"x_{field}", pd.Series(index=responses.index)))
-    return responses.loc[told.astype("str").eq(value).fillna(False), "query_id"]
 
 
 def _first_ranks(

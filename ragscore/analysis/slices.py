@@ -1,7 +1,7 @@
 """Means and differences by slice of the queries. All of it is exploratory.
 
 In: a frame of scores, a golden set, and names of its columns or kinds of tag. Out: one row per
-slice and metric of each run, or of two runs compared; reversals (Simpson's paradox) in words.
+slice and metric of each run, or of two runs compared.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import (
-    around_baseline,
     paired_deltas,
     read_by_medians,
     row_verdict,
@@ -21,7 +20,6 @@ from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import (
-    decimals_beside,
     decimals_within,
     shown_detectable,
     shown_n,
@@ -43,11 +41,9 @@ from ragscore.scoring.intervals import (
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.modes import is_by_mode, response_modes, shared_modes, with_modes
-from ragscore.scoring.summary import Slicing, naturally, slice_names, slice_texts, slices
-from ragscore.stats import UNSURE, benjamini_hochberg, moments, two_sample_test
+from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
+from ragscore.stats import benjamini_hochberg, moments, two_sample_test
 
-SAME = 1e-9  # differences closer to 0 have no direction
-SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
 MIN_N = 10  # queries: a slice of fewer is shown and not tested
 TOO_FEW = "too few queries"
 PERMUTATION, WELCH = "permutation", "Welch"  # the test of a slice against the rest
@@ -60,7 +56,6 @@ DELTAS = (
     "low", "high", "p", "q", "mde", "verdict", "is_small",
 )  # fmt: skip
 OVERALL = (*[name for name in DELTAS if name not in ("q", "is_small")], "sentence")
-REVERSALS = ("metric", "means", "delta", "n_slices", "n_opposite", "reversal", "sentence")
 # a slice can't be called like a column of a result
 RESERVED = (
     "run_id", "query_id", "metric", "n", "n_expected_baseline", "n_expected_candidate", "mean",
@@ -132,12 +127,6 @@ class SliceComparison(TableResult):
         `is_small`. Slices of fewer queries than `min_n` have an interval, but no p, q or mde.
     overall
         One row per metric: the same over all queries (p uncorrected).
-    reversals
-        One row per metric and kind of mean ("same queries", "own queries") whose direction over all
-        queries is opposite to that of every slice, or of most, with a `sentence` (Simpson's
-        paradox). It states means, and how many of the opposite slices have a verdict. On the
-        queries of both runs only *most* is possible unless queries are in several slices; the mean
-        of each run's own queries can turn round altogether.
     n_changed
         Queries that the two runs answered in different modes: slices by mode leave them out.
     declared
@@ -152,7 +141,6 @@ class SliceComparison(TableResult):
     min_n: int
     table: pd.DataFrame
     overall: pd.DataFrame
-    reversals: pd.DataFrame
     n_changed: int = 0
     declared: Declarations = NOTHING_DECLARED
     clusters: str = ""
@@ -215,7 +203,7 @@ class SliceComparison(TableResult):
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
         if any(table_kind(name) in BY_QUANTILES for name in self.table["metric"]):
             notes.append(MEDIANS_NOTE)
-        return [*notes, *filter(None, [self.clusters]), *self.reversals["sentence"]]
+        return [*notes, *filter(None, [self.clusters])]
 
     def _tables(self) -> list[Table]:
         title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
@@ -238,8 +226,7 @@ def compare_slices(
 ) -> SliceComparison:
     """Compare two runs slice by slice.
 
-    The result holds differences with intervals, q values, the minimum detectable differences, and
-    reversals (Simpson's paradox).
+    The result holds differences with intervals, q values, and the minimum detectable differences.
 
     Parameters
     ----------
@@ -270,10 +257,10 @@ def compare_slices(
             allowed="two different runs",
         )
     expected = expected_in(aligned, scores, golden)
-    deltas, own = [], []
-    for labels, inside in members:
-        deltas.append(_deltas(aligned, inside, expected, groups, seed).assign(**labels))
-        own.append(_own_means(aligned, inside).assign(**labels))
+    deltas = [
+        _deltas(aligned, inside, expected, groups, seed).assign(**labels)
+        for labels, inside in members
+    ]
     table = pd.concat(deltas, ignore_index=True)
     is_small = table["n"] < min_n
     table = table.assign(
@@ -289,7 +276,6 @@ def compare_slices(
     everything = np.ones(len(aligned.query_ids), dtype=bool)
     overall = _deltas(aligned, everything, expected, groups, seed)[list(OVERALL)]
     columns = slice_names(by)
-    names = [" × ".join(map(str, labels.values())) for labels, _ in members]
     return SliceComparison(
         aligned.run_ids[0],
         aligned.run_ids[1],
@@ -297,37 +283,10 @@ def compare_slices(
         min_n,
         table[[*columns, *DELTAS]],
         overall,
-        _reversals(
-            aligned.run_ids,
-            " × ".join(columns),
-            names,
-            (overall, table),
-            (_own_means(aligned, everything), pd.concat(own, ignore_index=True)),
-            min_n,
-            aligned.declared,
-        ),
         n_changed,
         aligned.declared,
         clusters_text(golden, aligned.query_ids, cluster, talks=True),
     )
-
-
-def slices_around_baseline(
-    rows: pd.DataFrame, scores: pd.DataFrame, golden: Golden, by: Slicing, baseline: str,
-    declared: Declarations,
-) -> pd.DataFrame:  # fmt: skip
-    """Return means by run and `slice` with intervals of the difference to a baseline."""
-    runs, metrics = rows["run_id"].astype("str"), rows["metric"].unique().tolist()
-    found = pd.concat([
-        compare_slices(scores, golden, by, baseline, run, metrics, declared=declared)
-        .table.assign(run_id=run)
-        for run in runs.unique()
-        if run != baseline
-    ])  # fmt: skip
-    found.index = pd.MultiIndex.from_arrays([found["run_id"], slice_texts(found, slice_names(by))])
-    ends = found[["low", "high"]].reindex(pd.MultiIndex.from_arrays([runs, rows["slice"]]))
-    rows = rows.assign(**ends.add_prefix("delta_").set_axis(rows.index))
-    return around_baseline(rows, baseline, "slice", declared)
 
 
 def _prepare(
@@ -410,106 +369,4 @@ def _deltas(
     of_baseline, of_candidate = expected[inside].sum(axis=0)
     return read_by_medians(table, aligned.declared).assign(
         n_expected_baseline=of_baseline, n_expected_candidate=of_candidate
-    )
-
-
-def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
-    """Return means of both runs (medians of times), each over its own queries, by metric."""
-    sides = [aligned.values[inside, place] for place in (0, 1)]
-    (a, _, n_a), (b, _, n_b) = map(moments, sides)
-    is_timed = are_timed(aligned.described())
-    if is_timed.any():
-        medians = [pd.DataFrame(side).median().to_numpy("float64") for side in sides]
-        a, b = (np.where(is_timed, p50, mean) for p50, mean in zip(medians, (a, b), strict=True))
-    return pd.DataFrame(
-        {
-            "metric": aligned.metrics,
-            "delta": b - a,
-            "n": np.minimum(n_a, n_b),
-            "n_a": n_a,
-            "n_b": n_b,
-        }
-    )
-
-
-def _reversals(
-    run_ids: list[str],
-    by: str,
-    names: list[str],
-    shared: tuple[pd.DataFrame, pd.DataFrame],
-    own: tuple[pd.DataFrame, pd.DataFrame],
-    min_n: int,
-    declared: Declarations,
-) -> pd.DataFrame:
-    """Find metrics whose difference over all queries has the opposite sign in most slices.
-
-    Parameters
-    ----------
-    names
-        The slices' names, in the order of the rows of each metric.
-    shared
-        Differences over all queries and by slice (metric, delta, n), on the queries for which both
-        runs have a value.
-    own
-        The same for the means of each run over its own queries. They differ from `shared` only
-        where the runs have values for different queries.
-    min_n
-        Slices of fewer queries don't count, nor do slices without a difference.
-
-    Returns
-    -------
-    One row per reversal: `metric`, `means` (same queries, own queries), `delta` over all queries,
-    `n_slices` that count, of which `n_opposite`; `reversal` ("every", "most"), `sentence`.
-    """
-    n_shared = shared[0].set_index("metric")["n"]
-    n_own = own[0].set_index("metric")
-    is_same = n_own["n_a"].eq(n_shared) & n_own["n_b"].eq(n_shared)  # both kinds of mean are one
-    reversals = []
-    for kind, (overall, parts) in ((SAME_QUERIES, shared), (OWN_QUERIES, own)):
-        for metric, delta, n in zip(overall["metric"], overall["delta"], overall["n"], strict=True):
-            if not n or abs(delta) <= SAME or (kind == OWN_QUERIES and is_same[metric]):
-                continue
-            rows = parts[(parts["metric"] == metric).to_numpy()].assign(slice=names)
-            rows = rows[(rows["n"] >= min_n) & (rows["delta"].abs() > SAME)]
-            opposite = rows[rows["delta"] * delta < 0]
-            if len(rows) < 2 or 2 * len(opposite) <= len(rows):
-                continue
-            word = "every" if len(opposite) == len(rows) else "most"
-            sentence = _sentence(run_ids, by, metric, float(delta), len(rows), opposite, kind)
-            reversals.append([metric, kind, float(delta), len(rows), len(opposite), word, sentence])
-    return pd.DataFrame(reversals, columns=list(REVERSALS)).astype(
-        {"metric": "str", "means": "str", "reversal": "str", "sentence": "str"}
-    )
-
-
-def _sentence(
-    run_ids: list[str],
-    by: str,
-    metric: str,
-    delta: float,
-    n_slices: int,
-    opposite: pd.DataFrame,
-    kind: str,
-) -> str:
-    """State one reversal in means; words of verdicts are left to what a test stands behind."""
-    above, below = ("higher", "lower") if delta > 0 else ("lower", "higher")
-    share = "every one" if len(opposite) == n_slices else str(len(opposite))
-    changes = [delta, *opposite["delta"]]
-    texts = [
-        shown_number(change, decimals_beside(abs(change), 0.0, True, 3), True) for change in changes
-    ]
-    named = ", ".join(
-        f"{name} {text}" for name, text in zip(opposite["slice"], texts[1:], strict=True)
-    )
-    if kind == OWN_QUERIES:
-        over, why = ", each over its own queries", "the runs were asked different mixes of it"
-    else:
-        n_sure = int((~opposite["verdict"].isin([UNSURE, TOO_FEW])).sum())
-        over, why = " over all queries", f"{n_sure} of these {len(opposite)} for sure"
-        if not n_sure:
-            why = "none of these for sure, so it may be chance"
-    average = "median" if table_kind(metric) in BY_QUANTILES else "mean"
-    return (
-        f"{metric}: {run_ids[1]} has a {above} {average} than {run_ids[0]}{over} ({texts[0]}), but"
-        f" a {below} one in {share} of {n_slices} slices of {by} ({named}): {why}."
     )

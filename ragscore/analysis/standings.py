@@ -1,7 +1,7 @@
 """The runs of a decision as one table, best first, with an interval each on one scale.
 
 In: a `Decision`, and the means of its runs. Out: HTML with drawn intervals that needs no script;
-text with intervals of characters where a terminal has room; Markdown and LaTeX.
+text with intervals of characters where a terminal has room; Markdown.
 """
 
 import math
@@ -91,7 +91,7 @@ class Standings(Table):
     def to_html(self, *, alone: bool = True) -> str:
         """Return the table as HTML: a drawn interval, and a verdict against one run, in each row.
 
-        A phone has three lines a run. A page may be read against another run.
+        A phone has three lines a run.
         """
         found, first = self.decision, self.columns[0]
         if found is None:
@@ -110,8 +110,7 @@ class Standings(Table):
             cells += f'<td class="n">{self.lost[at]}</td>' if self.lost else ""
             value, _, interval = first.intervals[at].partition(" ")
             rows.append(
-                f'<tr data-run="{found.run_ids.index(run)}"><th scope="row"'
-                f' title="{html_text(run)}">{html_text(short[run])}</th>'
+                f'<tr><th scope="row" title="{html_text(run)}">{html_text(short[run])}</th>'
                 f'<td class="bar">{interval_bar(*bar)}</td>'
                 f'<td class="lead">{value} <i>{interval}</i> <b>{first.letters[at]}</b></td>'
                 f"{verdict_cell(*found.of_pair(found.against, run))}{cells}</tr>"
@@ -123,8 +122,8 @@ class Standings(Table):
             '<th scope="col">run</th>'
             f'<th class="bar" scope="col" aria-label="95 % interval"><span>{ends}</span></th>'
             f'<th class="lead" scope="col">{_heading(first)}</th>'
-            '<th class="w" scope="col">against <span class="rs-against" title='
-            f'"{html_text(found.against)}">{html_text(short[found.against])}</span></th>'
+            f'<th class="w" scope="col">against <span title="{html_text(found.against)}">'
+            f"{html_text(short[found.against])}</span></th>"
             f"{heads}</tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"
         )
 
@@ -234,12 +233,11 @@ def standings(
     )  # fmt: skip
 
 
-def verdict_cell(word: str, told: str, link: str = "") -> str:
+def verdict_cell(word: str, told: str) -> str:
     """Return the cell of a verdict, its details in the title; a dash where nothing is tested."""
     tint = f" rs-{TINTS[word]}" if word in TINTS else ""
     text = html_text(verdict_text(word))
-    inner = f'<a href="#{link}">{text}</a>' if link else text
-    return f'<td class="w{tint}" title="{html_text(told)}">{inner}</td>'
+    return f'<td class="w{tint}" title="{html_text(told)}">{text}</td>'
 
 
 def verdict_text(word: str) -> str:

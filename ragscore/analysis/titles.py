@@ -3,7 +3,6 @@
 In: the frame that a picture draws, and the `Question` that an evaluation asks. Out: a sentence.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -66,9 +65,7 @@ def of_slice_deltas(rows: pd.DataFrame) -> str:
     return f"{ends}, no slice can be told"
 
 
-def of_means(
-    rows: pd.DataFrame, metrics: list[str], baseline: str | None, question: Question | None
-) -> str:
+def of_means(rows: pd.DataFrame, metrics: list[str], question: Question | None) -> str:
     """Return what was tested of these metrics; where nothing was, what is drawn."""
     runs = rows["run_id"].astype("str")
     what = metrics[0] if len(metrics) == 1 else f"{len(metrics)} metrics"
@@ -78,8 +75,6 @@ def of_means(
         found = {name: _by_letters(rows[rows["metric"].eq(name).to_numpy()]) for name in metrics}
     elif question is not None:
         found = {name: told_apart(question, name) for name in metrics if name in question.primary}
-    elif "verdict" in rows and baseline is not None:
-        return _against(rows, len(metrics), baseline)
     else:
         found = {}
     if not found:
@@ -118,19 +113,6 @@ def _sides(runs: Any, is_tied: Any) -> str:
     tied, behind = runs[1:][is_tied[1:]], runs[1:][~is_tied[1:]]
     beside = f", not from {few_names(tied)}" if len(tied) else ""
     return f"{runs[0]} leads, told from {few_names(behind)}{beside}" if len(behind) else ""
-
-
-def _against(rows: pd.DataFrame, n_metrics: int, baseline: str) -> str:
-    """Return the verdicts of a leaderboard against its baseline."""
-    verdicts, of = rows.set_index("run_id")["verdict"], f" of {n_metrics}" * (n_metrics > 1)
-    told = _by_word(
-        _best_first(verdicts),
-        lambda names, word: f"{word}: " + few_names([
-            f"{run} on {n}{of}" if of else run for run, n in Counter(names).items()
-        ]),
-    )  # fmt: skip
-    others = "; others can't be told" * bool(verdicts.eq(UNSURE).any())
-    return f"Against {baseline}, {told}{others}" if told else f"No run can be told from {baseline}"
 
 
 def worse_slices(

@@ -15,20 +15,19 @@ from argparse import SUPPRESS
 from collections.abc import Sequence
 
 from ragscore import __version__
-from ragscore.cli.check import check_command, metrics_command
+from ragscore.cli.check import check_command
 from ragscore.cli.compare import compare_command, gate_command, report_command
 from ragscore.cli.golden import label_command, validate_command
 from ragscore.cli.judge import judge_command
 from ragscore.cli.options import WIDTH, Command, CommandParser, in_options, say
 from ragscore.cli.run import demo_command, run_command
-from ragscore.cli.score import runs_command, score_command, trend_command
+from ragscore.cli.score import score_command
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
-    "before any number": (check_command, validate_command, metrics_command),
+    "before any number": (check_command, validate_command),
     "scores of runs": (score_command, compare_command, gate_command, report_command),
-    "a store of runs": (runs_command, trend_command),
     "new runs, labels and judgments": (run_command, label_command, judge_command, demo_command),
 }
 STOPPED = 130

@@ -1,4 +1,4 @@
-"""`ragscore check` and `ragscore metrics`: which metrics some files support, and what each is."""
+"""`ragscore check`: which metrics some files support."""
 
 import argparse
 import textwrap
@@ -20,7 +20,6 @@ from ragscore.cli.options import (
 )
 from ragscore.frames.data import Golden, Results, records_of
 from ragscore.golden.requirements import parts_of, supported_metrics
-from ragscore.scoring.metrics import metrics, parse_label
 
 
 @command(
@@ -91,32 +90,3 @@ def _paragraph(title: str, names: pd.Series) -> str:
     return textwrap.fill(
         f"{title}: {', '.join(names)}", WIDTH, subsequent_indent="  ", break_on_hyphens=False
     )
-
-
-@command(
-    "metrics [LABEL...]",
-    "List the metrics, or say in full what some of them are.",
-    "metrics mrr@10 recall@5",
-    option(
-        "labels",
-        "metrics such as mrr@10, also by names of other tools (default: all, a line each)",
-        "label",
-        nargs="*",
-    ),
-    JSON,
-)
-def metrics_command(args: argparse.Namespace) -> None:
-    """Print a line for each metric, or all that is known of some."""
-    if args.labels and not args.json:
-        say("\n\n".join(metrics(label) for label in args.labels))
-        return
-    table = metrics()
-    if args.labels:
-        chosen = [parse_label(label).metric.name for label in args.labels]
-        table = table.set_index("name", drop=False).loc[chosen]
-    if args.json:
-        say(as_json(records_of(table.reset_index(drop=True))))
-        return
-    width = table["name"].str.len().max() + 2
-    for name, better, formula in zip(table["name"], table["better"], table["formula"], strict=True):
-        say(f"{name:{width}}{better:8}{textwrap.shorten(formula, WIDTH, placeholder=' …')}")

@@ -194,8 +194,7 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
     "report runs/dense runs/hybrid --golden golden.yaml -o report.html",
     option(
         "-o --out",
-        ".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
-        " print Markdown",
+        ".html (all in one file), .md or .json; default: print Markdown",
         "FILE",
     ),
     switch("--markdown", "write the Markdown beside that file, too (default: that file alone)"),

@@ -22,7 +22,6 @@ from ragscore.cli.options import (
     reading_options,
     say,
 )
-from ragscore.evaluation import evaluate
 from ragscore.frames.data import records_of
 from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
@@ -90,13 +89,12 @@ def _line(problem: dict[str, Any]) -> str:
     ),
     option(
         "--level",
-        "what is written: path, heading and words (anchor), or ids (doc, chunk) (default:"
-        " anchor, and with --first what the runs are matched by)",
+        "what is written: path, heading and words (anchor), or ids (doc, chunk) (default: anchor)",
         "|".join(LEVELS),
     ),
     option(
         "--show",
-        f"queries to show: {', '.join(FILTERS)} (default: all, and with --first label first)",
+        f"queries to show: {', '.join(FILTERS)} (default: all)",
         "FILTER",
     ),
     option("--depth", "hits of each run (default: 20)", "K"),
@@ -110,13 +108,6 @@ def _line(problem: dict[str, Any]) -> str:
         "table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
         "PARQUET",
     ),
-    option(
-        "--first",
-        "two of the runs: begin with the hits that only one of them returned and whose labels"
-        " move the comparison most (default: the order of the file)",
-        ("BASELINE", "CANDIDATE"),
-        nargs=2,
-    ),
     RUN_LIST,
     RUNS,
     of=(LabelSession,),
@@ -124,20 +115,15 @@ def _line(problem: dict[str, Any]) -> str:
 def label_command(args: argparse.Namespace) -> None:
     """Ask for labels until the input ends."""
     texts = _parquet(Path(args.texts)) if args.texts else None
-    results, first = read_runs(args, args.runs), None
-    if args.first:
-        first = evaluate(results, args.golden).compare(*args.first).label_first(n=None)
-        say(first.sentence)
     session = LabelSession(
         args.golden,
-        results,
+        read_runs(args, args.runs),
         level=args.level,
         depth=args.depth,
         near=args.near,
         texts=texts,
-        first=first,
     )
-    session.show(args.show or ("all" if first is None else "label first"))
+    session.show(args.show or "all")
     label_in_terminal(session, _typed())
 
 

@@ -55,11 +55,6 @@ ALL_FAILED = 3
         "hits of which only a cut text is there: refuse to judge (the default), or mark them",
         "|".join(CUT_TEXT),
     ),
-    option(
-        "--keep-inputs",
-        "keep what the judges were given, for rs.judging.load_inputs (default: don't)",
-        "FILE",
-    ),
     switch("--overwrite", "replace judgments of the same criteria (default: refuse)"),
     JSON,
     Group(
@@ -182,7 +177,6 @@ def judge_command(args: argparse.Namespace) -> int:
             endpoint,
             repeats=args.repeats,
             max_cost=args.max_cost,
-            keep_inputs=args.keep_inputs,
             **options,
         )
     except (DataError, KeyboardInterrupt) as error:

@@ -25,12 +25,8 @@ from ragscore.store.store import RunStore
 POLICY_HELP = {
     "match": "the match level: auto, the finest at which every query with targets has some"
     " (default); chunk, span, anchor, doc, predicate; per_query, each query's finest",
-    "errors": "a failed query: miss, it is scored on the hits it has (default); exclude, it is in"
-    " no mean",
     "missing": "a golden query without a row: exclude, it is in no mean (default); zero, it scores"
     " 0",
-    "empty_gold": "a query for which nothing is relevant: nan, it is in no mean (default); one, it"
-    " scores 1; zero, it scores 0",
     "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
     "unknown": "hits that can't be judged, as only a cut text is stored: exclude, queries that hang"
     " on them are in no mean (default); miss, they are misses",
@@ -38,11 +34,8 @@ POLICY_HELP = {
     + "; ".join(f"{name}, {rule.goes_by}" for name, rule in TIES.items()),
     "calls": "several searches for a query: union, all that they found, k of each (default); first,"
     " last, one of them; each, their mean; best, each metric's best one",
-    "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
-    "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
     "refusals": "what tells a refusal: stated, what a run states (default); phrases, also the words"
     " of answers of which nothing is stated",
-    "ids": "read ids of both sides as URLs, in lower case, ...: url+lower (default: as they are)",
 }
 RUN_HELP = (
     "per_query.jsonl, another file of results, a folder, a pattern, a name in --store, or where it"
@@ -231,7 +224,7 @@ def flag(name: str) -> str:
 
 
 _VALUES = {name: "|".join(POLICIES.get(name, "N")) for name in POLICY_HELP}
-_VALUES |= {"match": "LEVEL", "judged_only": "", "ids": "HOW", "refusals": "stated|phrases"}
+_VALUES |= {"match": "LEVEL", "refusals": "stated|phrases"}
 # no default, to tell what was given
 _POLICIES = [
     option(flag(name), text, _VALUES[name], default=None) for name, text in POLICY_HELP.items()
@@ -289,7 +282,7 @@ def metric_option(does: str, default: str) -> Option:
     return several(
         "--metric",
         f"a metric to {does}, such as mrr@10 (several times; default: {default});"
-        " `ragscore metrics` lists them",
+        " rs.metrics() lists them",
         "LABEL",
     )
 

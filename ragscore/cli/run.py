@@ -236,34 +236,17 @@ def _setting(value: str) -> Any:
         "first build corpus and systems on this machine, and record the runs anew in DIR, which"
         " takes minutes (default: the runs of data/demo)",
     ),
-    switch(
-        "--serve",
-        "answer POST /api/v1/ask with these systems on this machine, chosen by `mode`, until Ctrl-C"
-        " (default: no)",
-    ),
-    option("--port", "for --serve (default: 9000; 0: a free one)", "N", type=int),
-    details="Runs in a clone of the repository. --build and --serve need pip install '.[demo]'.",
+    details="Runs in a clone of the repository. --build needs pip install '.[demo]'.",
 )
 def demo_command(args: argparse.Namespace) -> None:
-    """Show the demo, build it, or serve its systems."""
-    if args.port is not None and not args.serve:
-        raise DataError("has no effect without --serve", field="--port", allowed="leave it out")
+    """Show the demo, or build it."""
+    out = Path(args.out)
     with packages_of("demo", field="demo"):
         if args.build:
             from ragscore.demo.ask import run_demo
 
-            run_demo(Path(args.out), lambda text: say(text, flush=True))
-        elif not args.serve:
+            run_demo(out, lambda text: say(text, flush=True))
+        else:
             from ragscore.demo.show import demo_data, show_demo
 
-            show_demo(
-                demo_data() / "runs" / "*", Path(args.out), lambda text: say(text, flush=True)
-            )
-        if args.serve:
-            from ragscore.demo.serve import PORT, serve_demo
-
-            serve_demo(
-                Path(args.out),
-                PORT if args.port is None else args.port,
-                lambda text: say(f"ragscore: {text}", file=sys.stderr, flush=True),
-            )
+            show_demo(demo_data() / "runs" / "*", out, lambda text: say(text, flush=True))

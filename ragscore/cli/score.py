@@ -1,35 +1,28 @@
-"""`ragscore score`, and `ragscore runs` and `ragscore trend` of a store."""
+"""`ragscore score`."""
 
 import argparse
 from collections.abc import Sequence
 
 import pandas as pd
 
-from ragscore.analysis.trend.trend import trend
 from ragscore.cli.options import (
     GOLDEN_ARGUMENT,
-    GOLDEN_READING,
     JSON,
     RUN_LIST,
     RUNS,
     SCORING,
-    Group,
     as_json,
     command,
     evaluation,
     load,
     metric_option,
-    open_store,
-    option,
     profile_option,
-    reading,
     refuse_beside_profile,
     say,
     several,
 )
-from ragscore.frames.data import DataError, records_of
+from ragscore.frames.data import records_of
 from ragscore.frames.render import shown_quantile
-from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.value_states import metric_columns
@@ -93,10 +86,7 @@ def readable(
 
 
 def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return a table of medians, 95th percentiles and means of times.
-
-    The mean comes last, with a caution where one value carries it.
-    """
+    """Return a table of medians, 95th percentiles and means of times."""
     if not len(rows):
         return []
     texts: dict[str, list[str]] = {}
@@ -106,77 +96,6 @@ def _percentiles(rows: pd.DataFrame, by: Sequence[str]) -> list[str]:
             shown_quantile(low, high)
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
-    texts["mean"] = [
-        f"{mean:.0f}{' (!)' if caution else ''}"
-        for mean, caution in zip(rows["mean"], rows["caution"], strict=True)
-    ]
+    texts["mean"] = [f"{mean:.0f}" for mean in rows["mean"]]
     counts = rows[["n", "n_expected"]]
-    found = rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)
-    if rows["caution"].any():
-        found += "\n(!) one value carries the mean: go by the median."
-    return [found]
-
-
-@command(
-    "runs DIR",
-    "List the runs of a store.",
-    "runs history",
-    option("store", "folder of stored runs", "DIR"),
-    JSON,
-)
-def runs_command(args: argparse.Namespace) -> None:
-    """Print the table of runs."""
-    runs = open_store(args.store).runs()
-    if not len(runs):
-        raise DataError(
-            "not a store: no folder in it holds a run.json",
-            file=args.store,
-            allowed="the folder of a rs.RunStore",
-        )
-    say(
-        as_json(records_of(runs))
-        if args.json
-        else runs.drop(columns="config", errors="ignore").to_string(index=False)
-    )
-
-
-@command(
-    "trend DIR --metric LABEL",
-    "Follow one metric over the runs of a store, broken where its provenance changed.",
-    "trend history --metric mrr@10",
-    option("store", "folder of stored runs", "DIR"),
-    option("--metric", "the metric, such as mrr@10", "LABEL", required=True),
-    option("--by", "slice by a column or tag of the golden file (default: no slices)", "COLUMN"),
-    option(
-        "--order",
-        "column of the runs to order by (default: created_at)",
-        "COLUMN",
-    ),
-    option(
-        "--baseline",
-        "the run around which the noise band lies (default: the last group of repeats)",
-        "RUN",
-    ),
-    JSON,
-    Group(
-        "golden files",
-        [
-            several(
-                "--golden",
-                "golden file, to bridge a relabelling and to slice (several times; default: none)",
-                "FILE",
-                default=[],
-            ),
-            *GOLDEN_READING,
-        ],
-    ),
-    of=(trend,),
-)
-def trend_command(args: argparse.Namespace) -> None:
-    """Print the trend."""
-    store = open_store(args.store)
-    goldens = [load_golden(file, **reading(args, "golden_")) for file in args.golden]
-    found = trend(
-        store, args.metric, args.by, golden=goldens, order=args.order, baseline=args.baseline
-    )
-    say(as_json(records_of(found.table)) if args.json else repr(found))
+    return [rows[["run_id", *by, "metric"]].assign(**texts).join(counts).to_string(index=False)]

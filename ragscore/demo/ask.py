@@ -1,4 +1,4 @@
-"""The demo's systems as systems under test, for `ragscore run bm25` and `demo --serve`.
+"""The demo's systems as systems under test, for `ragscore run bm25`.
 
 They are asked one query at a time; `ragscore demo --build` asks all four every golden query.
 """

@@ -80,7 +80,7 @@ def _state_of(self: Any) -> dict[str, Any]:
 
     What is derived from the frames is left out: it would double their size.
     """
-    state = {name: getattr(self, name) for name in [*(one.name for one in fields(self)), "_ids"]}
+    state = {one.name: getattr(self, one.name) for one in fields(self)}
     return {
         name: pd.DataFrame(value) if isinstance(value, ShownFrame) else value
         for name, value in state.items()
@@ -136,10 +136,6 @@ class Golden(GoldenVerbs):
     queries, tags, targets, conditions, support_groups, checks
         One row per query / tag / target alternative / metadata condition / member of a support
         group / answer check.
-    rules
-        What the file declares about its fields, which `validate` checks and `save` writes back: one
-        row per allowed value of a field; value NA: every query must have it. No score and no hash
-        depends on it.
     problems
         One row per thing that loading with `strict=False` could not take.
     mapping
@@ -154,7 +150,6 @@ class Golden(GoldenVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     queries: pd.DataFrame
     targets: pd.DataFrame = field(default_factory=lambda: empty("targets"))
@@ -162,7 +157,6 @@ class Golden(GoldenVerbs):
     checks: pd.DataFrame = field(default_factory=lambda: empty("checks"))
     support_groups: pd.DataFrame = field(default_factory=lambda: empty("support_groups"))
     conditions: pd.DataFrame = field(default_factory=lambda: empty("conditions"))
-    rules: pd.DataFrame = field(default_factory=lambda: empty("rules"))
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 
@@ -365,7 +359,6 @@ class Results(ResultsVerbs):
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
-    _ids = ""  # how the ids were read, where `Policies.ids` says so: not to be done twice
 
     runs: pd.DataFrame
     responses: pd.DataFrame
@@ -546,7 +539,7 @@ def _remember(holder: Golden | Results, **more: Any) -> None:
 
 def _forget(holder: Golden) -> None:
     """Drop all that was derived from the frames."""
-    kept = {"_ids", "_checked", *(item.name for item in fields(holder))}
+    kept = {"_checked", *(item.name for item in fields(holder))}
     for name in holder.__dict__.keys() - kept:
         del holder.__dict__[name]
 
@@ -609,7 +602,7 @@ def narrowed(original: Frames, **frames: Any) -> Frames:
     `dataclasses.replace` would check and cast every frame again.
     """
     copy = object.__new__(type(original))
-    names = [*(item.name for item in fields(original)), "_ids"]
+    names = [item.name for item in fields(original)]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
 

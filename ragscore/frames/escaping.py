@@ -1,6 +1,6 @@
 """How texts of files and models leave: shown as they are, and never followed.
 
-In: any text. Out: the same text for a terminal, HTML, Markdown, LaTeX or JSON. Every `repr`,
+In: any text. Out: the same text for a terminal, HTML, Markdown or JSON. Every `repr`,
 notebook form, page and command goes through these functions, so that none has a rule of its own.
 """
 
@@ -85,33 +85,6 @@ def markdown_code(text: str) -> Markdown:
     longest = max((len(run) for run in re.findall("`+", line)), default=0)
     quote, space = "`" * (longest + 1), " " * bool(longest)
     return Markdown(f"{quote}{space}{line}{space}{quote}")
-
-
-# What LaTeX reads instead of setting it. The end of a row would take a bracket or a star that the
-# next row begins with for its own. Signs of our tables have a form that needs no package.
-_LATEX = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
-    "_": r"\_", "%": r"\%", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
-    "[": "{[}", "]": "{]}", "*": "{*}", "—": "---", "–": "--", "…": r"\ldots{}", "−": "$-$",
-    "▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "○": r"$\circ$", "◆": r"$\diamond$",
-    "◁": r"$\triangleleft$", "▷": r"$\triangleright$", "✓": r"$\surd$", "✗": r"$\times$",
-    "×": r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "→": r"$\to$", "±": r"$\pm$",
-    "Δ": r"$\Delta$", "·": r"$\cdot$",
-}  # fmt: skip
-# two hyphens would be set as one dash
-_LATEX_MARKUP = re.compile("|".join([*map(re.escape, _LATEX), "-(?=-)"]))
-_MINUS = re.compile(r"(?<![\w-])[-+](?=\.?\d)")
-
-
-def latex_text(text: object) -> str:
-    """Return a text as one line of LaTeX that sets what it says; numbers have a true minus."""
-    line = visible(" ".join(str(text).split()))
-    parts = []
-    for place, part in enumerate(re.split(f"({_MINUS.pattern})", line)):
-        escaped = _LATEX_MARKUP.sub(lambda found: _LATEX.get(found[0], "-{}"), part)
-        parts.append(f"${part}$" if place % 2 else escaped)
-    return "".join(parts)
 
 
 def json_text(content: Any, **options: Any) -> str:

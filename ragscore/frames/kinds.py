@@ -118,9 +118,6 @@ KINDS: dict[str, Kind] = {
         {"query_id": "str", "kind": "str", "text": "str"},
         {"importance": "str", "weight": "float64"},
     ),
-    # One row per value that the golden file declares as allowed for a field; value NA: every query
-    # must have the field.
-    "rules": Kind(("field",), {"field": "str", "value": "str"}),
     # -- Results: what systems answered --
     # One row per run; config is JSON text.
     "runs": Kind(
@@ -199,13 +196,13 @@ KINDS: dict[str, Kind] = {
     # is an aggregate of the whole run, and `statistic` says which (NA: its mean). `label` is our
     # name of the metric, where the file's format says that it means the same. `better` ("higher" or
     # "lower"), the range from `lowest` to `highest`, and the `threshold` of success are the file's.
-    # An aggregate is `of` a metric of single queries, and of those whose field `by` is `part`.
+    # An aggregate is `of` a metric of single queries.
     "reported": Kind(
         ("run_id", "query_id", "metric"),
         {**_CELL, "metric": "str", "value": "float64"},
         {
             "statistic": "str", "label": "str", "better": "str", "lowest": "float64",
-            "highest": "float64", "threshold": "float64", "of": "str", "by": "str", "part": "str",
+            "highest": "float64", "threshold": "float64", "of": "str",
         },
         ("x_",),
         infinite=("value",),  # the rank of a first match where there is none
@@ -222,12 +219,6 @@ KINDS: dict[str, Kind] = {
 
 # How much a key fact matters -> its weight where nuggets are weighted by it.
 IMPORTANCE = {"vital": 1.0, "okay": 0.5}
-# How a predicate target is satisfied: by any or all of the hits, with any or all of its values.
-CHOICES = ("any", "all")
-AXES = ("hits", "values")
-EXPECTATIONS = ("expected_source_keys", "expected_metadata", "expected_substrings")
-# The kinds of `checks` rows that state such a choice (it is the row's text) -> what it is about.
-CHOICE_KINDS = {f"{name}.{axis}": (name, axis) for name in EXPECTATIONS for axis in AXES}
 
 LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 

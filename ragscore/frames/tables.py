@@ -1,7 +1,7 @@
 """How objects are shown to people: `Table`, `Display` that shows some, and `ShownFrame`.
 
-In: frames and sentences. Out: the same as HTML for a notebook or a page, Markdown, LaTeX, and text
-for a terminal. Nothing is computed here but the number of decimals, and what fits.
+In: frames and sentences. Out: the same as HTML for a notebook or a page, Markdown, and text for a
+terminal. Nothing is computed here but the number of decimals, and what fits.
 """
 
 import math
@@ -22,7 +22,6 @@ import pandas as pd
 from ragscore.frames.escaping import (
     html_lines,
     html_text,
-    latex_text,
     markdown_cell,
     markdown_line,
     markdown_paragraph,
@@ -92,7 +91,7 @@ _NARROW = 20  # characters that need no break
 class Table:
     """One table for people, made of a frame without its index.
 
-    `to_html`, `to_markdown`, `to_latex` and `to_text` show the same cells. Text stands left and
+    `to_html`, `to_markdown` and `to_text` show the same cells. Text stands left and
     numbers on their decimal point; a column of floats has one number of decimals. A value with
     `low` and `high` behind it is one column in HTML and text, as precise as its interval, which
     HTML also draws. Missing values are `—`, and nothing is `-0.00`.
@@ -129,18 +128,14 @@ class Table:
     shades: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_html(self, *, alone: bool = True) -> str:
-        """Return the table as HTML in a box that scrolls; a click on a heading sorts.
+        """Return the table as HTML in a box that scrolls.
 
-        Every text is escaped. A page that shows many tables has `STYLE` and `SCRIPT` once, and asks
-        for each with `alone=False`.
+        Every text is escaped. A page that shows many tables has `STYLE` once, and asks for each
+        with `alone=False`.
         """
         columns = self._columns()
         shown = _fitting(columns, MOST, WIDTH, FEW) if not self.is_wide else columns
-        head = "".join(
-            f'<th scope="col" aria-sort="none"{_side(one)}>'
-            f'<button type="button">{breakable(one.name)}</button></th>'
-            for one in shown
-        )
+        head = "".join(f'<th scope="col"{_side(one)}>{breakable(one.name)}</th>' for one in shown)
         rows = "\n".join(
             f"<tr>{''.join(row)}</tr>" for row in zip(*map(_html_cells, shown), strict=True)
         )
@@ -163,30 +158,6 @@ class Table:
         rows = [[markdown_cell(text) for text in row] for row in zip(*columns, strict=True)]
         table = "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
         return f"{table}\n\n{markdown_paragraph(self.rest)}" if self.rest else table
-
-    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
-        r"""Return the table as LaTeX for a paper that loads `booktabs`.
-
-        A bare `tabular`; with a caption or a label inside a `table`. Every text is escaped. Scripts
-        other than Latin need XeLaTeX or LuaLaTeX.
-        """
-        columns = self._cells()
-        align = "".join("r" if _is_numbers(cells) else "l" for cells in columns)
-        header = [latex_text(name) for name in self._shown.columns]
-        rows = [[latex_text(text) for text in row] for row in zip(*columns, strict=True)]
-        lines = [f"{' & '.join(row)} \\\\" for row in [header, *rows]]
-        body = "\n".join(
-            [f"\\begin{{tabular}}{{{align}}}", "\\toprule", lines[0], "\\midrule", *lines[1:],
-             "\\bottomrule", "\\end{tabular}"]
-        )  # fmt: skip
-        if caption is None and label is None:
-            return body + "\n"
-        told = [] if caption is None else [f"\\caption{{{latex_text(caption)}}}"]
-        if label is not None:  # without what LaTeX would read in it
-            told.append("\\label{" + re.sub(r"[^\w:.+/-]", "-", label, flags=re.ASCII) + "}")
-        return (
-            "\n".join(["\\begin{table}[htbp]", "\\centering", *told, body, "\\end{table}"]) + "\n"
-        )
 
     def to_text(self, width: int | None = None) -> str:
         """Return the table for a terminal: no line is longer than its width, at most 100."""
@@ -542,7 +513,7 @@ class Display(ABC):
     """Object that is read as a title, sentences, tables and notes.
 
     A notebook and a terminal show as many rows as each table's limit, and eight columns; Markdown
-    and LaTeX hold all.
+    holds all.
     """
 
     def __post_init__(self) -> None:
@@ -580,29 +551,6 @@ class Display(ABC):
             else:
                 blocks += map(markdown_paragraph, part.splitlines())
         return "\n\n".join(blocks) + "\n"
-
-    def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
-        r"""Return the tables as LaTeX for a paper that loads `booktabs`.
-
-        Notes stand below as comments. Scripts other than Latin need XeLaTeX or LuaLaTeX.
-
-        Parameters
-        ----------
-        caption
-            Of the first table; by default the title. Further tables have their headings.
-        label
-            For `\ref`; further tables add -2, -3, … to it.
-        """
-        title, *rest = self._parts()
-        tables = [replace(part, limit=None) for part in rest if isinstance(part, Table)]
-        texts = []
-        for place, table in enumerate(tables, 1):
-            told = (title if caption is None else caption) if place == 1 else table.heading or title
-            own = None if label is None else label if place == 1 else f"{label}-{place}"
-            texts.append(table.to_latex(str(told), own))
-        notes = [line for part in rest if isinstance(part, str) for line in part.splitlines()]
-        texts += ["".join(f"% {visible(' '.join(note.split()))}\n" for note in notes)]
-        return "\n".join(text for text in texts if text)
 
     def _repr_html_(self) -> str:
         title, *rest = self._parts()
@@ -819,15 +767,12 @@ STYLE = """
 .rs-table { overflow-x: auto; max-width: 100%; margin: .5em 0 } .rs-tall { max-height: 36em; overflow-y: auto }
 .rs-table table { border-collapse: collapse; border: 0; margin: 0; font-size: .92em; table-layout: auto; color: inherit }
 .rs-table thead th, .rs-table tbody td { text-align: left; vertical-align: top; padding: .3em .7em; max-width: 26em; white-space: normal; overflow-wrap: break-word; border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); background: var(--jp-layout-color0, var(--vscode-editor-background, Canvas)) }
-.rs-table thead th { position: sticky; top: 0; z-index: 1; padding: 0; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
+.rs-table thead th { position: sticky; top: 0; z-index: 1; font-weight: 600; vertical-align: bottom; border-bottom: 2px solid color-mix(in srgb, currentColor 40%, transparent) }
 .rs-table thead th.n, .rs-table tbody td.n { text-align: right } .rs-table tbody td.n { font-variant-numeric: tabular-nums } .rs-table tbody td.n, .rs-table tbody td.s { white-space: nowrap }
 .rs-table td svg { display: inline-block; width: 5.5em; height: 1em; margin: 0 .3em 0 .8em; vertical-align: -.15em; overflow: visible }
 .rs-table thead th:first-child, .rs-table tbody td:first-child { position: sticky; left: 0; z-index: 1; max-width: min(22em, 38vw) }
 .rs-table thead th:first-child { z-index: 2 }
-.rs-table th button { all: unset; box-sizing: border-box; width: 100%; padding: .3em .7em; font: inherit; font-weight: 600; text-align: inherit; cursor: pointer }
-.rs-table th button::after { content: "\\A0↕"; opacity: .45 }
-.rs-table th[aria-sort=ascending] button::after { content: "\\A0▲"; opacity: 1 } .rs-table th[aria-sort=descending] button::after { content: "\\A0▼"; opacity: 1 }
-.rs-table th button:focus-visible, .rs-table summary:focus-visible { outline: 2px solid currentColor; outline-offset: -2px }
+.rs-table summary:focus-visible { outline: 2px solid currentColor; outline-offset: -2px }
 .rs-table tbody tr:hover td { background-image: linear-gradient(color-mix(in srgb, currentColor 6%, transparent) 0 0) }
 .rs-table td.rs-good, .rs-table td.rs-poor, .rs-table td.rs-bad { font-weight: 600; white-space: nowrap }
 .rs-table tbody tr td.rs-good { background-image: linear-gradient(color-mix(in srgb, #009E73 22%, transparent) 0 0) }
@@ -836,31 +781,4 @@ STYLE = """
 .rs-table details { min-width: 14em } .rs-table summary { cursor: pointer; list-style: none; display: block }
 .rs-table details:not([open]) summary { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 3; overflow: hidden }
 """  # noqa: E501
-# A click on a heading sorts by it: first up, then down, then as it was; missing values stay last.
-# One listener for all tables, which also finds those inside a shadow root, as some editors make.
-SCRIPT = """
-if (!window.ragscoreTables) {
-  window.ragscoreTables = new WeakMap();
-  const key = (row, at) => {
-    const cell = row.cells[at], text = cell.textContent.trim();
-    if (text === '' || text === '\\u2014') return null;
-    const found = text.replace(/\\u2212/g, '-').match(/[-+]?(?:\\d[\\d,]*\\.?\\d*|\\.\\d+)/);
-    return cell.className === 'n' && found ? Number(found[0].replace(/,/g, '')) : text;
-  };
-  const order = (a, b) => typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), undefined, {numeric: true});
-  document.addEventListener('click', event => {
-    const head = event.composedPath().find(one => one.matches && one.matches('.rs-table thead th'));
-    if (!head) return;
-    const body = head.closest('table').tBodies[0], rows = Array.from(body.rows), at = head.cellIndex;
-    if (!window.ragscoreTables.has(body)) window.ragscoreTables.set(body, rows.slice());
-    const next = {none: 'ascending', ascending: 'descending', descending: 'none'}[head.getAttribute('aria-sort') || 'none'];
-    for (const other of head.parentElement.cells) other.setAttribute('aria-sort', 'none');
-    head.setAttribute('aria-sort', next);
-    const first = window.ragscoreTables.get(body), turn = next === 'ascending' ? 1 : -1;
-    const sorted = first.map(row => [key(row, at), row]);
-    if (next !== 'none') sorted.sort(([a], [b]) => a === null || b === null ? (a === null) - (b === null) : turn * order(a, b));
-    body.append(...sorted.map(([, row]) => row));
-  });
-}
-"""  # noqa: E501
-HEAD = f"<style>{STYLE}</style><script>{SCRIPT}</script>"
+HEAD = f"<style>{STYLE}</style>"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, overload
 if TYPE_CHECKING:
     from ragscore.analysis.comparison.gate import gate
     from ragscore.analysis.comparison.invariants import config_diff
-    from ragscore.analysis.comparison.label_first import label_first
     from ragscore.analysis.comparison.score_diff import diff_reported
     from ragscore.analysis.operations import (
         errors,
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
     )
     from ragscore.analysis.rankings import rank_overlap, retriever_scores
     from ragscore.analysis.reported import reported_scores, reported_summary
-    from ragscore.analysis.trend.noise import noise_components, noise_floor
+    from ragscore.analysis.trend.noise import noise_floor
     from ragscore.analysis.trend.trend import reported_trend, trend
     from ragscore.evaluation import evaluate_stored
     from ragscore.frames.golden_versions import golden_changes, unchanged_queries
     from ragscore.golden.duplicates import near_duplicates
     from ragscore.golden.validate import validate
     from ragscore.io.save import save_golden, save_results
-    from ragscore.judging.audit import audit, sample_for_annotation
+    from ragscore.judging.annotation import sample_for_annotation
     from ragscore.judging.corrected import (
         corrected_comparison,
         corrected_differences,
@@ -71,17 +70,14 @@ class RunStoreVerbs:
     evaluate = evaluate_stored
     trend = trend
     noise = noise_floor
-    variance_components = noise_components
 
 class ComparisonVerbs:
-    label_first = label_first
     gate = gate
     corrected = corrected_comparison
     report = report_comparison
     explore = explore_comparison
 
 class JudgedVerbs:
-    audit = audit
     sample_for_annotation = sample_for_annotation
     corrected_means = corrected_means
     corrected_differences = corrected_differences

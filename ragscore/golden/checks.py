@@ -10,21 +10,14 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import Golden
-from ragscore.frames.kinds import CHOICE_KINDS, EXPECTATIONS
+from ragscore.golden.field_names import similar_fields
 from ragscore.golden.scope import (
     foreign_vaults,
-    outside_filters,
     outside_folders,
     outside_vaults,
 )
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
-from ragscore.golden.vocabulary import (
-    missing_fields,
-    similar_fields,
-    similar_values,
-    undeclared_values,
-)
-from ragscore.scoring.rules import RANKLESS, UNKNOWN_TARGET
+from ragscore.scoring.rules import UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"
@@ -173,28 +166,8 @@ def _empty_predicates(golden: Golden) -> Violations:
     return violation(predicates[~predicates["query_id"].isin(not_empty)], "no condition")
 
 
-def _idle_choices(golden: Golden) -> Violations:
-    """Find choices without effect: their expectation is missing or overruled."""
-    choices = _checks(golden, *CHOICE_KINDS)
-    if not len(choices):
-        return NOTHING
-    expectation = choices["kind"].str.partition(".")[0]
-    with_expectation = dict(zip(EXPECTATIONS, _expectations(golden), strict=True))
-    is_expected = np.logical_or.reduce([
-        (expectation == name) & choices["query_id"].isin(query_ids)
-        for name, query_ids in with_expectation.items()
-    ])  # fmt: skip
-    # Source keys go before the other expectations; checks without ranks go before all.
-    has_keys = choices["query_id"].isin(with_expectation[EXPECTATIONS[0]])
-    is_overruled = choices["query_id"].isin(_checks(golden, *RANKLESS)["query_id"]) | (
-        (expectation != EXPECTATIONS[0]) & has_keys
-    )
-    idle = choices[~is_expected | is_overruled]
-    return violation(idle, idle["kind"])
-
-
 def _expectations(golden: Golden) -> list[pd.Series]:
-    """Return the ids of queries with each of EXPECTATIONS: source keys, metadata, substrings."""
+    """Return the ids of queries that expect source keys, metadata, substrings."""
     keys = golden.targets.loc[golden.targets["level"] == "source_key", "query_id"]
     substrings = _checks(golden, "expected_substring")["query_id"]
     return [keys, golden.conditions["query_id"], substrings]
@@ -267,8 +240,6 @@ CHECKS = (
     _only_grade_0),
     Check("predicates ask for something", "expected_metadata",
     "a condition, a substring or a source key", _all, _empty_predicates),
-    Check("choices are about what decides", "satisfied_by",
-    "an expectation that the query has and that nothing goes before", _all, _idle_choices),
     Check("must_contain is not forbidden", "must_contain",
     "texts that an answer can hold without a forbidden one", _all,
     lambda golden: _contained(
@@ -286,13 +257,5 @@ CHECKS = (
     outside_vaults),
     Check("tags name the query's vaults", "tags", "a vault that the query lists", _all,
     foreign_vaults),
-    Check("filters let the expected pass", "expected_metadata", "a value that the filters allow",
-    _all, outside_filters),
-    Check("values are declared", "category", "a declared value", _all, undeclared_values,
-    of_file=True),
-    Check("required fields are there", "category", "a value: the file's rules require it", _all,
-    missing_fields, of_file=True),
-    Check("values are spelt one way", "category", "one spelling for one value", _all,
-    similar_values, "warning"),
     Check("fields are known", "id", "a field of the golden file", _all, similar_fields, "warning"),
 )  # fmt: skip

@@ -1,8 +1,7 @@
 """Coverage of golden sets by runs, to be read before any score.
 
 `coverage` counts missing, failed, unlabelled and tied queries by run, and the ids by which hits and
-targets could be joined. `compare_suites` scores runs with several golden sets, such as a main set
-and a sanity suite that every run must pass.
+targets could be joined.
 """
 
 from dataclasses import dataclass
@@ -12,16 +11,14 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.codes import codes_of, distinct, is_among, lookup
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.frames.errors import plural, unsaid
+from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.frames.errors import plural
 from ragscore.frames.ranking import tied
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
 from ragscore.scoring.id_overlap import count_ids
 from ragscore.scoring.metrics import score_hits
 from ragscore.scoring.rules import response_of, targets_at
-from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
 
 JUDGED_K = 10
 ALWAYS_SHOWN = ("n_golden", "n_rows", "n_missing", "n_failed", "k", f"judged@{JUDGED_K}")
@@ -198,86 +195,3 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     cells = by_list.size().rename("n_hits").reset_index()
     judged = score_hits(graded, found, selected, cells, [f"judged@{JUDGED_K}"])
     return judged.groupby(cells["run_id"], observed=False)[f"judged@{JUDGED_K}"].mean()
-
-
-def compare_suites(
-    results: Results, suites: dict[str, Golden], metrics: list[str] | str | None = None
-) -> pd.DataFrame:
-    """Score the runs with several golden sets, each on its own queries.
-
-    Parameters
-    ----------
-    results
-        Runs that answered the queries of one suite or of several. A run whose `suite` (in
-        `results.runs`) is the name of one belongs to it alone.
-    suites
-        Golden sets by the name of their suite.
-    metrics
-        Labels, as for `rs.score`.
-
-    Returns
-    -------
-    One row per `suite`, run and metric with the columns of `ev.summary`; within a suite every run
-    is scored at one match level. A run that was asked none of a suite's queries has no row there.
-
-    Raises
-    ------
-    DataError
-        No suite; an id of two queries in different suites, if a run doesn't name its suite.
-    """
-    check_type(results, Results, "results")
-    if not suites:
-        raise DataError("found none", field="suites", allowed="at least one golden set by its name")
-    for name, golden in suites.items():
-        check_type(golden, Golden, f"suites[{name!r}]")
-    parts = [
-        _summary(results, golden, suites, name, metrics).assign(suite=name)
-        for name, golden in suites.items()
-    ]
-    table = pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
-    return table[["suite", *(name for name in table.columns if name != "suite")]]
-
-
-def _summary(
-    results: Results,
-    golden: Golden,
-    suites: dict[str, Golden],
-    suite: str,
-    metrics: list[str] | str | None,
-) -> pd.DataFrame:
-    stated = (
-        results.runs["suite"]
-        if "suite" in results.runs
-        else pd.Series(pd.NA, index=results.runs.index, dtype="str")
-    )
-    is_stated = stated.eq(suite).fillna(False)
-    run_ids = results.runs.loc[is_stated | ~stated.isin(list(suites)), "run_id"]
-    responses = results.responses
-    responses = responses[
-        responses["query_id"].isin(golden.queries["query_id"]) & responses["run_id"].isin(run_ids)
-    ]
-    is_unstated = responses["run_id"].isin(results.runs.loc[~is_stated, "run_id"])
-    _check_ids(responses.loc[is_unstated, "query_id"], suites, suite)
-    run_ids_here = set(responses["run_id"])
-    asked = [str(run_id) for run_id in run_ids if run_id in run_ids_here]
-    if not asked:
-        return pd.DataFrame()
-    with unsaid():  # the table's n_missing tells what the warning would
-        # other queries would count in its failures and times
-        scores = score(results.select(asked, golden.queries["query_id"]), golden, metrics)
-        return summarize(scores, golden).astype({"run_id": "str"})
-
-
-def _check_ids(query_ids: pd.Series, suites: dict[str, Golden], suite: str) -> None:
-    """Refuse an id that is in another suite too, if the run doesn't name its suite.
-
-    Nobody could know which of the two queries the run answered.
-    """
-    for other, golden in suites.items():
-        shared = query_ids[query_ids.isin(golden.queries["query_id"])]
-        if other != suite and len(shared):
-            raise DataError(
-                f"{shared.iloc[0]!r} is a query of {suite} and of {other}",
-                field="suites",
-                allowed="different ids, or runs whose run.json names their suite",
-            )

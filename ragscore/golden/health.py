@@ -1,8 +1,8 @@
 """Health of a golden set: its power to tell runs apart, and its gaps.
 
 In: scores of some runs, the golden set and their results. Out: a `GoldenHealth`, frames with a
-summary: queries that don't discriminate, near-duplicates, targets never returned, ties, and the
-number of queries needed.
+summary: queries that don't discriminate, near-duplicates, targets never returned, and the number of
+queries needed.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,6 @@ from ragscore.frames.codes import distinct, has_pair, is_among, lookup, pair_cod
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
-from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
-from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import kind_of, query_clusters, shared_only
 from ragscore.scoring.level import choose_level
@@ -64,8 +62,6 @@ class GoldenHealth(FramesResult, JsonResult):
     judged
         One row per run and metric judged@k: `mean`, `n`. If it is low, relevant hits of a new run
         may not count because nobody judged them.
-    ties
-        Table of `Evaluation.tie_sensitivity`.
     effective
         One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
         also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
@@ -86,13 +82,10 @@ class GoldenHealth(FramesResult, JsonResult):
     duplicates: pd.DataFrame
     targets: pd.DataFrame
     judged: pd.DataFrame
-    ties: pd.DataFrame
     effective: pd.DataFrame
     needed: pd.DataFrame
 
-    FRAMES = (
-        "summary", "queries", "duplicates", "targets", "judged", "ties", "effective", "needed",
-    )  # fmt: skip
+    FRAMES = ("summary", "queries", "duplicates", "targets", "judged", "effective", "needed")
 
     def _heading(self) -> str:
         return f"Golden-set health by {self.metric}"
@@ -113,7 +106,7 @@ def golden_health(
 ) -> GoldenHealth:
     """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
 
-    Without results, `targets` and `ties` are empty.
+    Without results, `targets` is empty.
     """
     check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if not all(difference > 0 for difference in differences):
@@ -145,11 +138,6 @@ def golden_health(
             summarize(rows, metrics=judged)[["run_id", "metric", "mean", "n"]]
             if judged
             else pd.DataFrame(columns=["run_id", "metric", "mean", "n"])
-        ),
-        ties=(
-            tie_sensitivity(results, golden)
-            if results is not None
-            else pd.DataFrame(columns=list(TIE_COLUMNS))
         ),
         effective=table[
             ["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]

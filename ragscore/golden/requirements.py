@@ -12,7 +12,7 @@ from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import unsaid
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import TABLE, Metric
-from ragscore.scoring.metrics.needs import Either, Need, RunNeed
+from ragscore.scoring.metrics.needs import Need, RunNeed
 from ragscore.scoring.rules import LEVELS, targets_at
 
 
@@ -60,7 +60,7 @@ def supported_metrics(
     ]
 
     @cache
-    def count(need: Need | RunNeed | Either) -> int:
+    def count(need: Need | RunNeed) -> int:
         return need.count(goldens) if isinstance(need, Need) else need.count(results)
 
     rows = [

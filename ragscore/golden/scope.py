@@ -1,7 +1,6 @@
-"""Checks that what a query expects lies within what it may search: its folders, vaults, filters."""
+"""Checks that what a query expects lies within what it may search: its folders and vaults."""
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -12,9 +11,6 @@ from ragscore.frames.data import Golden
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Violations, tags_of, violation
 from ragscore.io.source import as_text
 from ragscore.io.targets import SUPPORT_EXTRAS
-
-FILE = re.compile(r"/[^/]*\.[^\W\d_]\w{0,4}(?=$|[#:])")
-"""An id that ends in a file's name after a folder is a path, whatever the other ids are."""
 
 
 def foreign_vaults(golden: Golden) -> Violations:
@@ -30,10 +26,9 @@ def foreign_vaults(golden: Golden) -> Violations:
 
 
 def outside_folders(golden: Golden) -> Violations:
-    """Find targets whose every alternative lies outside the folders that the query lists.
+    """Find paths of supports that lie in none of the folders that their query lists.
 
-    Paths are looked at, and ids of documents and chunks where they are paths: they end in a file's
-    name, or others of the set lie in a folder of their query. A path may begin with the vault.
+    A path may begin with the vault. Ids of documents and chunks aren't looked at.
     """
     folders, places = _scope(golden, "folder"), _places(golden)
     if not len(folders) or not len(places):
@@ -50,10 +45,7 @@ def outside_folders(golden: Golden) -> Violations:
         )
         for query_id, place in zip(places["query_id"], places["place"], strict=True)
     ]
-    places = places.assign(inside=pd.Series(inside, index=places.index, dtype=bool))
-    if places.loc[~places["is_path"], "inside"].any():
-        places = places.assign(is_path=True)
-    return _all_outside(places[places["is_path"]])
+    return _all_outside(places.assign(inside=pd.Series(inside, index=places.index, dtype=bool)))
 
 
 def outside_vaults(golden: Golden) -> Violations:
@@ -93,37 +85,12 @@ def _in_other_vault(golden: Golden, vaults_of: dict[str, list[str]]) -> Violatio
     return pd.DataFrame(found) if found else NOTHING
 
 
-def outside_filters(golden: Golden) -> Violations:
-    """Find expected metadata that the query's own filter of the same key excludes.
-
-    A filter of several values passes any of them. The product is no metadata but part of the text.
-    """
-    filters = [(query_id, key, values) for query_id, key, values in _filters(golden) if values]
-    if not filters or not len(golden.conditions):
-        return NOTHING
-    passed = {(query_id, key): values for query_id, key, values in filters if key != "product"}
-    found = []
-    for query_id, key, written in golden.conditions[["query_id", "key", "value"]].itertuples(
-        index=False
-    ):
-        expected, allowed = _scalars(json.loads(written)), passed.get((query_id, key))
-        if expected and allowed and not {*map(_folded, expected)} & {*map(_folded, allowed)}:
-            found.append(
-                {"query_id": query_id, "found": f"{key} {', '.join(expected)}",
-                 "allowed": f"a value that the query's filter passes: {', '.join(allowed)}"}
-            )  # fmt: skip
-    return pd.DataFrame(found) if found else NOTHING
-
-
 def _places(golden: Golden) -> pd.DataFrame:
-    """Return where targets lie: query_id, level, target_id, place, is_path (else an id)."""
-    columns = ["query_id", "level", "target_id", "path", "doc_id", "chunk_id"]
-    targets = golden.targets[golden.targets["level"].isin(["doc", "chunk", "anchor"])]
-    targets = targets.reindex(columns=columns).astype(dict.fromkeys(columns, "str"))
-    ids = targets["doc_id"].fillna(targets["chunk_id"])
-    place = targets["path"].fillna(ids).str.replace("\\", "/", regex=False)
-    is_path = targets["path"].notna() | place.str.contains(FILE).fillna(False).astype(bool)
-    return targets[columns[:3]].assign(place=place, is_path=is_path).dropna(subset="place")
+    """Return the paths of supports: query_id, level, target_id, place."""
+    columns = ["query_id", "level", "target_id", "path"]
+    targets = golden.targets[golden.targets["level"] == "anchor"].reindex(columns=columns)
+    place = targets["path"].astype("str").str.replace("\\", "/", regex=False)
+    return targets[columns[:3]].assign(place=place).dropna(subset="place")
 
 
 def _all_outside(places: pd.DataFrame) -> Violations:
@@ -131,7 +98,7 @@ def _all_outside(places: pd.DataFrame) -> Violations:
     key = ["query_id", "level", "target_id"]
     outside = places[~places.groupby(key)["inside"].transform("any").to_numpy(bool)]
     outside = outside.drop_duplicates(["query_id", "place"])
-    return violation(outside, outside["place"], field=outside["level"].map(FIELD_OF_LEVEL))
+    return violation(outside, outside["place"])
 
 
 def _scope(golden: Golden, kind: str) -> pd.DataFrame:
@@ -173,10 +140,6 @@ def _scalars(value: Any) -> list[str]:
         for one in (value if isinstance(value, list) else [value])
     ]
     return [] if None in texts else [str(one) for one in texts]
-
-
-def _folded(text: str) -> str:
-    return text.strip().casefold()
 
 
 def _with_vaults(place: str, vaults: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from ragscore.frames.errors import unsaid
 from ragscore.golden.checks import CHECKS
 from ragscore.golden.violations import FIELD_OF_LEVEL, NOTHING, Check, Violations, violation
 from ragscore.io.file_content import text_lines
-from ragscore.io.golden_file import file_rows, split_header
+from ragscore.io.golden_file import file_rows
 from ragscore.io.load import IR_DATASETS, given_or_named, golden_files, joined, load_golden
 from ragscore.io.rows import table_rows, value_at
 from ragscore.io.source import Problems, Row, as_id
@@ -57,20 +57,6 @@ def validate(
     ------
     DataError
         The file can't be read at all.
-
-    Notes
-    -----
-    The file itself can declare values and required fields; they are checked as well. In YAML the
-    rules are a document before the list, in JSON lines the first line (`{"rules": {...}}`)::
-
-        rules:
-          difficulty: [easy, medium, hard]
-          required: [difficulty]
-        ---
-        - id: q1
-
-    Fields without declared values are searched for slips: values of one query beside a similar one
-    of three or more, and values spelt in two ways.
     """
     golden = given_or_named(golden)
     if isinstance(golden, Golden):
@@ -138,12 +124,7 @@ def _table(parts: list[_Part], catalogue: pd.DataFrame | None) -> pd.DataFrame:
         for part in parts
         if len(problems := part.golden.problems)
     ]
-    found = [
-        _violations_in(check, one)
-        for check in CHECKS
-        # what a file declares is about its own queries
-        for one in ([part.golden for part in parts] if check.of_file else [golden])
-    ]
+    found = [_violations_in(check, golden) for check in CHECKS]
     if catalogue is not None:
         found.append(_not_in_catalogue(golden, catalogue))
     placed = [_placed(rows, part_of) for rows in (*found, *repeated) if len(rows)]
@@ -230,7 +211,7 @@ def _file_rows(golden: Golden, path: Path) -> list[Row]:
     if not path.is_file():
         return []
     if name.endswith((".yaml", ".yml", ".jsonl")):
-        return split_header(file_rows(path, problems))[1]
+        return file_rows(path, problems)
     if len(golden.mapping):
         return list(table_rows(path, problems))
     if name.endswith((".json", ".parquet", ".db", ".sqlite", ".eval", ".zip")):

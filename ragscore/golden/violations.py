@@ -23,8 +23,7 @@ class Check:
 
     `applies` flags the queries that the rule is about, as a boolean Series over `golden.queries`.
     `find` returns the violations among all queries: query_id, found, and field and allowed if these
-    vary. `severity` is error, or warning for what may be meant. A check `of_file` is about what the
-    queries' own file declares.
+    vary. `severity` is error, or warning for what may be meant.
     """
 
     name: str
@@ -33,7 +32,6 @@ class Check:
     applies: Callable[[Golden], pd.Series]
     find: Callable[[Golden], Violations]
     severity: str = "error"
-    of_file: bool = False
 
 
 def violation(rows: pd.DataFrame, found: pd.Series | str, **more: pd.Series | str) -> Violations:

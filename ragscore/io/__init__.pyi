@@ -6,7 +6,6 @@ from .formats.frames_for_tools import to_ir_measures, to_ranx
 from .formats.json_run import write_json_qrels, write_json_run
 from .formats.metric_report import write_report
 from .formats.predicates import write_predicates
-from .formats.ragchecker import write_ragchecker
 from .formats.retrievers import write_retriever_summary, write_retrievers
 from .formats.trec import write_trec_qrels, write_trec_run
 from .formats.trec_rag import write_trec_rag
@@ -36,7 +35,6 @@ __all__ = [
     "write_per_query",
     "write_predicates",
     "write_qrels_jsonl",
-    "write_ragchecker",
     "write_report",
     "write_retriever_summary",
     "write_retrievers",

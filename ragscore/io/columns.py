@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from ragscore.frames.errors import DataError, excerpt, name_list, nearest, warn
+from ragscore.frames.errors import DataError, excerpt, name_list, nearest
 from ragscore.frames.schema import (
     CHUNK_ID_NAMES,
     CONVERSATION_NAMES,
@@ -220,7 +220,7 @@ def resolve(
         An unknown role, a column that isn't there; nothing that tells the query, or what was
         returned or expected.
     """
-    given = {role: _at_place(column, fields) for role, column in (columns or {}).items()}
+    given = dict(columns or {})
     check_columns(given, fields, side, where)
     roles = {role: column for role, column in given.items() if column is not None}
     fields = _with_inner(fields)
@@ -360,51 +360,6 @@ def _ask_of_one_clue(
 
 def _doubt(problem: str, columns: Mapping[str, str | None], allowed: str, where: str) -> DataError:
     return DataError(problem, file=where, field="columns", columns=columns, allowed=allowed)
-
-
-def _at_place(column: Any, fields: Mapping[str, Any]) -> Any:
-    """Return the name of a column that is given by its place, from 0."""
-    is_place = isinstance(column, str) and column.isdecimal() and column not in fields
-    return [*fields][int(column)] if is_place and int(column) < len(fields) else column
-
-
-def places_without_header(
-    cells: list[str], columns: Columns | None, side: str, where: str
-) -> list[str] | None:
-    """Return the places of columns, as their names, if a file's first line is a record.
-
-    None for a header. It is one if a cell is called as columns are, or as one of `columns` is. It
-    is a record if `columns` are places, or if a cell is a number.
-
-    Raises
-    ------
-    DataError
-        It is a record, and `columns` say nothing of it.
-    """
-    places = [str(place) for place in range(len(cells))]
-    given = {column for column in (columns or {}).values() if column is not None}
-    known = {name for roles in _KNOWN.values() for names in roles.values() for name in names}
-    if (given - {*places}) & {*cells} or known & {plain_name(cell) for cell in cells}:
-        return None
-    is_number = [kind_of(cell) in ("number", "fraction") for cell in cells]
-    is_numbered = cells in (places, ["", *places[:-1]])  # a header as pandas numbers columns
-    if is_numbered or not (any(is_number) or (given and given <= set(places))):
-        return None
-    if given:
-        if not any(is_number):
-            warn(f"{where}: the first line is taken as a record: {name_list(cells)}")
-        return places
-    roles = ("query_id", "doc_id", "grade" if side == "golden" else "rank")
-    if len(cells) > 2 and not _is_whole(cells[2]):
-        roles = ("query_id", "doc_id", "score")
-    raise DataError(
-        f"the first line is no header: {name_list(map(excerpt, cells))}",
-        file=where,
-        line=1,
-        field="columns",
-        columns=dict(zip(roles, places, strict=False)),
-        allowed="if these are their places, from 0",
-    )
 
 
 def _fits(role: str, known: str, kind: str) -> bool:

@@ -5,7 +5,6 @@ checks, support_groups and conditions. The tables of fields serve golden_write.p
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +13,6 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, from_records
 from ragscore.frames.kinds import (
-    AXES,
-    CHOICE_KINDS,
-    CHOICES,
-    EXPECTATIONS,
     IMPORTANCE,
     LABELS,
 )
@@ -32,7 +27,6 @@ from ragscore.io.targets import (
 )
 from ragscore.io.values import as_number, flag, is_int, text
 
-SATISFIED_BY = "satisfied_by"
 TEXT_FIELDS = (*LABELS, "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK_FIELDS = {
@@ -43,7 +37,7 @@ CHECK_FIELDS = {
 FIELD_ORDER = (
     "id", "query", "answerable", *(name for name, _ in ID_FIELDS.values()), "chunker_version",
     "gold_supports", "required_support_groups", "expected_metadata", "expected_substrings",
-    "must_not_contain_source_keys", "expected_empty", SATISFIED_BY, "must_contain", "forbidden",
+    "must_not_contain_source_keys", "expected_empty", "must_contain", "forbidden",
     "expected_key_facts", "recency_conflict_rule", *TEXT_FIELDS, *TAG_FIELDS,
 )  # fmt: skip
 """Every field of ours, in the order in which they are written."""
@@ -190,7 +184,7 @@ def _checks(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]
         checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
     if rule := _text(row, "recency_conflict_rule", problems):
         checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
-    return checks + product_check(row, query_id, problems) + choices_of(row, query_id, problems)
+    return checks + product_check(row, query_id, problems)
 
 
 FACTS_ALLOWED = "a list of texts, or of mappings {text, importance: vital or okay, weight: number}"
@@ -223,47 +217,6 @@ def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str,
         return []
     product = text(filters.get("product"), "filters.product", row.line_of("filters"), problems)
     return [{"query_id": query_id, "kind": "product", "text": product}] if product else []
-
-
-def choices_of(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
-    """Return the choices of `satisfied_by` as checks, one row per choice.
-
-    `{"expected_metadata": {"hits": "all", "values": "any"}}` states for an expectation if any or
-    all hits, and any or all of its values, are needed.
-    """
-    written, line = row.values.get(SATISFIED_BY), row.line_of(SATISFIED_BY)
-    if written is None:
-        return []
-    if not isinstance(written, dict):
-        problems.reject(written, line, SATISFIED_BY, f"a mapping of {', '.join(EXPECTATIONS)}")
-        return []
-    found: list[dict[str, Any]] = []
-    for name, choices in written.items():
-        field = f"{SATISFIED_BY}.{name}"
-        if name not in EXPECTATIONS:
-            problems.reject(name, line, SATISFIED_BY, f"one of {', '.join(EXPECTATIONS)}")
-            continue
-        if not isinstance(choices, dict):
-            problems.reject(choices, line, field, f"a mapping of {', '.join(AXES)}")
-            continue
-        for axis, choice in choices.items():
-            if axis not in AXES:
-                problems.reject(axis, line, field, f"one of {', '.join(AXES)}")
-            elif choice not in CHOICES:
-                problems.reject(choice, line, f"{field}.{axis}", f"one of {', '.join(CHOICES)}")
-            else:
-                found.append({"query_id": query_id, "kind": f"{name}.{axis}", "text": choice})
-    return found
-
-
-def written_choices(kinds: Iterable[str], texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return `satisfied_by` from kinds and texts of a query's checks; empty without any."""
-    found: dict[str, dict[str, str]] = {}
-    for kind, choice in zip(kinds, texts, strict=True):
-        if kind in CHOICE_KINDS:
-            name, axis = CHOICE_KINDS[kind]
-            found.setdefault(name, {})[axis] = choice
-    return found
 
 
 def _answerable(

@@ -7,26 +7,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.kinds import LABELS
-from ragscore.io.golden_file import header_of, rules_of
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     FIELD_ORDER,
     FRAMES,
     KNOWN_FIELDS,
-    SATISFIED_BY,
     TAG_FIELDS,
     TEXT_FIELDS,
     golden_of,
-    written_choices,
 )
 from ragscore.io.left_out import counting_left_out
 from ragscore.io.output import by_query, write_lines, write_text
-from ragscore.io.rows import RULES
 from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.targets import (
     ID_FIELDS,
@@ -54,9 +49,9 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     """Write a golden set as our golden file: YAML or JSON lines, by the name of the file.
 
     Loading the file gives the same frames again, in the order of `golden.queries`; fields of your
-    own (`x_<name>`) go back under their names, and declared rules into the header. A row has only
-    the keys that say something: `answerable` only where the expectations don't imply it. YAML
-    begins with a comment that states the should-refuse convention; JSON lines have no comments.
+    own (`x_<name>`) go back under their names. A row has only the keys that say something:
+    `answerable` only where the expectations don't imply it. YAML begins with a comment that states
+    the should-refuse convention; JSON lines have no comments.
 
     Parameters
     ----------
@@ -72,7 +67,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     DataError
         Another suffix; a question that would not come back as it is, such as an unlabelled one with
         relevant documents, targets under names of their own, or tags of other kinds than tag, vault
-        and folder; rules that no header can declare.
+        and folder.
 
     Warns
     -----
@@ -87,42 +82,10 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
             field="path",
             allowed="a file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
         )
-    rows, header = _with_answerable(golden, _rows(golden), path), _header(golden, path)
+    rows = _with_answerable(golden, _rows(golden), path)
     if name.endswith(".jsonl"):
-        return write_lines(path, [*([header] if header else []), *rows])
-    return write_text(path, HEADER + _rules_text(header) + yaml_text(rows))
-
-
-def _header(golden: Golden, path: str | Path) -> dict[str, Any] | None:
-    """Return the header with the set's rules, after reading it has given the same rules.
-
-    Raises
-    ------
-    DataError
-        Rules that would not come back, such as values of a field without a vocabulary.
-    """
-    header = header_of(golden.rules)
-    if header is not None:
-        read = rules_of(Row(header, 1), Problems(path, strict=True))
-        if _pairs(read) != _pairs(golden.rules):
-            raise DataError(
-                "the rules would not come back as they are",
-                field="golden.rules",
-                allowed="one row per field and value; value NA for a required field",
-            )
-    return header
-
-
-def _pairs(rules: pd.DataFrame) -> set[tuple[str, str | None]]:
-    return {(row["field"], row.get("value")) for row in row_dicts(rules)}
-
-
-def _rules_text(header: dict[str, Any] | None) -> str:
-    """Return the header as a YAML document of its own; empty without one."""
-    if header is None:
-        return ""
-    rules = {name: _Line(values) for name, values in header[RULES].items()}
-    return _dump({RULES: rules}, flow=False) + "---\n"
+        return write_lines(path, rows)
+    return write_text(path, HEADER + yaml_text(rows))
 
 
 class _Entry(dict[str, Any]):
@@ -364,10 +327,7 @@ def _checks(checks: Rows) -> dict[str, Any]:
         fields["expected_empty"] = True
     if "recency_rule" in texts:
         fields["recency_conflict_rule"] = texts["recency_rule"][0]
-    choices = written_choices(
-        [check["kind"] for check in checks], [check["text"] for check in checks]
-    )
-    return fields | ({SATISFIED_BY: choices} if choices else {})
+    return fields
 
 
 def _with_answerable(golden: Golden, rows: Rows, path: str | Path) -> Rows:

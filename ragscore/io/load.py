@@ -28,7 +28,6 @@ from ragscore.io.columns import Columns
 from ragscore.io.detect import Format, Sample, choose_format, function_at, matching_format, sample
 from ragscore.io.file_content import LONGEST_ID, MAX_BYTES, has_limits, size_limit
 from ragscore.io.formats.chatbot import fits_folder
-from ragscore.io.golden_file import rules_in_all
 from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.registry import (
     FORMATS,
@@ -90,11 +89,11 @@ def load_golden(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. A number is
-        the column's place, from 0; with these, a file needs no header. Roles: query_id, query,
-        doc_id, chunk_id, text (what is expected), grade, answerable, should_refuse,
-        reference_answer, lang, difficulty, category, group, variant, conversation, turn, tags,
-        vaults, folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
+        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
+        query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
+        should_refuse, reference_answer, lang, difficulty, category, group, variant, conversation,
+        turn, tags, vaults, folders, must_contain, forbidden, key_facts. Other columns are kept as
+        `x_<name>`.
         `{"grade": None}`: no column has this role, whatever its name.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
@@ -317,9 +316,8 @@ def load_results(
     source
         A file: `per_query.jsonl` (with `run.json` beside it), a TREC run (also .gz), another tool's
         export, a metric report, kebab's database or a run of it as one JSON object, or a table of
-        CSV, TSV, Parquet or JSON. Also a stored comparison (`run_a`, `aggregate_a`, ...), which
-        gives its two runs with what it reports of them. A folder that holds `per_query.jsonl` (or
-        folders that do), a glob pattern. A frame of pandas, polars, pyarrow, DuckDB or a
+        CSV, TSV, Parquet or JSON. A folder that holds `per_query.jsonl` (or folders that do), a
+        glob pattern. A frame of pandas, polars, pyarrow, DuckDB or a
         `datasets.Dataset`. A list of records. A dict `{query: [ids]}`, `{query: {id: score}}` or
         `{run: {query: ...}}`. A list of any of these. Runs keep this order; a pattern's files are
         sorted by name.
@@ -327,9 +325,8 @@ def load_results(
         The name of a format, where the content doesn't tell it.
     columns
         For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
-        "doc_id": "hit"}`. `outer.inner` reaches into a column. A number is the column's place,
-        from 0; with these, a file needs no header. Roles: query_id, query, run_id, doc_id,
-        chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
+        "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
+        doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
         refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, conversation,
         turn (a query needs no id beside these two), and `score.<metric>`, `reason.<metric>`,
         `scorer_error.<metric>` for stored values. Other columns are kept as `x_<name>`.
@@ -487,7 +484,7 @@ def joined(parts: list[Golden], names: list[Any]) -> Golden:
     frames["queries"] = frames["queries"].assign(position=range(len(frames["queries"])))
     if "mapping" in frames:
         frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
-    return Golden(**frames | {"rules": rules_in_all(parts)})
+    return Golden(**frames)
 
 
 def _sources(source: Any) -> list[Any]:
@@ -553,7 +550,7 @@ def _check_side(source: Any, other: type, wanted: str) -> None:
 
 
 def _named(columns: Any) -> Columns | None:
-    """Return `columns=` with places of columns, from 0, as texts."""
+    """Return `columns=` with numbers, as pandas names columns without a header, as texts."""
     if columns is None:
         return None
     if not isinstance(columns, Mapping):
@@ -582,7 +579,7 @@ def _choose(source: Any, side: str, format: str | None, columns: Columns | None)
         return matching_format(seen, with_columns, format, what, table, table)
     if columns is not None and format is None:
         return matching_format(sample(source), with_columns, None, what, table, table)
-    return choose_format(source, formats_of(side, format), format, what, table)
+    return choose_format(source, formats_of(side), format, what, table)
 
 
 def _read_run(

@@ -1,14 +1,10 @@
 """All formats, each declared once: its mark, its reader, its writer, its line in the manual.
 
 `load_results`, `load_golden`, `save`, the command line and the manual's tables follow from these
-declarations. Users add theirs with `register`, packages with entry points of "ragscore.formats".
+declarations. Users add theirs with `register`.
 """
 
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +15,6 @@ from ragscore.io.columns import has_labels, may_be, names_ids
 from ragscore.io.detect import Format, Mark, Sample, function_at
 from ragscore.io.formats.chatbot import fits_folder
 from ragscore.io.formats.json_run import is_json_run
-from ragscore.io.formats.kebab import COMPARED
 from ragscore.io.formats.metric_report import is_report
 from ragscore.io.formats.predicates import fits_golden
 from ragscore.io.formats.ragchecker import fits as fits_ragchecker
@@ -27,21 +22,18 @@ from ragscore.io.formats.trec import is_qrels, is_run, named_by_file
 from ragscore.io.golden_read import KNOWN_FIELDS
 from ragscore.io.record import RECORD_FIELDS
 from ragscore.io.records import Record
-from ragscore.io.rows import RULES, is_header
 from ragscore.io.source import Problems
 from ragscore.io.tools import (
-    harnesses,
     inspect_log,
     mlflow,
     phoenix,
     promptfoo,
     ragas,
-    search_engines,
+    rank_eval,
 )
 from ragscore.io.tools.cases import Imported, imported
 from ragscore.io.tools.importer import golden_part, result_part
 
-ENTRY_POINTS = "ragscore.formats"
 _IO, _FORMATS, _TOOLS = "ragscore.io.", "ragscore.io.formats.", "ragscore.io.tools."
 _JSON = ("jsonl", "json")
 
@@ -55,35 +47,15 @@ TOOLS = [
                   "targets of Inspect AI's log")),
     Format("deepeval", Mark("", "testCases testRunData"), _TOOLS + "deepeval:read",
            about=("DeepEval's test run", "its keys", "expectations of DeepEval's test run")),
-    Format("opensearch_judgments", Mark(some="judgmentRatings querySetQueries"),
-           _TOOLS + "search_engines:read_judgments",
-           about=("OpenSearch's judgments, or its query set", "their keys", "ratings by query")),
-    Format("opensearch_experiment", Mark("searchConfigurationId searchText metrics"),
-           _TOOLS + "search_engines:read_experiment",
-           about=("results of OpenSearch's experiments", "their keys", "nothing")),
-    Format("rank_eval", search_engines.fits_rank_eval, _TOOLS + "search_engines:read_rank_eval",
+    Format("rank_eval", rank_eval.fits, _TOOLS + "rank_eval:read",
            about=("a response of Elasticsearch's rank_eval", "their keys",
                   "ratings of rank_eval's request or response")),
-    Format("ubi", search_engines.fits_ubi, _TOOLS + "search_engines:read_ubi",
-           about=("queries and events of User Behavior Insights (UBI)", "their keys", "nothing")),
-    Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "harnesses:read_lm_eval",
+    Format("lm_eval", Mark("doc_id resps filtered_resps target"), _TOOLS + "lm_eval:read",
            about=("lm-evaluation-harness's samples, with the results beside them", "their keys",
                   "targets of lm-evaluation-harness's samples")),
-    Format("helm", Mark("scenario_state.json per_instance_stats.json", kinds=("folder",)),
-           _TOOLS + "harnesses:read_helm",
-           about=("a run folder of HELM", "`scenario_state.json` and `per_instance_stats.json`",
-                  "references of HELM's instances")),
-    Format("every_eval", harnesses.fits_every_eval, _TOOLS + "harnesses:read_every_eval",
-           about=("Every Eval Ever's record, or its samples with the record beside them",
-                  "their keys", "references of Every Eval Ever's samples")),
-    Format("mteb", harnesses.fits_mteb, _TOOLS + "harnesses:read_mteb",
-           about=("MTEB's results: a task's file, or a model's folder", "their keys",
-                  "nothing")),
     Format("nuggets", Mark("qid nuggets"), _TOOLS + "nuggets:read",
            about=("nuggets of AutoNuggetizer, and its assignments to answers", "their keys",
                   "nuggets with their importance")),
-    Format("beir_means", harnesses.fits_beir_means, _TOOLS + "harnesses:read_beir_means",
-           about=("means as BEIR writes them", "names of measures alone", "nothing")),
     Format("mlflow", mlflow.fits, _TOOLS + "mlflow:read",
            about=("MLflow's evaluation table", "its columns", "expectations of MLflow's table")),
     Format("phoenix", phoenix.fits, _TOOLS + "phoenix:read",
@@ -142,21 +114,12 @@ RESULT_FORMATS = [
         ("cited answers of the TREC RAG track",
          "JSON lines with `topic_id`, `references`, `answer`"),
     ),
-    Format(
-        "ragchecker",
-        fits_ragchecker,
-        _FORMATS + "ragchecker:read_ragchecker",
-        _FORMATS + "ragchecker:write_ragchecker",
-        ("RAGChecker's inputs and outputs", "JSON with `results` that have `gt_answer`"),
-    ),
+    Format("ragchecker", fits_ragchecker, _FORMATS + "ragchecker:read_ragchecker",
+           about=("RAGChecker's inputs and outputs", "JSON with `results` that have `gt_answer`")),
     Format("sqlite", Mark(kinds=("sqlite",)), _FORMATS + "kebab:read_sqlite",
            about=("kebab's database", "a SQLite file")),
     Format("kebab_run", Mark("run_id per_query", kinds=_JSON), _FORMATS + "kebab:read_run",
            about=("one run of kebab as one JSON object", "JSON with `run_id` and `per_query`")),
-    Format("kebab_comparison", Mark(" ".join(COMPARED), kinds=_JSON),
-           _FORMATS + "kebab:read_comparison",
-           about=("kebab's stored comparison, `compare-*.json`: two runs with what it reports of"
-                  " them", "`run_a`, `aggregate_a`, ...")),
     Format(
         "trec",
         is_run,
@@ -194,7 +157,6 @@ GOLDEN_FORMATS = [
         "golden",
         lambda seen: max(
             Mark(kinds=("yaml",))(seen),
-            Mark(kinds=("jsonl",), test=lambda one: is_header(one.keys))(seen),
             Mark(
                 "id query",
                 kinds=_JSON,
@@ -205,7 +167,7 @@ GOLDEN_FORMATS = [
         _IO + "golden_write:write_golden",
         ("[golden file](golden-file.md)", "YAML; JSON lines with `id` and `query`"),
         suffixes=(".yaml", ".yml", ".jsonl"),
-        fields=KNOWN_FIELDS | {RULES},
+        fields=KNOWN_FIELDS,
     ),
     Format(
         "qrels_jsonl",
@@ -289,8 +251,7 @@ def register(format: Format) -> None:
     """Add a format of your own, which load_results and load_golden then recognise.
 
     Its reader takes a path and yields a `Record` for each query and system. Registering a format of
-    the same name again replaces it. A package declares its format as an entry point of the group
-    "ragscore.formats" instead.
+    the same name again replaces it.
 
     Raises
     ------
@@ -298,7 +259,7 @@ def register(format: Format) -> None:
         One of ragscore's own formats has this name.
     """
     check_type(format, (Format,), "format", "a Format")
-    if format.name in _our_names():
+    if any(format.name == one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])):
         raise DataError(
             f"ragscore has a format {format.name!r}", field="name", allowed="another name"
         )
@@ -306,81 +267,24 @@ def register(format: Format) -> None:
 
 
 def format_names(side: str) -> list[str]:
-    """Return the names of the formats of one side, those of packages too, without loading these."""
-    others = [*_registered, *(one.name for one in _entry_points(tuple(sys.path)))]
-    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *others]))
+    """Return the names of the formats of one side, registered ones too."""
+    return list(dict.fromkeys([*(one.name for one in FORMATS[side]), *_registered]))
 
 
-def formats_of(side: str, name: str | None = None) -> list[Format]:
-    """Return the formats of results or golden sets; others' are left out if `name` is ours.
-
-    Raises
-    ------
-    DataError
-        `name` is the format of a package, which can't be loaded.
-
-    Warns
-    -----
-    UserWarning
-        A package's format can't be loaded; the other formats work without it.
-    """
-    own = FORMATS[side]
-    if name == "" or name == TABLES[side].name or any(name == one.name for one in own):
-        return own
+def formats_of(side: str) -> list[Format]:
+    """Return the formats of results or golden sets, registered ones too."""
     part = result_part if side == "results" else golden_part
-    return [*own, *(part(one) for one in _others(name))]
+    return [*FORMATS[side], *(part(_importer(one)) for one in _registered.values())]
 
 
-def _our_names() -> set[str]:
-    return {one.name for side in FORMATS for one in (*FORMATS[side], TABLES[side])}
-
-
-@cache
-def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return what the packages on a path declare."""
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
-def _others(name: str | None) -> Iterator[Format]:
-    taken = dict.fromkeys(_our_names(), "ragscore")
-    for format in _registered.values():
-        taken[format.name] = "this session"
-        yield _importer(format, "")
-    for entry in _entry_points(tuple(sys.path)):
-        package = entry.dist.name if entry.dist else entry.value.partition(":")[0]
-        if entry.name in taken:
-            fault = f"the name is taken by {taken[entry.name]}"
-        else:
-            taken[entry.name] = f"the package {package}"
-            found = _loaded(entry)
-            if isinstance(found, Format):
-                yield _importer(replace(found, name=entry.name), f" of the package {package}")
-                continue
-            fault = found
-        told = f"format {entry.name} of the package {package} can't be used: {fault}"
-        if name == entry.name:
-            raise DataError(told, field="format", allowed="a Format that can be imported")
-        warn(told)
-
-
-@cache
-def _loaded(entry: EntryPoint) -> Format | str:
-    """Return the format of an entry point, or why there is none."""
-    try:
-        found = entry.load()
-    except Exception as error:  # whatever a stranger's module raises when it is imported
-        return f"{type(error).__name__}: {error}"
-    return found if isinstance(found, Format) else f"{entry.value} is no Format"
-
-
-def _importer(format: Format, whose: str) -> Format:
+def _importer(format: Format) -> Format:
     """Return the format with a reader as those of `TOOLS` are; its faults name it."""
 
     def fits(seen: Sample) -> int:
         try:
             return int(format.fits(seen))
         except Exception as error:  # one broken mark must not break the loading of other files
-            warn(f"format {format.name}{whose} can't test {seen.path}: {_told(error)}")
+            warn(f"format {format.name} can't test {seen.path}: {_told(error)}")
             return 0
 
     def read(source: Path, problems: Problems, described: dict[str, Any], _: Any) -> Imported:
@@ -394,7 +298,7 @@ def _importer(format: Format, whose: str) -> Format:
         except Exception as error:
             after = f" after the record of line {records[-1].line}" if records else ""
             raise DataError(
-                f"the reader of format {format.name}{whose} fails{after}: {_told(error)}",
+                f"the reader of format {format.name} fails{after}: {_told(error)}",
                 file=source,
             ) from error
         return imported(records, described, problems)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from functools import lru_cache
@@ -40,11 +40,10 @@ CELL_LIMIT = 1 << 24
 """The longest CSV cell. One cell may hold all retrieved texts of a query; csv's limit is 128 KB."""
 
 
-def table_rows(source: Source, problems: Problems, names: list[str] | None = None) -> Iterator[Row]:
+def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
     """Yield one row per record; one that isn't a mapping is a problem.
 
-    The line of a frame's row is its number, from 1. `names` are the columns of a CSV file that has
-    no header.
+    The line of a frame's row is its number, from 1.
     """
     if isinstance(source, pd.DataFrame):
         yield from _frame_rows(source)
@@ -57,7 +56,7 @@ def table_rows(source: Source, problems: Problems, names: list[str] | None = Non
     elif _begins(source, b"{") or name.endswith(".jsonl"):
         yield from json_rows(source, problems)
     else:
-        yield from _csv_rows(source, problems, names)
+        yield from _csv_rows(source, problems)
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
@@ -140,13 +139,13 @@ def _array_items(path: Path) -> Iterator[Any]:
 _BEFORE_FIRST, _AFTER_ITEM, _END = map(re.compile, (r"\s*\[\s*", r"\s*,\s*", r"\s*\]\s*"))
 
 
-def _csv_rows(path: Path, problems: Problems, names: list[str] | None) -> Iterator[Row]:
+def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
     """Yield cells as text, empty ones as None; more or fewer than in the header is a problem."""
     csv.field_size_limit(CELL_LIMIT)
     text = read_text(path)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text))
     try:
-        header = next(reader, []) if names is None else names
+        header = next(reader, [])
         if twice := sorted({name for name in header if header.count(name) > 1}):
             raise DataError(
                 f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
@@ -173,7 +172,7 @@ def _csv_rows(path: Path, problems: Problems, names: list[str] | None) -> Iterat
 def _parquet_rows(path: Path) -> Iterator[Row]:
     from ragscore.io.parquet_file import open_parquet_file
 
-    with open_parquet_file(path, as_objects=True) as file:
+    with open_parquet_file(path) as file:
         records = file.read().to_pylist()
     for number, record in enumerate(records, 1):
         yield _plain_row(record, number, path)
@@ -315,11 +314,3 @@ def is_list_text(value: Any) -> bool:
     """Return True for text that looks like a list, but none that `nested` can read."""
     text = value.strip() if isinstance(value, str) else ""
     return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
-
-
-RULES = "rules"
-
-
-def is_header(names: Collection[str]) -> bool:
-    """Tell the header of a golden file from a query by its keys."""
-    return RULES in names and not {"id", "query", "question"} & set(names)

@@ -23,7 +23,7 @@ def save_results(
         Its ending names the format: .jsonl our run file (one run), .trec or .run a TREC run. Each
         may end in .gz.
     format
-        per_query, trec, json_run, chatbot, ragchecker, retrievers, trec_rag or metric_report.
+        per_query, trec, json_run, chatbot, retrievers, trec_rag or metric_report.
         Needed only if the ending doesn't tell.
     options
         What the format's writer in `rs.io` takes, such as `level="chunk"` for trec.
@@ -87,7 +87,7 @@ def _save(
 ) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise DataError(f"found {type(path).__name__}", field="path", allowed="a path")
-    formats = formats_of(side, format or "")
+    formats = FORMATS[side] if format is None else formats_of(side)
     writers = {one.name: one for one in formats if one.write is not None}
     suffixes = {end: one.name for one in formats for end in one.suffixes}
     ending = Path(Path(path).name.removesuffix(".gz")).suffix.lower()

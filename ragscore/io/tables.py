@@ -34,7 +34,6 @@ from ragscore.io.columns import (
     Columns,
     kind_of,
     names_query,
-    places_without_header,
     plain_name,
     resolve,
 )
@@ -47,7 +46,6 @@ from ragscore.io.records import Record
 from ragscore.io.rows import (
     LIST_ALLOWED,
     delimiter_of,
-    first_cells,
     is_list_text,
     json_value,
     nested,
@@ -205,14 +203,11 @@ def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
     return column.to_pandas().rename(name)
 
 
-def file_table(
-    path: Path, problems: Problems, kind: str, columns: Columns | None, side: str
-) -> Table:
+def file_table(path: Path, problems: Problems, kind: str) -> Table:
     """Return the table that a file holds: CSV, TSV, Parquet, JSON or JSON lines.
 
     Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
     """
-    places = None
     if kind == "parquet":
         from ragscore.io.parquet_file import open_parquet_file
 
@@ -221,16 +216,14 @@ def file_table(
     if kind == "text":
         with open_bytes(path) as (opened, _):
             begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
-        places = places_without_header(first_cells(begin), columns, side, str(path))
-        frame = _csv_frame(path, begin, places)
+        frame = _csv_frame(path, begin)
         if frame is not None:
-            first_line = 2 if places is None else 1
-            return replace(frame_table(frame, str(path)), kind="csv", first_line=first_line)
+            return replace(frame_table(frame, str(path)), kind="csv", first_line=2)
         kind = "csv"
-    return Table(str(path), kind, records=list(table_rows(path, problems, places)))
+    return Table(str(path), kind, records=list(table_rows(path, problems)))
 
 
-def _csv_frame(path: Path, begin: str, places: list[str] | None) -> pd.DataFrame | None:
+def _csv_frame(path: Path, begin: str) -> pd.DataFrame | None:
     """Return a CSV file with all cells as texts; None where only the reader of rows can say more.
 
     That is, for rows with more or fewer cells than the header, and broken text.
@@ -239,7 +232,7 @@ def _csv_frame(path: Path, begin: str, places: list[str] | None) -> pd.DataFrame
 
     try:
         delimiter = delimiter_of(begin)
-        header = places or next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
+        header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
         if len(set(header)) < len(header) or "" in header[1:]:
             return None
         # Arrow unpacks gzip itself, without a limit.
@@ -247,7 +240,6 @@ def _csv_frame(path: Path, begin: str, places: list[str] | None) -> pd.DataFrame
         with open_bytes(path) if is_packed else nullcontext((path, None)) as (content, _):
             read = pa_csv.read_csv(
                 content,
-                read_options=pa_csv.ReadOptions(column_names=places),
                 parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(header, pa.large_string()),
@@ -435,11 +427,11 @@ def table_of(
     if isinstance(source, Path):
         name, kind = str(source), sample(source).kind
         if kind != "json":
-            return file_table(source, problems, kind, columns, side)
+            return file_table(source, problems, kind)
         value = json_value(source)
         is_split = isinstance(value, dict) and value.keys() == {"columns", "data"}
         if is_split or not isinstance(value, dict):
-            return file_table(source, problems, kind, columns, side)
+            return file_table(source, problems, kind)
         source = value
     named = set((columns or {}).values()) - {None}
     if is_columns(source) or (named and named <= source.keys()):

@@ -9,7 +9,6 @@ import yaml
 
 from ragscore.frames.data import DataError
 from ragscore.io.file_content import read_text
-from ragscore.io.rows import is_header
 from ragscore.io.source import DEEPEST, Problems, Row, YamlDate, YamlFloat, YamlInt
 from ragscore.io.yaml_text import yaml_documents
 
@@ -21,32 +20,23 @@ LONGEST_NUMBER = 2000
 def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
     """Yield one row per mapping of a YAML list, each field with its own line.
 
-    A document before the list (the header, see golden_file.py) is the first row. Pass `text` if the
-    file's content is at hand.
+    Pass `text` if the file's content is at hand.
     """
     documents = yaml_documents(read_text(path) if text is None else text, path)
     if not documents:
         return
-    header, root = documents[:-1], documents[-1]
-    if not isinstance(root, yaml.SequenceNode):
-        divide = ", after a line --- that divides it from the rules" if _has_rules(root) else ""
+    root = documents[0]
+    if len(documents) > 1 or not isinstance(root, yaml.SequenceNode):
         raise DataError(
-            f"the top level is a {_kind(root)}",
-            file=path,
-            line=_line(root),
-            allowed=f"a list of queries{divide}",
-        )
-    if len(header) > 1 or not all(map(_has_rules, header)):
-        raise DataError(
-            f"a {_kind(header[0])} in a document before the list"
-            if len(header) == 1
+            f"the top level is a {_kind(root)}"
+            if len(documents) == 1
             else f"{len(documents)} documents (divided by ---)",
             file=path,
-            line=_line(header[0]),
-            allowed="a list of queries, and before it at most one mapping `rules:`",
+            line=_line(root),
+            allowed="one list of queries",
         )
     builder = yaml.constructor.SafeConstructor()
-    for node in (*header, *root.value):
+    for node in root.value:
         if not isinstance(node, yaml.MappingNode):
             problems.add(
                 f"found a {_kind(node)}", line=_line(node), allowed="a mapping with id and query"
@@ -61,16 +51,7 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
                 f"not valid YAML ({error.problem})", line=mark.line + 1, field=_field_at(keys, mark)
             )
             continue
-        yield Row(values, _line(node), _key_lines(node, header))
-
-
-def _key_lines(node: yaml.MappingNode, header: list[yaml.Node]) -> dict[str, int]:
-    """Return the line of each key; of a header also those of the rules, as `rules.<field>`."""
-    lines = {key.value: _line(key) for key, _ in node.value}
-    for key, value in node.value if node in header else ():
-        if isinstance(value, yaml.MappingNode):
-            lines |= {f"{key.value}.{inner.value}": _line(inner) for inner, _ in value.value}
-    return lines
+        yield Row(values, _line(node), {key.value: _line(key) for key, _ in node.value})
 
 
 def _field_at(keys: list[yaml.Node], mark: yaml.Mark) -> str | None:
@@ -80,12 +61,6 @@ def _field_at(keys: list[yaml.Node], mark: yaml.Mark) -> str | None:
         if (key.start_mark.line, key.start_mark.column) <= (mark.line, mark.column):
             last = key
     return str(last.value) if isinstance(last, yaml.ScalarNode) else None
-
-
-def _has_rules(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.MappingNode) and is_header(
-        [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-    )
 
 
 def _value(node: yaml.Node, builder: Any, problems: Problems, above: frozenset[int]) -> Any:

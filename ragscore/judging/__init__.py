@@ -1,10 +1,8 @@
 """Language models as judges of answers: prompts, calls, judgments, and how far to trust them.
 
-`rs.judge` asks them. What it returns, `Judged`, has the methods that audit and correct them.
+`rs.judge` asks them. What it returns, `Judged`, has the methods that check and correct them.
 """
 
-from ragscore.judging.audit import JudgeAudit
-from ragscore.judging.cases import load_inputs
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, available_judges, get_judge
 from ragscore.judging.relevance import label_agreement
@@ -16,13 +14,11 @@ __all__ = [
     "Endpoint",
     "Judge",
     "JudgeAgreement",
-    "JudgeAudit",
     "Judged",
     "agreement",
     "available_judges",
     "get_judge",
     "label_agreement",
-    "load_inputs",
     "load_ledger",
     "same_judges",
 ]

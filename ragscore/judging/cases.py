@@ -1,22 +1,18 @@
-"""Cases: what a judge may see of each response, from results and golden set or from a file.
+"""Cases: what a judge may see of each response.
 
 In: results and golden set. Out: one `Case` per response to a golden query, with its context. The
 context is the whole text of the hits: a text that a store cut is looked up in the run's chunk
-catalogue. Saved cases let other models or prompts judge the same answers without the run.
+catalogue.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice
-from ragscore.io.output import write_lines
-from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import digest
 from ragscore.judging.relevance import flag_labelled
 
@@ -188,121 +184,3 @@ def _catalogue_texts(results: Results, hits: pd.DataFrame) -> pd.Series:
         for owners in (hits["run_id"].astype("str"), [""] * len(hits))
     )
     return own.fillna(shared)
-
-
-def write_judge_inputs(cases: Iterable[Case], path: str | Path) -> Path:
-    """Write one JSON object per case: ids, question, answer, context, reference and key facts."""
-    return write_lines(
-        path,
-        (
-            {
-                "run_id": case.run_id,
-                "query_id": case.query_id,
-                "query": case.question,
-                "answer": case.answer,
-                "refused": case.refused,
-                "failed": case.failed,
-                "is_cut": case.is_cut,
-                "n_textless": case.n_textless,
-                "context": [
-                    {"rank": passage.rank, "item": passage.item, "text": passage.text}
-                    for passage in case.context
-                ],
-                "reference_answer": case.reference,
-                "key_facts": list(case.key_facts),
-                "input_hash": case.input_hash,
-            }
-            for case in cases
-        ),
-    )
-
-
-def load_inputs(path: str | Path) -> tuple[Results, Golden]:
-    """Load saved inputs of judges as results and golden set.
-
-    `rs.judge(*rs.judging.load_inputs(path), judges, endpoint)` judges the same answers again.
-
-    Parameters
-    ----------
-    path
-        A file that `rs.judge(keep_inputs=path)` wrote.
-
-    Raises
-    ------
-    DataError
-        A line that is no such record, or two records that differ in a query's text, reference
-        answer or key facts.
-    """
-    problems = Problems(path, strict=True)
-    required = ("run_id", "query_id", "query", "context", "key_facts")
-    records = []
-    for row in json_rows(Path(path), problems):
-        if missing := [name for name in required if name not in row.values]:
-            problems.add(
-                f"the fields {missing} are missing",
-                line=row.line,
-                allowed="a record that keep_inputs= wrote",
-            )
-        records.append(row.values)
-    return _results(records), _golden(records, path)
-
-
-def _results(records: list[dict[str, Any]]) -> Results:
-    responses, hits, textless = [], [], []
-    for record in records:
-        cell = {name: record[name] for name in _CELL}
-        responses.append(
-            cell
-            | {
-                "query": record["query"],
-                "answer": record.get("answer"),
-                "refused": record.get("refused"),
-                "error": "failed" if record.get("failed") else None,
-            }
-        )
-        hits += [
-            cell
-            | {
-                "rank": hit["rank"],
-                "chunk_id": None if hit["item"] == str(hit["rank"]) else hit["item"],
-                "text": hit["text"],
-                "text_cut": True if record.get("is_cut") else None,
-            }
-            for hit in record["context"]
-        ]
-        # Hits without text keep a place, so judges that need the context skip the response again.
-        textless += [cell | {"rank": 10**6 + n} for n in range(record.get("n_textless", 0))]
-    runs = [{"run_id": run_id} for run_id in dict.fromkeys(record["run_id"] for record in records)]
-    return Results(
-        runs=from_records(runs, "runs"),
-        responses=from_records(responses, "responses"),
-        hits=from_records(hits + textless, "hits"),
-    )
-
-
-def _golden(records: list[dict[str, Any]], path: str | Path) -> Golden:
-    queries: dict[str, dict[str, Any]] = {}
-    facts: dict[str, list[str]] = {}
-    for record in records:
-        query_id, key_facts = record["query_id"], record["key_facts"]
-        query = {
-            "query_id": query_id,
-            "query": record["query"],
-            "reference_answer": record.get("reference_answer"),
-        }
-        if (
-            queries.setdefault(query_id, query) != query
-            or facts.setdefault(query_id, key_facts) != key_facts
-        ):
-            raise DataError(
-                f"two responses to {query_id!r} differ in the query, reference answer or key facts",
-                file=path,
-                field="query_id",
-            )
-    rows = [query | {"answerable": None, "position": n} for n, query in enumerate(queries.values())]
-    checks = [
-        {"query_id": query_id, "kind": "key_fact", "text": text}
-        for query_id, texts in facts.items()
-        for text in texts
-    ]
-    return Golden(queries=from_records(rows, "queries"), checks=from_records(checks, "checks"))

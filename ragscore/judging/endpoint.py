@@ -1,7 +1,8 @@
 """An OpenAI-compatible endpoint for chat completions and embeddings, and the cost of its calls.
 
-A local llama.cpp, vLLM or Ollama server is a `base_url`. No other module of the library connects
-to a model. Costs are reported tokens times a price table; a cost that is unknown is NaN, never 0.
+A local llama.cpp, vLLM or Ollama server is a `base_url`, and any other model a function (`call`).
+No other module of the library connects to a model. Costs are reported tokens times a price table; a
+cost that is unknown is NaN, never 0.
 """
 
 import json
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError
@@ -33,6 +34,7 @@ STRUCTURED = ("json_schema", "json_object", "none")
 _SHOWN = 300  # characters of an endpoint's reply in a reason
 _OWN_FIELDS = ("model", "messages", "temperature", "seed", "response_format", "stream", "n")
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
+Call = Callable[[list[dict[str, str]], dict[str, Any], float | None, int | None], str]
 Price = float | tuple[float, float] | list[float]
 Prices = Mapping[str, Price]
 
@@ -83,11 +85,15 @@ class Endpoint:
         Seconds per attempt, headers and content together, and number of retries after 429, 5xx or a
         lost connection. Retries wait with growing pauses and jitter, or as long as the server asks.
         If it asks for more than 60 seconds, the call has failed.
+    call
+        A function instead of an address: `call(messages, schema, temperature, seed)` returns the
+        text of the reply, a JSON object of this schema. It retries by itself, and costs are NaN.
 
     Raises
     ------
     DataError
-        An empty model name, an unknown `structured`, or an option that has its own attribute.
+        An empty model name, an unknown `structured`, an option that has its own attribute, or an
+        embedding model beside `call`, which needs a function.
     """
 
     model: str
@@ -100,6 +106,7 @@ class Endpoint:
     options: dict[str, Any] = field(default_factory=dict)
     timeout: float = 120.0
     retries: int = 5
+    call: Call | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
@@ -110,6 +117,12 @@ class Endpoint:
                 f"found {', '.join(taken)}",
                 field="options",
                 allowed="fields that Endpoint has no argument for",
+            )
+        if self.call is not None and isinstance(self.embedding, str):
+            raise DataError(
+                f"found {self.embedding!r} beside call",
+                field="embedding",
+                allowed="a function from a list of texts to a list of vectors",
             )
 
     def __repr__(self) -> str:
@@ -138,7 +151,12 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The base URL without user, password, query and fragment, which may hold secrets."""
+        """The base URL without user, password, query and fragment, which may hold secrets.
+
+        With `call` it is module and name of the function.
+        """
+        if self.call is not None:
+            return _name_of(self.call)
         parts = urlsplit(self._given_url or "https://api.openai.com/v1")
         host = parts.netloc.rpartition("@")[2]
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
@@ -148,10 +166,7 @@ class Endpoint:
         """The embedding model, or module and name of a callable (`ragscore.Name` for our own)."""
         if self.embedding is None or isinstance(self.embedding, str):
             return self.embedding
-        kind = self.embedding if hasattr(self.embedding, "__qualname__") else type(self.embedding)
-        # The name is stored with judgments, so it must not change when one of our modules moves.
-        module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__
-        return f"{module}.{kind.__qualname__}"
+        return _name_of(self.embedding)
 
     @property
     def _given_url(self) -> str:
@@ -184,6 +199,13 @@ class Endpoint:
                 raise _lacking(name, "dataclasses.replace with the whole of it")
         key = self.key()
         return [*found["base_url"], *found["options"], *([] if key == "none" else [key])]
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    kind: Any = function if hasattr(function, "__qualname__") else type(function)
+    # The name is stored with judgments, so it must not change when one of our modules moves.
+    module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__
+    return f"{module}.{kind.__qualname__}"
 
 
 def _lacking(field: str, allowed: str) -> DataError:
@@ -226,11 +248,13 @@ class EndpointClient:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        from ragscore.judging.exchange import bounded_client
-
         self.endpoint, self.redactor = endpoint, Redactor(endpoint._secrets())
         self._logs = redacted_logs(self.redactor)
-        self._has_answered = False
+        self._has_answered, self._client = False, cast(Any, None)
+        if endpoint.call is not None:
+            return
+        from ragscore.judging.exchange import bounded_client
+
         openai = _openai()
         try:
             self._client = openai.OpenAI(
@@ -253,7 +277,8 @@ class EndpointClient:
 
     def __exit__(self, *error: object) -> None:
         try:
-            self._client.close()
+            if self._client is not None:
+                self._client.close()
         finally:
             self._logs.__exit__(None, None, None)
 
@@ -262,6 +287,9 @@ class EndpointClient:
     ) -> Reply:
         """Return one chat completion whose shape is the schema of this name."""
         endpoint = self.endpoint
+        if endpoint.call is not None:
+            text = endpoint.call(messages, schema, endpoint.temperature, seed)
+            return Reply(self.redactor.text(valid_text(text)))
         settings: dict[str, Any] = {"model": endpoint.model, "messages": messages}
         if endpoint.temperature is not None:
             settings["temperature"] = endpoint.temperature

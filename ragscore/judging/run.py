@@ -22,7 +22,7 @@ from ragscore.io.progress import progress_bar
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
-from ragscore.judging.cases import cases_of, write_judge_inputs
+from ragscore.judging.cases import cases_of
 from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason
 from ragscore.judging.endpoint import (
     CallsStopped,
@@ -221,7 +221,6 @@ def judge(
     refused: str = "skip",
     cut_text: str = "refuse",
     order: str = "rank",
-    keep_inputs: str | Path | None = None,
     first: Any = None,
     progress: bool | None = None,
 ) -> Judged:
@@ -264,14 +263,10 @@ def judge(
         For hits of which only a cut text is known: "refuse" raises; "mark" judges them and sets
         `x_context_cut`.
     order
-        Order of the hits in the context: by "rank", or "reversed", which shows position effects
-        (`Judged.audit`).
-    keep_inputs
-        A JSON lines file for everything that the judges were given. `rs.judging.load_inputs`
-        reads it, to judge the same answers again without the run.
+        Order of the hits in the context: by "rank", or "reversed": what `agreement` of both
+        finds is the effect of position.
     first
-        Queries to judge first, which matters with `max_cost`: `cmp.label_first()`, or a frame with
-        `query_id`.
+        Queries to judge first, which matters with `max_cost`: a frame with `query_id`.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -310,8 +305,6 @@ def judge(
             field="results",
             allowed="runs that answer queries of the golden set",
         )
-    if keep_inputs is not None:
-        write_judge_inputs(cases, keep_inputs)
     judgments = [
         Judgment(case, judge, repeat)
         for case in cases
@@ -365,13 +358,12 @@ def _in_order(judgments: list[Judgment], first: Any) -> list[Judgment]:
     """Return judgments with those of certain queries first, in their order."""
     if first is None:
         return judgments
-    rows = getattr(first, "hits", first)
-    if not isinstance(rows, pd.DataFrame) or "query_id" not in rows:
+    if not isinstance(first, pd.DataFrame) or "query_id" not in first:
         raise DataError(
-            f"found {type(first).__name__}", field="first",
-            allowed="cmp.label_first(), or a frame with query_id",
-        )  # fmt: skip
-    place = {query_id: n for n, query_id in enumerate(dict.fromkeys(rows["query_id"].astype(str)))}
+            f"found {type(first).__name__}", field="first", allowed="a frame with query_id"
+        )
+    queries = dict.fromkeys(first["query_id"].astype(str))
+    place = {query_id: n for n, query_id in enumerate(queries)}
     return sorted(judgments, key=lambda one: place.get(one.case.query_id, len(place)))
 
 

@@ -8,13 +8,11 @@ from ragscore.plot.curves import calls, metric_at_k, risk_coverage, tradeoff, tu
 from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
 from ragscore.plot.pairs import forest, outcomes, ranks, scatter, slice_deltas
 from ragscore.plot.runs import scores_by_rank, slices, summary
-from ragscore.plot.saving import save
 from ragscore.plot.style import PALETTE
-from ragscore.plot.theme import theme
 from ragscore.plot.trends import trend
 
 __all__ = [
-    "PALETTE", "theme", "save",
+    "PALETTE",
     "summary", "slices", "heatmap", "trend",
     "ranks", "outcomes", "forest", "scatter", "slice_deltas",
     "metric_at_k", "tradeoff", "scores_by_rank",

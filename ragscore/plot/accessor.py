@@ -96,13 +96,11 @@ def _own(*names: str, **others: str) -> dict[str, Callable[[Any], Any]]:
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     {
-        summary: {
-            "table": lambda ev: ev.summary(), **_own("scores", "golden", "declared", "question"),
-        },
+        summary: {"table": lambda ev: ev.summary(), **_own("declared", "question")},
         slices: _own("golden", "declared", table="scores"),
         heatmap: _own("golden", "declared", table="scores"),
         metric_at_k: {"summary": lambda ev: ev.summary(), **_own("question")},
-        tradeoff: _own("scores", "results", "declared"),
+        tradeoff: _own("scores", "declared"),
         scatter: _own("scores", "declared"),
         scores_by_rank: _own(table="results"),
         refusal_matrix: {"table": lambda ev: ev.refusals().table, **_own("question")},
@@ -129,7 +127,7 @@ LEADERBOARD = Gallery(
             "table": lambda board: board.table.assign(
                 min=board.table["low"], max=board.table["high"]
             ),
-            **dict.fromkeys(("scores", "golden", "question"), lambda board: None),
+            "question": lambda board: None,
             **_own("declared"),
         }
     },

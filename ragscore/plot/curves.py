@@ -9,13 +9,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.invariants import config_values
 from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import pareto_front
 from ragscore.analysis.risk_coverage import NO_KIND
 from ragscore.analysis.titles import MIN_ANSWERS, n_text
 from ragscore.analysis.trend.trend import LED_BY
-from ragscore.frames.data import DataError, Results, run_names
+from ragscore.frames.data import DataError, run_names
 from ragscore.frames.errors import check_choice, nearest
 from ragscore.plot.layout import finish, new_axes
 from ragscore.plot.lettering import lettered
@@ -26,13 +25,12 @@ from ragscore.plot.style import (
     check_summary,
     error_lengths,
     label_of,
-    plain_style,
     rows_of,
     run_styles,
     scale_of,
     unit_scale,
 )
-from ragscore.plot.theme import inks, scaled, sizes
+from ragscore.plot.theme import inks
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import summarize
 
@@ -241,7 +239,7 @@ def risk_coverage(
         own = own.sort_values("coverage", kind="stable")
         stable = own[(own["coverage"] * own["n"]).ge(MIN_ANSWERS - 1e-9).to_numpy()]
         left = own.iloc[: len(own) - len(stable) + 1]
-        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=scaled(0.8), zorder=1)
+        ax.plot(left["coverage"], left["risk"], color=inks().muted, linewidth=0.8, zorder=1)
         stable = _thinned(stable) if len(stable) else own.iloc[-1:]
         ax.plot(
             stable["coverage"], stable["risk"], color=style.colour, linestyle=style.line,
@@ -291,8 +289,6 @@ def tradeoff(
     metric: str,
     *,
     against: str = "latency_ms",
-    by: str | None = None,
-    results: Results | None = None,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
     declared: Declarations = NOTHING_DECLARED,
@@ -312,10 +308,6 @@ def tradeoff(
         What stands on the upward axis, such as `hit@5`.
     against
         What stands on the other: `latency_ms`, `cost_usd` or any other metric column.
-    by
-        A key of the runs' config: runs have the colour of its value, and their names beside them.
-    results
-        The runs with their configs, for `by`; `ev.plot` gives them.
     highlight
         Runs in colour; the others are grey.
     legend
@@ -326,7 +318,7 @@ def tradeoff(
     Raises
     ------
     DataError
-        Not a scores frame, or no run has values of both; a key that no config has.
+        Not a scores frame, or no run has values of both.
     """
     if "metric" in scores:
         check_summary(scores)
@@ -350,32 +342,19 @@ def tradeoff(
     better, better_y = (declared.describe(name).better for name in (against, metric))
     front = pareto_front(x["mean"], y["mean"], better, better_y)
     styles = run_styles(y["run_id"], highlight, front)
-    values = None if by is None else config_values(results, by, list(styles))
-    if values is not None:  # a style per value
-        of_value = {
-            value: plain_style(n, f"{by} = {value}")
-            for n, value in enumerate(dict.fromkeys(values.values()))
-        }
-        styles = {run: of_value[values[run]] for run in styles}
     ax = new_axes(ax, width=6.4)
     ax.plot(
-        x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=scaled(1),
+        x["mean"][front], y["mean"][front], linestyle=":", color=inks().note, linewidth=1,
         zorder=1, label="Pareto front" if len(front) > 1 else "_",
     )  # fmt: skip
-    first = {style.label: run for run, style in reversed(styles.items())}  # of each label
     for run, style in styles.items():
         ax.errorbar(
             x.loc[[run], "mean"], y.loc[[run], "mean"], xerr=error_lengths(x.loc[[run]]),
             yerr=error_lengths(y.loc[[run]]), fmt=style.marker, color=style.colour,
-            label=label_of(style.label) if first[style.label] == run else "_", capsize=0,
-            markersize=style.size, elinewidth=scaled(0.8), zorder=2 if style.is_muted else 3,
+            label=label_of(style.label), capsize=0,
+            markersize=style.size, elinewidth=0.8, zorder=2 if style.is_muted else 3,
             clip_on=False,
         )  # fmt: skip
-        if values is not None:
-            ax.annotate(
-                label_of(run), (x.loc[run, "mean"], y.loc[run, "mean"]), (6, 5),
-                textcoords="offset points", fontsize=sizes()["note"], color=inks().ink,
-            )  # fmt: skip
     told = n_text(pd.concat([x["n"], y["n"]]))
     word = "counted as: higher" if better not in ("higher", "lower") else better
     ax.set(

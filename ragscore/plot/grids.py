@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
 from ragscore.analysis import titles
@@ -37,7 +37,7 @@ from ragscore.plot.style import (
     run_styles,
     sliced,
 )
-from ragscore.plot.theme import black_or_white, inks, sizes
+from ragscore.plot.theme import inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
@@ -283,7 +283,8 @@ def _in_cells(ax: "Axes", texts: list[list[str]], colours: Any, beside: list[str
     size = min(sizes()["tick"], high / 1.25, wide / (0.62 * max(longest, 1)))
     for (row, column), text in np.ndenumerate(np.array(texts, dtype=object)):
         if text and size >= SMALLEST:
-            colour = black_or_white(to_hex(colours[row, column]))
+            is_dark = colours[row, column][:3] @ [0.21, 0.72, 0.07] < 0.46
+            colour = "white" if is_dark else "black"
             ax.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
     return size >= SMALLEST
 

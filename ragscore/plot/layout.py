@@ -27,7 +27,7 @@ from matplotlib.transforms import IdentityTransform, ScaledTranslation, blended_
 from ragscore.frames.errors import DataError
 from ragscore.frames.escaping import visible
 from ragscore.plot import names
-from ragscore.plot.theme import READABLE, figure_size, inks, legible, sizes
+from ragscore.plot.theme import figure_size, inks, sizes
 
 PLACES = ("right", "below", "inside")
 END = "ragscore:end"  # marks names at the ends of lines
@@ -81,6 +81,7 @@ def quiet(ax: "Axes", grid: str | None = "y") -> None:
     if grid is not None:
         ax.grid(axis=grid, color=inks().grid, linewidth=0.8)  # type: ignore[arg-type]
     ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def title(ax: "Axes", finding: str) -> None:
@@ -150,8 +151,7 @@ def label_ends(ax: "Axes", ends: Sequence[tuple[float, float, str, str]]) -> boo
     for (x, y, _, colour), text in zip(ends, texts, strict=True):
         ax.annotate(
             text, (x, y), (8, 0), textcoords="offset points", va="center", ha="left",
-            color=legible(colour, READABLE, inks().outer), fontsize=points,
-            annotation_clip=False, gid=END,
+            color=colour, fontsize=points, annotation_clip=False, gid=END,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0,
                         "shrinkB": 3},
         )  # fmt: skip
@@ -165,14 +165,10 @@ def widths(ax: "Axes", texts: Sequence[str], points: float) -> list[float]:
     return [renderer.get_text_width_height_descent(text, font, False)[0] for text in texts]
 
 
-def settle(axes: Sequence["Axes"]) -> list["Axes"]:
+def settle(axes: Sequence["Axes"]) -> None:
     """Fit names, legends and titles to their room, and the axes between them.
 
     What was drawn beside these axes before is fitted again: its room is another one now.
-
-    Returns
-    -------
-    All axes of the figure that pictures were drawn in.
     """
     figure: Figure = axes[0].figure.get_figure(root=True)
     _drawn.update(axes)
@@ -203,7 +199,6 @@ def settle(axes: Sequence["Axes"]) -> list["Axes"]:
             _place_legend(ax)
             lay_out(figure)
         _spread_ends(ax)
-    return axes
 
 
 def _written(ax: "Axes") -> list[Any]:
@@ -362,12 +357,6 @@ def wrap_text(text: "Text", room: float, *, cut: int = 0, is_upright: bool = Fal
         text.set_text("\n".join(lines))
     _said[text] = text.get_text(), said
     return text.get_text().count("\n") + 1
-
-
-def written(text: "Text") -> str:
-    """Return a text as it was before it was wrapped, in one line."""
-    shown, said = _said.get(text, ("", ""))
-    return " ".join((said if text.get_text() == shown else text.get_text()).split())
 
 
 _MARKS = re.compile(r"([_\-/.:,+@])")

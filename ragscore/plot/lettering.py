@@ -1,16 +1,13 @@
 """The door through which every text enters a figure: names of files and models are texts there.
 
 Matplotlib reads `$...$` as a formula, when it draws and not before, so that a name may break a
-figure long after the call. A public function of `rs.plot` is `lettered`: it draws under the theme,
-what it wrote is made literal, and then finds its place. Texts of the caller's own axes stay as they
-were.
+figure long after the call. A public function of `rs.plot` is `lettered`: what it wrote is made
+literal, and then finds its place. Texts of the caller's own axes stay as they were.
 """
 
 from collections.abc import Callable, Iterable
-from contextvars import copy_context
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, ParamSpec
-from weakref import WeakKeyDictionary
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -19,12 +16,9 @@ from matplotlib.text import Text
 from ragscore.frames.escaping import visible
 from ragscore.plot import names
 from ragscore.plot.layout import closing_figures, named, settle
-from ragscore.plot.theme import dress, themed
-from ragscore.plot.twin import text_of
+from ragscore.plot.theme import themed
 
 P = ParamSpec("P")
-# axes of our own -> what draws them anew, for another width
-drawn_by: "WeakKeyDictionary[Axes, Callable[[], Axes]]" = WeakKeyDictionary()
 LONGEST = 160  # characters of a line: a longer one makes a figure that no memory holds
 # Begins labels that begin with `_`, which a legend would leave out. It is not seen, and is taken
 # away once the legend stands.
@@ -41,20 +35,13 @@ def lettered(draw: Callable[P, "Axes"]) -> Callable[P, "Axes"]:
         place: Any = given or options.get("figure")
         before = {} if place is None else _content(place)
         earlier = set() if place is None else set(_axes(place)) - {given}
-        with themed(place), names.naming():
-            if given is not None:
-                dress(given)
+        with themed(), names.naming():
             ax = draw(*args, **options)
             place = place or ax.figure
             for one, content in _content(place).items():
                 if before.get(one) != content:
                     _make_literal(one)
-            whole: Any = ax.figure.get_figure(root=True)
-            fitted = settle([one for one in _axes(place) if one not in earlier])
-            whole.ragscore_text = "\n\n".join(map(text_of, fitted))
-        if options.get("ax") is None and options.get("figure") is None:
-            # the context knows the order of runs, which gives each its look
-            drawn_by[ax] = partial(copy_context().run, drawn, *args, **options)
+            settle([one for one in _axes(place) if one not in earlier])
         return ax
 
     return drawn

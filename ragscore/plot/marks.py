@@ -25,19 +25,17 @@ from ragscore.plot.style import label_of
 from ragscore.plot.theme import inks, sizes
 
 BREAK, CONFIG, NOTE = "-", ":", "--"  # styles of lines: what is measured, settings, notes
-WHOLE = "_in full: "  # begins the label of a line; its underscore keeps it out of legends
 LONGEST = 24  # characters of the words above a line
 MOST = 40  # words to find places for; of more marks, neighbours are counted together before
 SHORT = {"passages cut anew": "chunker", "values from elsewhere": "source"}
 
 
 class Mark(NamedTuple):
-    """A vertical line: place, words, the style that says what it is, and what it says in full."""
+    """A vertical line: place, words, and the style that says what it is."""
 
     x: float
     text: str
     line: str
-    whole: str = ""
 
 
 def changes(table: pd.DataFrame) -> list[Mark]:
@@ -51,17 +49,16 @@ def changes(table: pd.DataFrame) -> list[Mark]:
     nth = moved.groupby(["system", "config_change"]).cumcount()
     moved = moved.assign(nth=nth).drop_duplicates(["config_change", "nth"])
     breaks = rows.loc[rows["break_reason"].notna(), ["left", "break_reason"]].to_numpy()
-    events = [(left, BREAK, _measured(reason), f"{reason}\n") for left, reason in breaks]
+    events = [(left, BREAK, _measured(reason)) for left, reason in breaks]
     events += [
-        (left, CONFIG, re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"],
-         f"{system}: {config}\n")
-        for left, system, config in moved[["left", "system", "config_change"]].to_numpy()
-    ]  # fmt: skip
+        (left, CONFIG, re.findall(r"(?:^|, )([^\s,→]+) [^→]*→", config) or ["config"])
+        for left, config in moved[["left", "config_change"]].to_numpy()
+    ]
     marks = []
     for x, of_place in groupby(sorted(events, key=itemgetter(0)), itemgetter(0)):
-        _, lines, parts, wholes = zip(*of_place, strict=True)
+        _, lines, parts = zip(*of_place, strict=True)
         words = _words(list(dict.fromkeys(chain.from_iterable(parts))), lines[0])
-        marks.append(Mark(x, words, lines[0], "".join(wholes)))
+        marks.append(Mark(x, words, lines[0]))
     return marks
 
 
@@ -101,7 +98,7 @@ def noted(
             )
         x = places[str(key)] if str(key) in places else days(time)[0]
         if pd.notna(words) and table["left"].min() <= x <= table["right"].max():
-            found.append(Mark(float(x), label_of(str(words), LONGEST), NOTE, str(words)))
+            found.append(Mark(float(x), label_of(str(words), LONGEST), NOTE))
     found.sort()
     return [one for n, one in enumerate(found) if n == 0 or found[n - 1].text != one.text]
 
@@ -112,8 +109,7 @@ def room_for(
     """Draw the lines of marks; return a context in which a title leaves room for their words."""
     for mark in marks:
         colour = inks().muted if mark.line == CONFIG else inks().note
-        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1,
-                   label=f"{WHOLE}{mark.whole}")  # fmt: skip
+        ax.axvline(mark.x, color=colour, linewidth=0.8, linestyle=mark.line, zorder=1)
     height = Words(ax, marks).height if marks and is_said else 0.0
     return matplotlib.rc_context({"axes.titlepad": 6 + height})
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ from ragscore.plot.style import (
     label_of,
     largest_slices,
 )
-from ragscore.plot.theme import faces, inks, legible, scaled, sizes
+from ragscore.plot.theme import inks, sizes
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, headline_of
 from ragscore.scoring.summary import slice_texts
 from ragscore.stats import UNSURE
@@ -303,16 +304,16 @@ def _points(
     rows = rows.assign(place=np.arange(len(rows)), mean=rows["delta"])
     for word, part in rows.groupby(words.to_numpy(), sort=False):
         colour, marker, is_filled = _VERDICTS.get(str(part["verdict"].iloc[0]), _OPEN)
-        colour = legible(colour)
         ax.errorbar(
             part["delta"], part["place"], xerr=error_lengths(part), fmt=marker, color=colour,
-            markerfacecolor=colour if is_filled else inks().ground, markersize=scaled(7),
-            capsize=scaled(3), elinewidth=scaled(1.4), label=str(word), clip_on=False,
+            markerfacecolor=colour if is_filled else inks().ground, markersize=7,
+            capsize=3, elinewidth=1.4, label=str(word), clip_on=False,
         )  # fmt: skip
     ax.set_yticks(rows["place"], [label_of(name) for name in names])
     ax.set_ylim(len(rows) - 0.5, -0.5)
     for label in np.array(ax.get_yticklabels())[np.asarray(is_bold)]:
-        label.set(fontweight="bold", family=faces()[:-1])  # the last one has no bold letters
+        # the last family has no bold letters
+        label.set(fontweight="bold", family=matplotlib.rcParams["font.family"][:-1])
 
 
 def _drawn_deltas(
@@ -449,7 +450,7 @@ def scatter(
     for (value, n), (word, colour, marker) in zip(n_of.items(), looks, strict=True):
         part = places[side == value]
         ax.scatter(
-            part["baseline"], part["candidate"], s=14 + 14 * part["n"], color=legible(colour),
+            part["baseline"], part["candidate"], s=14 + 14 * part["n"], color=colour,
             marker=marker, edgecolor=inks().ground, linewidth=0.6, label=f"{word} ({n})",
             clip_on=False,
         )  # fmt: skip

@@ -8,14 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.deltas import around_baseline
 from ragscore.analysis.comparison.question import Question
-from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.rankings import retriever_scores
-from ragscore.analysis.slices import slices_around_baseline
 from ragscore.analysis.titles import n_text
-from ragscore.frames.data import DataError, Golden, Results, run_names
-from ragscore.frames.errors import nearest
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import name_list, nearest
 from ragscore.plot.layout import finish, label_ends, new_axes, rows_that_fit
 from ragscore.plot.lettering import LONGEST, lettered
 from ragscore.plot.style import (
@@ -34,8 +31,7 @@ from ragscore.plot.style import (
     scale_of,
     sliced,
 )
-from ragscore.plot.theme import inks, scaled
-from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.plot.theme import inks
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing
 
@@ -45,20 +41,15 @@ def summary(
     table: pd.DataFrame,
     metrics: list[str] | str | None = None,
     *,
-    scores: pd.DataFrame | None = None,
-    golden: Golden | None = None,
-    baseline: str | None = None,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
     declared: Declarations = NOTHING_DECLARED,
     question: Question | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw metrics of one or several runs as dots with 95 % intervals.
+    """Draw metrics of one or several runs: means as dots, with their 95 % intervals.
 
-    With `scores`, runs are compared as pairs: a bar is the interval of the difference to the
-    baseline. Where it leaves the baseline's line out, the run differs. Without, a bar is the
-    interval of the mean alone, which says less about differences than it seems to.
+    Intervals of two means say less about their difference than they seem to: `cmp.plot()` has that.
 
     Parameters
     ----------
@@ -67,10 +58,6 @@ def summary(
     metrics
         Which, in this order, all of one scale; by default those whose scale is 0 to 1, what decides
         first, at most eight.
-    scores, golden
-        Of the same runs, for differences; `ev.plot` gives them.
-    baseline
-        The run that others are compared with; by default the first.
     highlight
         Runs in colour; the others are grey.
     legend
@@ -83,8 +70,8 @@ def summary(
     Raises
     ------
     DataError
-        Not a summary, or a sliced one; a metric or run that it doesn't have; metrics of different
-        scales (ms beside 0 to 1).
+        Not a summary, or a sliced one; a metric that it doesn't have; metrics of different scales
+        (ms beside 0 to 1).
     """
     check_summary(table)
     known = table["metric"].unique().tolist()
@@ -97,53 +84,22 @@ def summary(
         or known
     )
     table = rows_of(table, chosen)
+    if table["mean"].isna().all():
+        raise DataError(
+            f"no value of {name_list(chosen)}", field="metrics", allowed="metrics with n > 0"
+        )
     check_scales(table, chosen, declared)
     scale = scale_of(table, chosen[0], declared)
     ordered = table[table["metric"].eq(chosen[0]).to_numpy()].sort_values(
         "mean", ascending=declared.describe(chosen[0]).better == "lower"
     )
     styles = run_styles(table, highlight, ordered["run_id"].astype("str").tolist())
-    rows, first = _paired(table, chosen, scores, golden, baseline, list(styles), declared)
-    # times are compared by their medians: the differences of means have no intervals
-    dashed = None if declared.describe(chosen[0]).kind in BY_QUANTILES else first
-    if dashed is not None:
-        rows = around_baseline(rows, dashed, "metric", declared)
-    ax = _dots(rows.set_index("metric"), chosen, chosen, styles, dashed, 0.76, ax)
+    ax = _dots(table.set_index("metric"), chosen, chosen, styles, 0.76, ax)
     if scale == "0 to 1":
         ax.set_xlim(0, 1)
     unit = f" ({scale})" if scale not in ("0 to 1", "any") else ""
-    told = rows if first is None else rows[rows["run_id"].astype("str") != first]
-    ax.set_xlabel(f"{_interval_words(dashed, len(styles))}{unit}; {_counted(told, chosen)}")
-    return finish(ax, titles.of_means(rows, chosen, first, question), "x", legend)
-
-
-def _paired(
-    table: pd.DataFrame, metrics: list[str], scores: pd.DataFrame | None, golden: Golden | None,
-    baseline: str | None, runs: list[str], declared: Declarations,
-) -> tuple[pd.DataFrame, str | None]:  # fmt: skip
-    """Return rows with differences to a baseline, and its name; None where nothing is paired."""
-    first, present = None, list[str]()
-    if "delta" in table:
-        is_alone = (table["delta"].isna() & table["n"].gt(0)).to_numpy(dtype=bool)
-        alone = table.loc[is_alone, "run_id"].astype("str").unique().tolist()
-        first = alone[0] if len(alone) == 1 < len(runs) else None
-    elif scores is not None:
-        present = [run for run in runs if scores["run_id"].astype("str").eq(run).any()]
-    if scores is not None and len(present) > 1:
-        (base,) = run_names(pd.DataFrame({"run_id": present}), [baseline or present[0]])
-        values = [name for name in metrics if name in scores and scores[name].notna().any()]
-        board = leaderboard(
-            scores, values, baseline=base, runs=present, golden=golden, declared=declared
-        ).table
-        if board["n"].gt(0).any():  # else no query that all runs have
-            return board, base
-    return table, first
-
-
-def _interval_words(baseline: str | None, n_runs: int) -> str:
-    if baseline is not None:
-        return f"mean; bar: 95 % interval of the difference to {baseline} (dashed)"
-    return "mean with 95 % interval" + (" of each run alone" if n_runs > 1 else "")
+    ax.set_xlabel(f"mean with 95 % interval{unit}; {_counted(table, chosen)}")
+    return finish(ax, titles.of_means(table, chosen, question), "x", legend)
 
 
 def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
@@ -156,24 +112,19 @@ def _counted(rows: pd.DataFrame, metrics: list[str]) -> str:
 
 def _dots(
     rows: pd.DataFrame, names: list[str], labels: list[str], styles: dict[str, RunStyle],
-    baseline: str | None, room: float, ax: "Axes | None",
+    room: float, ax: "Axes | None",
 ) -> "Axes":  # fmt: skip
     """Draw the means of runs beside each other as marks with bars, whole at the ends of a scale.
 
-    `rows` are indexed by `names`, one below the other; runs share `room` there. A dashed line is
-    the baseline's mean. What a run only reports is hollow.
+    `rows` are indexed by `names`, one below the other; runs share `room` there. What a run only
+    reports is hollow.
     """
     row = 0.17 * min(len(styles), MAX_RUNS) + 0.15  # inches; marks may touch
     high = min(row * len(names), max(TALLEST, ROW * len(names)))
     ax = new_axes(ax, width=6.5, height=max(2.4, high + 1.2))
-    middle, half = np.arange(len(names)), room / 2 + 0.08
+    middle = np.arange(len(names))
     for side, (run, style) in enumerate(styles.items()):
         own = rows[(rows["run_id"].astype("str") == run).to_numpy()].reindex(names)
-        if run == baseline:
-            ax.vlines(
-                own["mean"], middle - half, middle + half, color=style.colour,
-                linewidth=scaled(0.9), linestyle="--", zorder=1,
-            )  # fmt: skip
         is_hollow = "is_reported" in own and bool(own["is_reported"].eq(True).any())
         place = middle + (side - (len(styles) - 1) / 2) * room / len(styles)
         ax.errorbar(
@@ -195,7 +146,6 @@ def slices(
     by: Slicing | None = None,
     *,
     golden: Golden | None = None,
-    baseline: str | None = None,
     limit: int = MAX_SLICES,
     order: list[str] | None = None,
     highlight: list[str] | str | None = None,
@@ -203,10 +153,9 @@ def slices(
     declared: Declarations = NOTHING_DECLARED,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one metric by columns or tags of the golden set: a dot per run and slice.
+    """Draw one metric by columns or tags of the golden set: a mean per run and slice.
 
-    From scores, runs are compared as pairs: a bar is the 95 % interval of the difference to the
-    baseline, whose mean is the dashed line. From a summary, a bar is the interval of the mean.
+    Each with its 95 % interval; `cmp.slices(by).plot()` has differences.
 
     Parameters
     ----------
@@ -217,8 +166,6 @@ def slices(
         Which; not needed where a summary has one only.
     by
         As for `golden.slices`; not needed for a summary.
-    baseline
-        The run that others are compared with; by default the first.
     limit
         At most so many slices are drawn, those with the most queries; the label says how many there
         are.
@@ -240,16 +187,10 @@ def slices(
     rows, metric, n_of, axis, finding = sliced(
         table, metric, by, golden, declared, rows_that_fit(ax, limit), order
     )
-    styles, first = run_styles(rows, highlight, []), None
-    runs = list(styles)
-    is_timed = declared.describe(metric).kind in BY_QUANTILES  # as in a summary
-    is_paired = "metric" not in table and len(runs) > 1 and not is_timed
-    if is_paired and golden is not None and by is not None:
-        (first,) = run_names(pd.DataFrame({"run_id": runs}), [baseline or runs[0]])
-        rows = slices_around_baseline(rows, table, golden, by, first, declared)
+    styles = run_styles(rows, highlight, [])
     labels = [f"{label_of(name, LONGEST - 40)} ({n})" for name, n in n_of.items()]
-    ax = _dots(rows.set_index("slice"), list(n_of), labels, styles, first, 0.7, ax)
-    ax.set(xlabel=f"{metric}, {_interval_words(first, len(runs))}", ylabel=axis)
+    ax = _dots(rows.set_index("slice"), list(n_of), labels, styles, 0.7, ax)
+    ax.set(xlabel=f"{metric}, mean with 95 % interval", ylabel=axis)
     if declared.describe(metric).is_unit:
         ax.set_xlim(0, 1)
     return finish(ax, finding, "x", legend)

@@ -18,7 +18,7 @@ from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import check_known, name_list, names_of
 from ragscore.plot.lettering import HELD, LONGEST
 from ragscore.plot.names import held, name_runs
-from ragscore.plot.theme import inks, legible, scaled
+from ragscore.plot.theme import inks
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
@@ -54,12 +54,12 @@ class RunStyle:
     @property
     def width(self) -> float:
         """Points of its line."""
-        return scaled(0.9 if self.is_muted else 1.7)
+        return 0.9 if self.is_muted else 1.7
 
     @property
     def size(self) -> float:
         """Points of its mark."""
-        return scaled(4 if self.is_muted else 6)
+        return 4 if self.is_muted else 6
 
 
 # All runs of what is being drawn, in its order, and its declared baseline
@@ -136,7 +136,7 @@ def palette() -> list[str]:
     )
     if cycle and cycle != usual:
         return list(dict.fromkeys(map(to_hex, cycle)))
-    return [legible(colour) for colour in PALETTE]
+    return list(PALETTE)
 
 
 def all_runs(run_ids: Iterable[str], baseline: str | None = None) -> AbstractContextManager[None]:

@@ -28,7 +28,7 @@ from ragscore.plot.style import (
     scale_of,
     unit_scale,
 )
-from ragscore.plot.theme import figure_size, inks, scaled, sizes
+from ragscore.plot.theme import figure_size, inks, sizes
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, table_kind
 from ragscore.scoring.summary import slice_texts
@@ -55,9 +55,7 @@ def trend(
     way from there on, dotted where a system's config changed, dashed for a note of yours. The
     trend's table has each change in full.
 
-    A system's line ends where the measuring changed. It goes on where the last run before was
-    measured in the newer way, too: it then steps, on the vertical line, to that run's newer value.
-    Such a step comes from labels or settings, every other one from the system.
+    A system's line ends where the measuring changed, and another one begins.
 
     The grey band holds 95 % of the runs of an unchanged system. It is drawn in the segments that
     have the run which left it, and in that of the newest run, of which the title then says on which
@@ -65,8 +63,7 @@ def trend(
 
     A ring marks the baseline. Hollow markers are values that a run only reports. Intervals are
     drawn of at most four systems; a lone point has a bar instead. Of more than eight systems the
-    first and the three that ran last stand out. Times and costs are medians, without noise band and
-    steps, which are of means.
+    first and the three that ran last stand out. Times and costs are medians, without noise band.
 
     Parameters
     ----------
@@ -189,12 +186,10 @@ def _one_panel(
     ]
     # if all systems have runs until late
     is_named = bool((last["x"] >= start + 0.6 * (end - start)).all()) and label_ends(ax, ends)
-    if is_named:  # lines that have a name at their end are not in the legend, but in the text twin
-        legend(ax)
-    for system, line in lines.items():
-        line.set_label(label_of(names.shown(styles[system].label)))
     if not is_named:
-        legend(ax)
+        for system, line in lines.items():
+            line.set_label(label_of(names.shown(styles[system].label)))
+    legend(ax)
     with room_for(ax, marks):
         title(ax, of_trend(shown))
     return ax
@@ -286,27 +281,22 @@ def _draw(
 ) -> "dict[str, Line2D]":
     """Draw lines, noise band and baseline of one panel; return the line of each system."""
     banded = _banded(styles)
-    joined = table[table["bridge_mean"].notna()].drop_duplicates("segment")
-    ways = joined[["bridge", "left", "bridge_mean"]].itertuples(index=False, name=None)
-    joins = dict(zip(joined["segment"], ways, strict=True))
     lines: dict[str, Line2D] = {}
     for system, style in sorted(styles.items(), key=lambda pair: pair[1].is_muted):
         own = table[(table["system"] == system) & table["mean"].notna()]
-        x, y, runs = _path(own, joins)
+        gaps = np.flatnonzero(own["segment"].ne(own["segment"].shift()))[1:]
+        x, y = (np.insert(own[name].to_numpy("float64"), gaps, np.nan) for name in ("x", "mean"))
         (lines[system],) = ax.plot(
-            x, y, marker=style.marker, markersize=style.size, markevery=runs,
-            linewidth=style.width, linestyle=style.line, zorder=2 if style.is_muted else 3,
-            color=style.colour, clip_on=False,
+            x, y, marker=style.marker, markersize=style.size, linewidth=style.width,
+            linestyle=style.line, zorder=2 if style.is_muted else 3, color=style.colour,
+            clip_on=False,
         )  # fmt: skip
-        steps = np.flatnonzero(np.diff(x) == 0)  # whole lines, that a vertical one doesn't hide
-        ax.vlines(np.take(x, steps), np.take(y, steps), np.take(y, steps + 1),
-                  color=style.colour, linewidth=1.3 * style.width, zorder=3)  # fmt: skip
         if system not in banded:
             continue
         for _, rows in own.groupby("segment", sort=False):
             low, high = (rows[name].astype("float64") for name in ("low", "high"))
             if len(rows) == 1:
-                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=scaled(1))
+                ax.vlines(rows["x"], low, high, color=style.colour, linewidth=1)
             else:
                 ax.fill_between(rows["x"], low, high, color=style.colour, alpha=0.13, linewidth=0)
     # values that a run only reports have hollow markers
@@ -326,7 +316,7 @@ def _draw(
         rows = table[table[name].astype("bool")]
         if len(rows):
             ax.plot(
-                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=scaled(12),
+                rows["x"], rows["mean"], linestyle="none", marker=marker, markersize=12,
                 markerfacecolor="none", markeredgecolor=inks().note, markeredgewidth=1.4,
                 clip_on=False, label=label,
             )  # fmt: skip
@@ -345,31 +335,8 @@ def _draw(
     return lines
 
 
-def _path(
-    own: pd.DataFrame, joins: dict[Any, tuple[Any, ...]]
-) -> tuple[list[float], list[float], list[int]]:
-    """Return x and y of a system's line, and which of its points are runs.
-
-    Where a segment begins, the line ends, or steps to the value by which a bridge joins the two.
-    """
-    x: list[float] = []
-    y: list[float] = []
-    runs: list[int] = []
-    last = None
-    for segment, rows in own.groupby("segment", sort=False):
-        bridge, place, value = joins.get(segment, ("", 0.0, 0.0))
-        if bridge == last:
-            x, y = [*x, place, place], [*y, y[-1], value]
-        elif last is not None:
-            x, y = [*x, rows["left"].iloc[0]], [*y, np.nan]
-        runs += range(len(x), len(x) + len(rows))
-        x, y = [*x, *rows["x"]], [*y, *rows["mean"]]
-        last = rows["run_id"].iloc[-1]
-    return x, y, runs
-
-
 def _top(table: pd.DataFrame) -> float:
     """Return the end of an axis of 0 to 1: the next tenth above all intervals."""
-    columns = ["mean", "high", "band_high", "bridge_mean"]
+    columns = ["mean", "high", "band_high"]
     highest = np.nanmax(table[columns].to_numpy("float64"))
     return float(min(1.0, np.ceil(highest * 10 + 0.2) / 10))

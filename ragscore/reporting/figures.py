@@ -8,11 +8,9 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
-from zlib import crc32
 
 from ragscore.frames.escaping import html_text
 from ragscore.plot.layout import closing_figures
-from ragscore.plot.marks import WHOLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 # what it shows, for those who can't see it, and how to draw it
 Figure = tuple[str, Callable[[], "Axes"]]
 
-NEAR = 6  # pixels to each side of a line, and half of those above it
 PIXELS = 1.2  # of the page for a point of the figure: its small letters have 10 pixels and more
 NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
 # Ids inside the SVG come from the salt, not from chance; texts stay texts, so that every script is
@@ -40,12 +37,8 @@ _LONG_NUMBER = re.compile(r"\d+\.\d{2,}")
 
 
 def image(alt: str, draw: Callable[[], Axes]) -> str:
-    """Return an `<img>` element with the figure in it, and its text twin below `alt`.
-
-    An image map says in full what a vertical line of a trend marks, where a pointer rests on it.
-    """
-    drawn, text, areas = _svg(draw)
-    svg = compact_svg(drawn)
+    """Return an `<img>` element with the figure in it."""
+    svg = compact_svg(_svg(draw))
     size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     # its size beforehand, so that nothing moves when it is shown
     sized = (
@@ -55,27 +48,7 @@ def image(alt: str, draw: Callable[[], Axes]) -> str:
     )
     # A fifth smaller than base64. Quotes, signs of tags and line ends are among what is quoted.
     data = quote(svg, safe=" =:/;,()!*@$+?.-_~[]{}|")
-    told = html_text(". ".join(filter(None, (alt, text))))
-    name = f"marks-{crc32(svg.encode()):08x}"
-    used, areas = (f' usemap="#{name}"', f'<map name="{name}">{areas}</map>') if areas else ("", "")
-    return f'<img alt="{told}"{sized}{used} src="data:image/svg+xml,{data}">{areas}'
-
-
-def _areas(figure: MatplotlibFigure, whole: Any) -> str:
-    """Return the areas of vertical lines, as far to each side as a pointer needs."""
-    boxes = [
-        (line.get_window_extent(), str(line.get_label()).removeprefix(WHOLE).strip())
-        for ax in figure.axes
-        for line in ax.lines
-        if str(line.get_label()).startswith(WHOLE)
-    ]
-    left, top = 72 * whole.x0, 72 * whole.y1
-    return "".join(
-        f'<area shape="rect" title="{html_text(text)}" coords="'
-        f"{PIXELS * (box.x0 - left) - NEAR:.0f},{PIXELS * (top - box.y1) - 2 * NEAR:.0f},"
-        f'{PIXELS * (box.x1 - left) + NEAR:.0f},{PIXELS * (top - box.y0):.0f}">'
-        for box, text in boxes
-    )
+    return f'<img alt="{html_text(alt)}"{sized} src="data:image/svg+xml,{data}">'
 
 
 def compact_svg(svg: str) -> str:
@@ -94,8 +67,8 @@ def compact_svg(svg: str) -> str:
     return re.sub(r">\s+<", "><", kept).strip()
 
 
-def _svg(draw: Callable[[], Axes]) -> tuple[str, str, str]:
-    """Return the figure as SVG, as text, and its areas that say more."""
+def _svg(draw: Callable[[], Axes]) -> str:
+    """Return the figure as SVG."""
     import matplotlib
     import matplotlib.pyplot as plt
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -109,7 +82,6 @@ def _svg(draw: Callable[[], Axes]) -> tuple[str, str, str]:
         canvas = FigureCanvasSVG(figure)
         # `bbox_inches="tight"` would draw the figure once more to lay it out and measure it
         whole = figure.get_tightbbox().padded(matplotlib.rcParams["savefig.pad_inches"])
-        areas = _areas(figure, whole)
         figure.set_layout_engine(None)
         out = io.StringIO()
         canvas.print_figure(
@@ -117,5 +89,4 @@ def _svg(draw: Callable[[], Axes]) -> tuple[str, str, str]:
         )
         plt.close(figure)
     # one such character in a name, and no browser shows the figure
-    text = " | ".join(getattr(figure, "ragscore_text", "").split("\n"))
-    return re.sub(NOT_XML, "\ufffd", out.getvalue()), text, re.sub(NOT_XML, "\ufffd", areas)
+    return re.sub(NOT_XML, "\ufffd", out.getvalue())

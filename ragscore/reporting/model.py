@@ -4,13 +4,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragscore.analysis.comparison.gate import Gate
-from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.decision import Decision
-from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import plural
-from ragscore.frames.render import dump, from_content, reload
+from ragscore.frames.render import dump
 from ragscore.frames.tables import Display, Table
 from ragscore.io.output import write_text
 from ragscore.plot.style import all_runs
@@ -19,7 +15,6 @@ from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import to_html, to_markdown
 from ragscore.reporting.sections import common_baseline, decided, explored, run_ids, sections
 from ragscore.reporting.summary import summary_of
-from ragscore.scoring.profiles import Profile
 
 # where no script runs
 SHOWN_COMPARISONS = 5  # in a notebook's form
@@ -84,8 +79,8 @@ class Report(Display, ReportFrames):
     def to_html(self) -> str:
         """Return one HTML page that needs no other file.
 
-        What the runs decide first, then all pairs, the newest comparison, the explorer of single
-        queries, and sections that fold. Style, figures and scripts are inside; every text is
+        What the runs decide first, then the newest comparison, the explorer of single queries, and
+        sections that fold. Style, figures and scripts are inside; every text is
         escaped.
         """
         code = "cmp" if self.comparisons else "ev"
@@ -103,39 +98,12 @@ class Report(Display, ReportFrames):
         return to_markdown(self.title, sections(self), summary_of(self), decided(self))
 
     def to_json(self) -> str:
-        """Return the frames as JSON, NaN as null; `from_json` reloads it."""
+        """Return the frames as JSON, NaN as null."""
         board = None if self.leaderboard is None else json.loads(self.leaderboard.to_json())
         return dump(
             self,
             comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons],
             leaderboard=board,
-        )
-
-    @classmethod
-    def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
-        """Return the report that `to_json` wrote.
-
-        Parameters
-        ----------
-        profile
-            As for `Comparison.from_json`.
-
-        Raises
-        ------
-        DataError
-            No JSON, or not that of a report.
-        """
-        return reload(
-            cls,
-            text,
-            comparisons=lambda parts: tuple(
-                Comparison.from_json(json.dumps(one), profile) for one in parts
-            ),
-            gates=lambda parts: tuple(Gate.from_json(json.dumps(one)) for one in parts),
-            decision=lambda part: None if part is None else from_content(Decision, part),
-            leaderboard=lambda part: (
-                None if part is None else Leaderboard.from_json(json.dumps(part))
-            ),
         )
 
     def write(self, path: str | Path) -> Path:

@@ -23,14 +23,14 @@ from ragscore.frames.escaping import html_text, markdown_line, markdown_paragrap
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
 from ragscore.plot.style import all_runs
-from ragscore.reporting.decision import decision_blocks, decision_html, has_pairs, pairs_html
+from ragscore.reporting.decision import decision_blocks, decision_html
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
 from ragscore.stats import WORDS
 
 OPEN = 3  # sections that are unfolded at first, where at most two runs are compared
-QUERIES, PAIRS = "queries", "all-pairs"  # ids of the explorer's section, and of the matrix
+QUERIES = "queries"  # id of the explorer's section
 READ_FIRST, UNTOLD = "Read these queries first", "What can't be told"
 
 
@@ -86,7 +86,7 @@ def to_html(
     decided
         What the runs decide, which then comes first; of more than two all else is folded.
     """
-    scripts = [tables.SCRIPT + _file("page.js"), *([explorer.script] if explorer else [])]
+    scripts = [_file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
@@ -95,13 +95,7 @@ def to_html(
     names, short = _names(parts), fitting_names(run_ids, NAME)
     titles = {part.title: name for part, name in zip(parts, names, strict=True)}
     is_many = decided is not None and len(decided[0].run_ids) > 2
-    pairs, of = "", dict[tuple[str, str], str]()
-    if decided is not None and has_pairs(decided[0]):
-        runs = decided[0].run_ids
-        of = {(a, b): titles.get(f"{b} against {a}", "") for a in runs for b in runs}
-        pairs = _fold(PAIRS, "All pairs", pairs_html(decided[0], of), True)
-    links = [(PAIRS, "All pairs")] if pairs else []
-    links += [(QUERIES, "Query by query")] if explorer else []
+    links = [(QUERIES, "Query by query")] if explorer else []
     links += [(titles[part.title], part.title) for part in parts if part.depth == 2]
     contents = "".join(
         f'<li><a href="#{name}" title="{html_text(text)}">{html_text(renamed(text, short))}</a></li>'
@@ -120,8 +114,7 @@ def to_html(
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
         "\n<nav><details><summary>Contents</summary>"
         f'<ul>{contents}</ul></details></nav></header>\n<main id="main" tabindex="-1">',
-        decision_html(*decided, of) if decided else "",
-        pairs,
+        decision_html(*decided) if decided else "",
         _fold("newest", "The newest comparison", top, False) if is_many and top else top,
         _fold(QUERIES, "Query by query", f"{sentences}\n{explorer.html}", not is_many)
         if explorer
@@ -150,7 +143,7 @@ def _file(name: str) -> str:
 
 def _names(parts: list[Section]) -> list[str]:
     """Return an id for every section: its title in plain letters, so that links outlive changes."""
-    found: dict[str, None] = dict.fromkeys(("main", QUERIES, PAIRS, "newest"))
+    found: dict[str, None] = dict.fromkeys(("main", QUERIES, "newest"))
     for part in parts:
         name = re.sub("[^a-z0-9]+", "-", part.title.lower())[:50].strip("-") or "section"
         again = 2
@@ -158,7 +151,7 @@ def _names(parts: list[Section]) -> list[str]:
         while own in found:
             own, again = f"{name}-{again}", again + 1
         found[own] = None
-    return list(found)[4:]
+    return list(found)[3:]
 
 
 def _summary(summary: Summary, has_links: bool, is_titled: bool) -> str:

@@ -35,8 +35,8 @@ class Applicability:
     applicable as any other.
     """
 
-    def __init__(self, golden: Golden, rows: pd.DataFrame, min_grade: int = 1) -> None:
-        self.golden, self.min_grade = golden, min_grade
+    def __init__(self, golden: Golden, rows: pd.DataFrame) -> None:
+        self.golden = golden
         # texts are looked up once: all else is told per golden query
         self.query = lookup(rows["query_id"], golden.queries["query_id"])
         self.level = lookup(rows["level"], pd.Index(LEVELS))
@@ -63,16 +63,16 @@ class Applicability:
 
     def _of_rows(self, need: Need, level: str | None) -> Flags:
         if level is not None or not need.by_level:
-            return self.by_query(need.of_queries(self.golden, level, self.min_grade))
+            return self.by_query(need.of_queries(self.golden, level))
         found = np.zeros(len(self.level), dtype=bool)
         for code, name in [(-1, None), *enumerate(LEVELS)]:
             if (is_here := self.level == code).any():
-                found |= is_here & self.by_query(need.of_queries(self.golden, name, self.min_grade))
+                found |= is_here & self.by_query(need.of_queries(self.golden, name))
         return found
 
     def has_elsewhere(self, need: Need) -> Flags:
         """Flag the rows whose query has it at some level: another than the row's would score it."""
-        return self.by_query(need.of_queries_anywhere(self.golden, self.min_grade))
+        return self.by_query(need.of_queries_anywhere(self.golden))
 
     def by_query(self, flags: Flags) -> Flags:
         """Return flags of golden queries as flags of rows."""
@@ -86,7 +86,7 @@ def queries_of_metric(golden: Golden, metric: str) -> pd.Series:
     if declared.excuses:
         applies = ~among(golden, golden.refusals)
     for need in declared.golden_needs:
-        applies = applies & need.of_queries(golden, None, 1)
+        applies = applies & need.of_queries(golden, None)
     return golden.queries.loc[applies, "query_id"]
 
 

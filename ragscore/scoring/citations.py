@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import equal_pairs, is_among, lookup
-from ragscore.frames.config import parsed
+from ragscore.frames.codes import equal_pairs, lookup
 from ragscore.frames.data import KINDS, Golden, Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -37,15 +36,10 @@ class Cited:
     n_unresolved: npt.NDArray[np.int64]
     n_pathless: npt.NDArray[np.int64]
     n_passages: Values
-    n_cited: Values
     n_fabricated: Values
-    n_outside: Values
-    n_bounded: Values
     n_relevant: Values
     n_met: Values
     n_targets: Values
-    n_hits: npt.NDArray[np.int64]
-    n_hits_cited: Values
 
     def only_if_expected(self, values: Values) -> Values:
         """Return values of responses whose query has targets."""
@@ -71,8 +65,6 @@ def cited_of(
     passages = cited_passages(results, citations, place, response_of_hit)
     levels = _levels(level, golden, passages)
     n_relevant, n_met, n_targets = _matched(results, golden, passages, responses, levels)
-    outside, is_bounded = _outside_scope(results, passages, responses)
-    n_hits = np.bincount(response_of_hit[response_of_hit >= 0], minlength=n)
     place = passages["place"].to_numpy()
 
     def total(values: npt.ArrayLike) -> Values:
@@ -80,9 +72,8 @@ def cited_of(
         return sums.astype("float64", copy=False)
 
     return Cited(
-        n_citations, unresolved, pathless, total(np.ones(len(place))), total(passages["n_cited"]),
-        total(~passages["is_retrieved"]), total(outside), total(is_bounded), n_relevant, n_met,
-        n_targets, n_hits, _cited_hits(results, passages, response_of_hit, n),
+        n_citations, unresolved, pathless, total(np.ones(len(place))),
+        total(~passages["is_retrieved"]), n_relevant, n_met, n_targets,
     )  # fmt: skip
 
 
@@ -197,8 +188,7 @@ def cited_passages(
     Returns
     -------
     One row per response and passage: `place` of the response, run_id, query_id, `rank` (the
-    position of its first citation), `n_cited` (how often), locators, `is_retrieved` (it is among
-    the hits of the query).
+    position of its first citation), locators, `is_retrieved` (it is among the hits of the query).
     """
     is_retrieved = is_resolved(citations, [hits_of(results, response_of_hit, place)])
     cited = citations.assign(place=place, rank=citations["position"], is_retrieved=is_retrieved)
@@ -211,7 +201,6 @@ def cited_passages(
         key = key.assign(marker=cited["marker"].mask(located))
     passage = key.groupby(list(key.columns), dropna=False, sort=False).ngroup().to_numpy()
     passages = cited[~pd.Series(passage).duplicated().to_numpy()].reset_index(drop=True)
-    passages = passages.assign(n_cited=np.bincount(passage, minlength=len(passages)))
     dtypes = KINDS["citations"].dtypes
     absent = {
         name: pd.Series(pd.NA, index=passages.index, dtype=dtypes[name])
@@ -319,59 +308,3 @@ def _matched(
         n_met = np.where(expected > 0, met, n_met)
         n_targets = np.where(expected > 0, expected, n_targets)
     return n_relevant, n_met, n_targets
-
-
-def _cited_hits(results: Results, passages: pd.DataFrame, response_of_hit: Codes, n: int) -> Values:
-    """Count the cited hits of each response: by chunk id, else by document, else by path."""
-    is_near = np.isin(response_of_hit, passages["place"].to_numpy()) & (response_of_hit >= 0)
-    near = np.flatnonzero(is_near)
-    hits, response = results.hits.iloc[near], response_of_hit[near]
-    cited_by = Source(passages, passages["place"].to_numpy(), response)
-    is_open, is_cited = np.ones(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
-    for name in ("chunk_id", "doc_id", "path"):
-        is_cited |= is_open & cited_by.holds(hits, name)
-        is_open &= ~has_value(hits, name)
-    return np.bincount(response, is_cited, n).astype("float64", copy=False)
-
-
-def _outside_scope(
-    results: Results, passages: pd.DataFrame, responses: pd.DataFrame
-) -> tuple[Flags, Flags]:
-    """Flag passages outside what may be cited, and the passages for which that is known.
-
-    It is known where the run has a catalogue, or the response states folders.
-    """
-    chunks = results.chunks
-    in_known_run = np.full(len(passages), chunks is not None)
-    if chunks is not None and "run_id" in chunks and chunks["run_id"].notna().all():
-        in_known_run = is_among(passages["run_id"].astype("str"), chunks["run_id"])
-    outside = in_known_run & ~is_resolved(passages, catalogue_of(results, passages))
-    folders = _stated_folders(responses)
-    bounded = passages["place"].isin(folders["place"]).to_numpy() & has_value(passages, "path")
-    paths = passages.loc[bounded, ["place", "path"]].rename_axis("row").reset_index()
-    pairs = paths.merge(folders, on="place")
-    # A prefix search has no column form in pandas where both sides vary by row.
-    is_in = [
-        path == folder or path.startswith(folder + "/")
-        for path, folder in zip(pairs["path"], pairs["folder"], strict=True)
-    ]
-    outside |= bounded & ~passages.index.isin(pairs.loc[is_in, "row"])
-    return outside, in_known_run | bounded
-
-
-def _stated_folders(responses: pd.DataFrame) -> pd.DataFrame:
-    """List the folders that responses state as their scope, `{"folders": [...]}`.
-
-    One row per response (`place`) and folder; a scope without folders means all.
-    """
-    stated = pd.Series(dtype="str")
-    if "scope" in responses:
-        stated = responses["scope"].reset_index(drop=True).dropna()
-    listed: dict[str, list[str]] = {}
-    for scope in stated.unique():
-        read = parsed(scope)
-        folders = read.get("folders") if isinstance(read, dict) else None
-        named = folders if isinstance(folders, list) else []
-        listed[scope] = [folder for folder in named if isinstance(folder, str)]
-    folders = stated.map(listed).explode().dropna().astype("str").str.rstrip("/")
-    return folders.rename("folder").rename_axis("place").reset_index()

@@ -87,12 +87,8 @@ def grade_matches(
     hits: pd.DataFrame,
     targets: pd.DataFrame,
     rule_name: str = "rule",
-    min_grade: int = 1,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return `graded` and `found` of `grade_hits` for these matches, query_id as a category.
-
-    `n_found` counts targets of grade ≥ `min_grade`.
-    """
+    """Return `graded` and `found` of `grade_hits` for these matches, query_id as a category."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
     query_dtype = targets["query_id"].dtype
     if not isinstance(query_dtype, pd.CategoricalDtype):
@@ -143,7 +139,7 @@ def grade_matches(
     graded = keys(begins) | {
         "grade": per_hit(np.maximum, grade),
         "gain": per_hit(np.maximum, np.where(is_first, grade, 0)),
-        "n_found": per_hit(np.add, is_met if min_grade == 1 else is_first & (grade >= min_grade)),
+        "n_found": per_hit(np.add, is_met),
     }
     found = keys(is_met) | {
         "target_id": targets["target_id"].take(target[is_met]).array,

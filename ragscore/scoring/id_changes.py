@@ -1,7 +1,7 @@
 """Readings of ids by which hits and targets join: case, URLs, paths, chunk suffixes, affixes.
 
 In: ids of both sides. Out: the ids as named readings give them; what joins most of them, in words
-and as the policy `ids=` is given it. Only ids are read, never hits.
+and in pandas. Only ids are read, never hits.
 """
 
 from bisect import bisect_right
@@ -32,11 +32,11 @@ SHARED = 0.8
 
 
 class Reading(NamedTuple):
-    """A way to read the ids of both sides: in words, as a function, and as `ids=` is given it."""
+    """A way to read the ids of both sides: in words, as a function, and as methods of a column."""
 
     words: str
     read: Apply
-    ids: str = ""
+    code: str = ""
 
 
 class Join(NamedTuple):
@@ -45,7 +45,7 @@ class Join(NamedTuple):
     Attributes
     ----------
     reading
-        Its `ids` are empty where ids join as they are.
+        Its `code` is empty where ids join as they are.
     n_joined
         The number of distinct expected ids that equal one of the hits' then.
     pairs
@@ -58,7 +58,8 @@ class Join(NamedTuple):
 
 
 def _substitution(words: str, pattern: str, by: str = "") -> Reading:
-    return Reading(words, lambda ids: ids.str.replace(pattern, by, regex=True))
+    code = f'.str.replace(r"{pattern}", r"{by}", regex=True)'
+    return Reading(words, lambda ids: ids.str.replace(pattern, by, regex=True), code)
 
 
 def _as_urls(ids: pd.Series) -> pd.Series:
@@ -85,12 +86,21 @@ def _matches(ids: pd.Series, pattern: str) -> Flags:
 
 
 _URL = r"(?i)^(?:https?://|www\.|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?/)"
+_AS_URLS = (
+    r'.str.replace(r"(?i)^(https?://)?(www\.)?([^/?#]*?)(:80|:443)?(?=[/?#]|$)",'
+    r' lambda one: one[3].lower(), regex=True).str.replace(r"/+($|[?#])", r"\1", regex=True)'
+    r'.map(unquote, na_action="ignore")'
+)
 _CHUNK = r"(::|[_:@/-])(chunk|passage|section|segment|page|part|[cps])?[_:-]?\d+$"
 # Readings of ids by name, in the order they are made.
 READINGS = {
-    "strip": Reading("without surrounding white space", lambda ids: ids.str.strip()),
-    "url": Reading("as URLs (scheme, host case, www., slash, percent encoding)", _as_urls),
-    "lower": Reading("in lower case", lambda ids: ids.str.lower()),
+    "strip": Reading(
+        "without surrounding white space", lambda ids: ids.str.strip(), ".str.strip()"
+    ),
+    "url": Reading(
+        "as URLs (scheme, host case, www., slash, percent encoding)", _as_urls, _AS_URLS
+    ),
+    "lower": Reading("in lower case", lambda ids: ids.str.lower(), ".str.lower()"),
     "fragment": _substitution("without the fragment", r"#.*$"),
     "query": _substitution("without the query string", r"\?[^#]*"),
     "chunk": _substitution("without the chunk suffix", rf"(?i)(#.*|{_CHUNK})$"),
@@ -156,7 +166,9 @@ def reading_that_joins(
     join = _are_equal if is_paired else is_among
     names = _names(expected, hits) if is_paired else _names(*_near(expected, hits), False)
     words = " and ".join(READINGS[name].words for name in names)
-    best = Reading(words, partial(read_as, names=names), repr("+".join(names)) if names else "")
+    best = Reading(
+        words, partial(read_as, names=names), "".join(READINGS[one].code for one in names)
+    )
     sides = _read_once(expected), _read_once(hits)
     found = _joined(*sides, names) if is_paired else join(*map(best.read, (expected, hits)))
     if "path" not in names and found.sum() >= ENOUGH * min(len(expected), len(hits)):
@@ -273,7 +285,7 @@ def _without(which: str, affix: str) -> Reading:
     return Reading(
         f"without the {which} {affix!r}",
         lambda ids: getattr(ids.str, f"remove{which}")(affix),
-        f"lambda one: one.remove{which}({affix!r})",
+        f".str.remove{which}({affix!r})",
     )
 
 
@@ -281,7 +293,7 @@ def _first_parts(mark: str, n: int) -> Reading:
     return Reading(
         f"by their first {n} parts at {mark!r}",
         lambda ids: ids.str.split(mark).str[:n].str.join(mark).astype("str"),
-        f"lambda one: {mark!r}.join(one.split({mark!r})[:{n}])",
+        f".str.split({mark!r}).str[:{n}].str.join({mark!r})",
     )
 
 

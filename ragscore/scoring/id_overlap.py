@@ -429,7 +429,7 @@ def _near_notes(near: pd.DataFrame, expected: ExpectedIds) -> list[str]:
             f" {column} of {plural(n_queries, 'query')} are among the hits of their own query once"
             f" ids are compared {reading.words}"
             f" {_shown(zip(first['expected'], first['hit'], strict=True))}:"
-            f" {_line(reading.ids)}{_cost(reading.read, wanted, lists)}"
+            f" {_lines(str(column), reading.code)}{_cost(reading.read, wanted, lists)}"
         )
     return notes
 
@@ -439,8 +439,16 @@ def _shown(pairs: Iterable[tuple[str, str]]) -> str:
     return f"(golden ↔ run: {', '.join(listed)})"
 
 
-def _line(ids: str) -> str:
-    return f"rs.evaluate(results, golden, ids={ids})"
+def _lines(column: str, code: str, source: str = "") -> str:
+    """Return what changes both sides in pandas, before they are evaluated anew."""
+    hits, targets = f'results.hits["{column}"]', f'golden.targets["{column}"]'
+    lines = ["from urllib.parse import unquote"] * ("unquote" in code)
+    if code or source:
+        of = f'results.hits["{source}"]' if source else hits
+        lines.append(f"{hits} = {of}{code}")
+    if code:
+        lines.append(f"{targets} = {targets}{code}")
+    return "; ".join(lines)
 
 
 def _cost(read: Apply, expected: pd.Series, lists: pd.DataFrame | None = None) -> str:
@@ -459,8 +467,8 @@ def _cost(read: Apply, expected: pd.Series, lists: pd.DataFrame | None = None) -
     if not found:
         return ""
     return (
-        f". With care: it takes different ids for one ({'; '.join(found)}); where those are"
-        " different documents, write a function, ids=..., that keeps them apart"
+        f". With care: it takes different ids for one ({'; '.join(found)}); keep apart"
+        " what are different documents"
     )
 
 
@@ -506,7 +514,7 @@ def _best_join(
         return best
     for source in sorted(ids, key=lambda name: name != column):
         join = find_join(ids[source], expected)
-        if join is not None and join.n_joined >= needed and (source != column or join.reading.ids):
+        if join is not None and join.n_joined >= needed and (source != column or join.reading.code):
             best, needed = (source, join), join.n_joined + 1
     return best
 
@@ -519,11 +527,10 @@ def _way_on(kind: str, level: str, column: str, source: str, join: Join, expecte
             f"{of} name a document that is among the hits: match='doc', where the golden set names"
             " documents"
         )
-    how, lines = [reading.words], [_line(reading.ids)] if reading.ids else []
-    if source != column:
-        how.insert(0, f"by the hits' {source}")
-        lines.insert(0, f'results.hits["{column}"] = results.hits["{source}"]')
+    is_other = source != column
+    how = [f"by the hits' {source}"] * is_other + [reading.words]
+    lines = _lines(column, reading.code, source if is_other else "")
     return (
-        f"{of} would join {', '.join(filter(None, how))} {_shown(join.pairs)}: {'; '.join(lines)}"
+        f"{of} would join {', '.join(filter(None, how))} {_shown(join.pairs)}: {lines}"
         f"{_cost(reading.read, pd.Series(expected))}"
     )

@@ -4,7 +4,7 @@ In: policies by name as given, a profile's own, and the columns of a scoring. Ou
 holds; score columns with the policies applied.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict
 
@@ -13,12 +13,12 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, excerpt, names_of, nearest, warn
+from ragscore.frames.errors import check_choice, excerpt, nearest, warn
 from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.schema import MADE_ID
-from ragscore.frames.typing import Flags, Values
+from ragscore.frames.typing import Values
 from ragscore.scoring.calls import CALLS
-from ragscore.scoring.id_changes import READINGS, find_join
+from ragscore.scoring.id_changes import find_join
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS
@@ -30,8 +30,8 @@ STATES = ("scored", "failed", "missing", "extra")
 # Each policy of a few values with these, its default first. A rule for ties is declared in
 # `frames/ranking.py`, a level in `scoring/rules.py`.
 POLICIES = {
-    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
-    "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
+    "match": ("auto", *LEVELS, "per_query"),
+    "missing": ("exclude", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": tuple(TIES),
     "calls": CALLS,
 }  # fmt: skip
@@ -41,16 +41,11 @@ class PolicyFields(TypedDict, total=False):
     """Fields of `Policies` as keywords, for editors and type checkers."""
 
     match: str
-    errors: str
     missing: str
-    empty_gold: str
     collapse: str
     unknown: str
     ties: str
     calls: str
-    min_grade: int
-    judged_only: bool
-    ids: str | Sequence[str] | Callable[[str], str]
     refusals: str | Sequence[str]
 
 
@@ -66,15 +61,9 @@ class Policies:
         The match level. "auto": the finest at which every query with targets has some, and both
         sides can be joined; "chunk", "span", "anchor", "doc", "predicate"; "per_query": each
         query's finest.
-    errors
-        "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but
-        `failed`.
     missing
         Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
         0 (trec_eval's -c).
-    empty_gold
-        Ranking metrics of a query for which nothing at all is relevant. "nan"; "one": vacuously 1,
-        precision 0; "zero". Queries that should be refused stay NaN unless the profile scores them.
     collapse
         "doc": ranking metrics see only the first hit of each document, with ranks closed up. This
         scores lists of passages by document.
@@ -91,20 +80,6 @@ class Policies:
         "first", "last": one call alone. "each": the mean of the calls. "best": each metric's best
         call, which nobody knew before. A metric of your own over hits gets the one call, or each
         call as a list of its own; for "union" it is NaN, and for "best" without `better`.
-    min_grade
-        The lowest grade that is relevant in ranking metrics, `found` and `passed` (trec_eval's -l).
-        Metrics of grades (ndcg, ndcg_linear, err) and judged@k don't read it, as in trec_eval, nor
-        do metrics of citations; recall_all asks for every target of a group.
-    judged_only
-        Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
-        (trec_eval's -J).
-    ids
-        How the ids of hits, citations and targets are read before they are compared, source keys
-        too. One name or several: "strip" white space, "url" (as URLs: without scheme, www. and
-        trailing slash, host in lower case, percent encoding undone), "lower", without "fragment",
-        "query" string or "chunk" suffix ("subchunk": only after a number, `doc_1_3` as `doc_1`),
-        by the last part of the "path", without file "extension" or "zeros" that pad numbers. Or a
-        function from an id to an id. A store scores ids as they are.
     refusals
         What tells that a system refused. "stated": only what a run states; whether an answer is a
         refusal in words is unknown (NaN). "phrases": of answers that state nothing, those are
@@ -121,41 +96,17 @@ class Policies:
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     match: str = "auto"
-    errors: str = "miss"
     missing: str = "exclude"
-    empty_gold: str = "nan"
     collapse: str = "none"
     unknown: str = "exclude"
     ties: str = "file"
     calls: str = "union"
-    min_grade: int = 1
-    judged_only: bool = False
-    ids: str | Sequence[str] | Callable[[str], str] = ""
     refusals: str | Sequence[str] = STATED
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
             check_choice(getattr(self, name), allowed, name)
-        grade = self.min_grade
-        if isinstance(grade, bool) or not isinstance(grade, int) or grade < 1:
-            raise DataError(f"found {grade!r}", field="min_grade", allowed="a whole number from 1")
-        if not isinstance(self.judged_only, bool):
-            raise DataError(
-                f"found {self.judged_only!r}", field="judged_only", allowed="True or False"
-            )
-        if not callable(self.ids):
-            object.__setattr__(self, "ids", _reading(self.ids))
         object.__setattr__(self, "refusals", _phrases(self.refusals))
-
-
-def _reading(ids: str | Sequence[str]) -> str:
-    """Return named readings of ids in the order they are made, joined by +."""
-    if isinstance(ids, str) and "#" in ids:  # a function, as provenance names it
-        return ids
-    names = ids.split("+") if isinstance(ids, str) and ids else names_of(ids or [], "ids")
-    for name in names:
-        check_choice(name, READINGS, "ids")
-    return "+".join(name for name in READINGS if name in names)
 
 
 def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
@@ -175,7 +126,7 @@ def _phrases(refusals: str | Sequence[str]) -> str | tuple[str, ...]:
 
 
 # policies that go without saying where they are as before
-LATER = {"ids": "", "refusals": STATED, "calls": "union"}
+LATER = {"refusals": STATED, "calls": "union"}
 
 
 def as_recorded(policies: Policies) -> dict[str, Any]:
@@ -202,9 +153,6 @@ def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies
         )
     check_type(policies, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
     return replace(policies or Policies(), **given)
-
-
-EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
 
 
 def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
@@ -244,33 +192,23 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
 def fill_empty_gold(
     columns: dict[str, Values],
     labels: list[Label],
-    empty_value: float,
     rows: pd.DataFrame,
     golden: Golden,
-    keep_refusals: bool,
-    min_grade: int,
-    profile: Profile | None,
+    profile: Profile,
 ) -> None:
     """Give queries without any relevant target their vacuous value, in place.
 
     A query that the run never answered gets 0, and so do metrics that the profile says so of.
     """
-
-    def without_target(grade: int) -> Flags:
-        relevant = golden.targets.loc[golden.targets["grade"] >= grade, "query_id"]
-        is_empty = ~is_among(golden.queries["query_id"], relevant)
-        if not keep_refusals:
-            is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
-        return is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
-
-    ungraded = without_target(1)
-    irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
-    zero_if_empty = profile.zero_if_empty if profile else ()
+    relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
+    is_empty = ~is_among(golden.queries["query_id"], relevant)
+    if not profile.score_refusals:
+        is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
+    here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, profile.empty_gold)
     for label in labels:
         if label.is_ranking and (vacuous := label.metric.vacuous) is not None:
-            here = ungraded if label.metric.is_graded else irrelevant
-            filled = value if vacuous and label.name not in zero_if_empty else 0.0
+            filled = value if vacuous and label.name not in profile.zero_if_empty else 0.0
             columns[label.text] = np.where(here, filled, columns[label.text])
 
 
@@ -278,16 +216,13 @@ def with_policies(
     rows: pd.DataFrame,
     columns: dict[str, Values],
     labels: list[Label],
-    errors: str,
     missing: str,
 ) -> pd.DataFrame:
-    """Apply what failed, missing and extra rows mean, and return the scores frame."""
+    """Apply what missing and extra rows mean, and return the scores frame."""
     state = codes_of(rows["state"])
-    failed, absent, extra = state == 1, state == 2, state == 3
+    absent, extra = state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
     for label, column in zip(labels, table, strict=True):
-        if errors == "exclude" and label.metric.on_failure != "measured":
-            column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name in OF_SUCCESS):
             column[absent] = np.nan
         if extra.any() and label.metric.family != "operations":

@@ -1,8 +1,7 @@
 """The predicate rule: judge hits by their source key, metadata and text; and the product filter.
 
 In: `hits` with their metadata (`Results.hit_meta`), predicate targets with their conditions and
-substrings, and for each expectation whether any or all hits, or values, have to satisfy it (by
-option, or by `satisfied_by` of a golden row). Out: matches.
+substrings, and whether any or all hits, or values, have to satisfy what is expected. Out: matches.
 """
 
 from collections.abc import Callable
@@ -20,28 +19,9 @@ from ragscore.frames.codes import (
     unique_rows,
 )
 from ragscore.frames.data import DataError, Golden, Results, empty
-from ragscore.frames.kinds import CHOICES
 from ragscore.frames.typing import Codes, Flags
 from ragscore.scoring.metadata import lowered_texts, rows_of, with_metadata
 from ragscore.scoring.rules import Rule, pairs_with_equal
-
-
-def queries_needing_all(
-    golden: Golden, query_ids: pd.Series, expectation: str, axis: str, otherwise: str
-) -> pd.Index:
-    """Return those of these queries that need all hits, or all values, for an expectation.
-
-    These are the queries that say so and, where `otherwise` is "all", those that say nothing.
-    """
-    queries = pd.Index(query_ids.unique())
-    stated = golden.checks[golden.checks["kind"] == f"{expectation}.{axis}"]
-    if not len(stated):
-        return queries if otherwise == "all" else queries[:0]
-    is_stated = {
-        choice: is_among(queries, stated.loc[stated["text"] == choice, "query_id"])
-        for choice in CHOICES
-    }
-    return queries[is_stated["all"] | (~is_stated["any"] & (otherwise == "all"))]
 
 
 def where_every_hit(
@@ -106,7 +86,6 @@ def by_predicate(
     must occur in the hit's text or in one of its metadata values, whatever the case. Metadata
     values match within their JSON type: a number equals the same number, never a text (2024 is not
     "2024"); texts are equal whatever their case. A query that expects nothing is never satisfied.
-    What `satisfied_by` of a golden row states of an expectation overrides the options.
 
     Where the text of a hit is cut (`text_cut`), substrings that aren't in what is left of it may
     stand in the rest: the hit is undecidable, if nothing else speaks against it.
@@ -143,15 +122,17 @@ def by_predicate(
     }
     options = {"source_keys": source_keys, "metadata": metadata, "substrings": substrings}
     for name, value in (options | {"hits": hits}).items():
-        if value not in CHOICES:
+        if value not in ("any", "all"):
             raise DataError(f"found {value!r}", field=name, allowed="'any' or 'all'")
     meta = results.hit_meta if results.hit_meta is not None else empty("hit_meta")
     k = results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf
     run_k = pd.Series(k, index=results.runs["run_id"].astype("str"), dtype="float64")
 
     def needs_all(expectation: str, axis: str, query_ids: pd.Series) -> pd.Index:
-        otherwise = hits if axis == "hits" else values[expectation]
-        return queries_needing_all(golden, query_ids, expectation, axis, otherwise)
+        queries = pd.Index(query_ids.unique())
+        return (
+            queries if (hits if axis == "hits" else values[expectation]) == "all" else queries[:0]
+        )
 
     def judge(hits_given: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
         by_key = _by_source_keys(hits_given, targets, needs_all, run_k)

@@ -14,7 +14,6 @@ from ragscore.frames.errors import excerpt, nearest
 
 DEFAULT_K = 5
 METRICS_JSON = "chatbot"  # whose metrics.json `ev.save_metrics_json` writes
-COMPARE_JSON = "kebab"  # whose comparison `Comparison.from_json` reads
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Profile:
         Keys whose mean is taken over every golden query with a row; queries to which the metric
         doesn't apply count 0.
     policies
-        Arguments of `rs.score` that differ from its defaults: match, errors, missing, ...
+        Arguments of `rs.score` that differ from its defaults: match, missing, ...
     percentile
         "linear" interpolation, or "floor": the value at position floor(share · n).
     totals
@@ -53,8 +52,11 @@ class Profile:
         versions agree, and where they don't.
     bpref_as_recall
         Where a golden set judges no document as not relevant, bpref is recall, and not NaN.
+    empty_gold
+        The value of ranking metrics of a query for which nothing at all is relevant; precision is
+        0 then. Queries that should be refused stay NaN unless `score_refusals`.
     zero_if_empty
-        Metrics that are 0 where nothing is relevant, though `empty_gold` is "one".
+        Metrics that are 0 where nothing is relevant, whatever `empty_gold` is.
     no_claims
         The value of a judged share of claims (faithfulness, ...) where the text claims nothing:
         NaN, or one such as 1.0.
@@ -93,6 +95,7 @@ class Profile:
     levels: tuple[str, ...] = ("chunk", "span", "doc")
     fallback_levels: tuple[str, ...] = ("span", "doc")
     bpref_as_recall: bool = False
+    empty_gold: float = math.nan
     zero_if_empty: tuple[str, ...] = ()
     no_claims: float = math.nan
     one_side_missing: str = "apart"
@@ -158,7 +161,8 @@ PROFILES = {
             "recall": "recall@{k}:doc", "precision": "precision@{k}:doc", "hit_rate": "hit@{k}:doc",
             "mrr": "mrr:doc", "map": "map@{k}:doc", "ndcg": "ndcg@{k}:doc",
         },
-        policies={"empty_gold": "one", "match": "doc"},
+        policies={"match": "doc"},
+        empty_gold=1.0,
         zero_if_empty=("hit", "mrr"),
         no_claims=1.0,
         levels=("doc",),
@@ -190,7 +194,8 @@ PROFILES = {
             "ndcg_cut": "ndcg_linear@{k}:doc", "map_cut": "map@{k}:doc",
         },
         ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
-        policies={"match": "doc", "missing": "zero", "empty_gold": "zero", "ties": "trec"},
+        policies={"match": "doc", "missing": "zero", "ties": "trec"},
+        empty_gold=0.0,
         levels=("doc",),
         fallback_levels=("doc",),
         bpref_as_recall=True,
@@ -224,7 +229,8 @@ PROFILES = {
             "scope_miss_rate", "attribution_hit_rate", "groundedness_avg", "correctness_avg",
         ),
         over_all_rows=("recall_at_k_avg", "mrr_avg", "precision_at_k_avg", "scope_miss_rate"),
-        policies={"match": "anchor", "empty_gold": "zero", "unknown": "miss"},
+        policies={"match": "anchor", "unknown": "miss"},
+        empty_gold=0.0,
         percentile="floor",
         score_refusals=True,
         levels=("anchor",),

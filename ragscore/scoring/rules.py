@@ -236,19 +236,19 @@ def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golde
 
 
 def targets_by_level(
-    golden: Golden, levels: Iterable[str], min_grade: int = 1, keep_refusals: bool = False
-) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """Yield each level, its targets, and those that count where each query has a level of its own.
+    golden: Golden, levels: Iterable[str], keep_refusals: bool = False
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield each level, and its targets that count where each query has a level of its own.
 
-    A query's is the first of `levels`, finest first, at which a target has the `min_grade`.
+    A query's is the first of `levels`, finest first, at which it has a target of grade 1 or more.
     """
     done = pd.Series(dtype="str")
     for level in levels:
         targets = targets_at(golden, level, keep_refusals).targets
         is_new = ~is_among(targets["query_id"], done)
-        relevant = targets[is_new & (targets["grade"] >= min_grade)]
+        relevant = targets[is_new & (targets["grade"] > 0)]
         done = pd.concat([done, relevant["query_id"].drop_duplicates()])
-        yield level, targets, relevant
+        yield level, relevant
 
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:

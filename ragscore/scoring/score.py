@@ -40,7 +40,6 @@ from ragscore.scoring.id_overlap import (
     n_targets_with_id,
     near_joins,
 )
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.judgments import judged_metrics
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import (
@@ -59,7 +58,6 @@ from ragscore.scoring.metrics import (
 )
 from ragscore.scoring.metrics.needs import IRRELEVANT
 from ragscore.scoring.policies import (
-    EMPTY_VALUE,
     STATES,
     Policies,
     PolicyFields,
@@ -89,6 +87,7 @@ from ragscore.scoring.rules import (
     with_coded_queries,
 )
 from ragscore.scoring.success import OF_SUCCESS, hit_at_run_k, success_values
+from ragscore.scoring.turns import with_turns
 
 # (label or level whose rule met the hits, text) -> the number of hits that the text is about.
 # Scoring returns notes and never warns: it also runs in threads and on workers, and parts share one
@@ -150,7 +149,7 @@ def score(
     labels, declared = asked_for(metrics)
     given = policies_of(policies, fields)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     return score_and_settings(results, golden, labels, rule, profile, given, declared)[0]
 
 
@@ -298,13 +297,6 @@ def scores_at(
         The golden set that `golden` is a part of, if it is one.
     """
     if has_several(results):
-        if policies.judged_only and policies.calls not in ("first", "last"):
-            raise DataError(  # judged hits of several calls have no common order
-                f"judged_only=True closes up the ranks of one list; calls={policies.calls!r} reads"
-                " several",
-                field="calls",
-                allowed="calls='first' or 'last', or judged_only=False",
-            )
 
         def score_lists(results: Results, labels: list[Label], **changed: Any) -> Scored:
             own = replace(policies, **changed)
@@ -326,7 +318,7 @@ def scores_at(
     given = coded if rule is None else ranked
     ranking, notes, n_graded = _ranking_scores(
         given, golden, rows, labels, level, rule, keep_refusals, policies,
-        partial(_knows_irrelevant, whole or golden, profile, policies.min_grade), is_part,
+        partial(_knows_irrelevant, whole or golden, profile), is_part,
     )  # fmt: skip
     answers: dict[str, Values] = {}
     if not all(label.is_ranking for label in labels):
@@ -342,24 +334,17 @@ def scores_at(
             name: np.append(values, np.nan)[response] for name, values in by_response.items()
         }
     if any(label.name in OF_SUCCESS for label in labels):
-        answers |= success_values(
-            results, golden, rows, ranking, answers, keep_refusals, policies.min_grade
-        )
+        answers |= success_values(results, golden, rows, ranking, answers, keep_refusals)
     columns = {
         label.text: (ranking if label.is_ranking else answers)[label.text] for label in labels
     }
-    if policies.empty_gold != "nan":
-        empty_value = EMPTY_VALUE[policies.empty_gold]
-        fill_empty_gold(
-            columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade, profile
-        )
-    scores = with_policies(rows, columns, labels, policies.errors, policies.missing)
+    if profile is not None and not np.isnan(profile.empty_gold):
+        fill_empty_gold(columns, labels, rows, golden, profile)
+    scores = with_policies(rows, columns, labels, policies.missing)
     for label in labels:
         if label.metric.source:
             label.metric.refuse_outside(scores[label.text], label.text)
-    valued = partial(
-        _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
-    )
+    valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
     if n_lost := len(ranked.hits) - int(located.n_hits.sum()):
         notes["", "hits belong to no response and don't count: responses lacks their query"] = (
             n_lost
@@ -369,14 +354,14 @@ def scores_at(
     return Scored(scores, valued, notes, joins, ranked, near)
 
 
-def _knows_irrelevant(golden: Golden, profile: Profile | None, min_grade: int, level: str) -> bool:
+def _knows_irrelevant(golden: Golden, profile: Profile | None, level: str) -> bool:
     """Tell if bpref has a meaning at this level: some document is judged as not relevant."""
     if profile is not None and profile.bpref_as_recall:
         return True
     keep_refusals = keeps_refusals(profile)
     return golden._once(
-        ("judges_irrelevant", level, keep_refusals, min_grade),
-        lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets, min_grade),
+        ("judges_irrelevant", level, keep_refusals),
+        lambda: judges_irrelevant(targets_at(golden, level, keep_refusals).targets),
     )
 
 
@@ -425,7 +410,7 @@ def scoring(
     """
     given = policies_of(policies, fields)
     check_inputs(results, golden)
-    results, golden, given = with_ids_read(results, golden, given)
+    results, golden = with_turns(results, golden)
     chosen, holding, read, level = _prepared(results, golden, profile, given)
     n_undecidable = sum(count_undecidable(results, read, name).to_numpy() for name in level.used)
     return settings_of(results.runs, golden, level, rule, chosen, holding).assign(
@@ -471,12 +456,6 @@ def warn_of_choices(
     """Warn of what was asked for and means something else than it seems to."""
     warn_of_deep_cuts(results, labels, bool(metrics) and profile is None)
     warn_of_gains(metrics, golden, profile)
-    # Every list would be right from its first hit to its last.
-    if policies.judged_only and not judges_irrelevant(golden.targets, policies.min_grade):
-        warn(
-            "judged_only leaves out hits that nobody judged, and the golden set judges no document"
-            " as not relevant (grade 0): only right hits are left in every list"
-        )
 
 
 def warn_of_gaps(
@@ -546,7 +525,6 @@ def _valued(
     golden: Golden,
     level: Level,
     keep_refusals: bool,
-    min_grade: int,
 ) -> pd.DataFrame:
     """Count per run what `warn_of_no_value` needs.
 
@@ -574,7 +552,7 @@ def _valued(
     if is_nan[expected].any():
         golden = golden._coded
         is_taken = np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
-        relevant = is_taken & (golden.targets["grade"] >= min_grade).to_numpy()
+        relevant = is_taken & (golden.targets["grade"] > 0).to_numpy()
         expected = expected & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
     counts["n_expected"] = np.bincount(run[expected], minlength=len(run_ids))
     counts["n_valued"] = np.bincount(run[expected & ~is_nan], minlength=len(run_ids))
@@ -727,12 +705,10 @@ def _score_at(
 
     def columns_of(pairs: pd.DataFrame) -> tuple[dict[str, Values], pd.Series]:
         name = getattr(judge, "__qualname__", "rule")
-        graded, found = grade_matches(
-            pairs, results.hits, selected.targets, name, policies.min_grade
-        )
+        graded, found = grade_matches(pairs, results.hits, selected.targets, name)
         columns = ranking_columns(
-            graded, found, selected, rows, labels, policies.min_grade, policies.judged_only,
-            is_known, results, is_part,
+            graded, found, selected, rows, labels, is_known,
+            results, is_part,
         )  # fmt: skip
         return columns, graded["run_id"]
 

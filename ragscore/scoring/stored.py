@@ -1,7 +1,7 @@
 """Scores that another tool stored of single queries: metrics beside ours, and without labels alone.
 
 In: results with stored scores. Out: a column for each of their metrics, with what its file says of
-it; the golden set of runs that have no labels; runs whose equal inputs have equal ids.
+it; the golden set of runs that have no labels.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, narrowed
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import excerpt, name_list, names_of, plural, warn
 from ragscore.io.records import ABOUT_METRIC
-from ragscore.io.tools.cases import ids_of_queries
 from ragscore.scoring.judgments import FAILED, judged_metrics
 from ragscore.scoring.metrics import (
     CRITERIA,
@@ -26,7 +25,6 @@ from ragscore.scoring.metrics import (
     parse_label,
 )
 from ragscore.scoring.summary import add_columns
-from ragscore.scoring.turns import renamed_ids, told_turns
 from ragscore.scoring.value_states import metric_columns
 
 _CELL = ["run_id", "query_id"]
@@ -211,23 +209,22 @@ def deciding_of(scores: pd.DataFrame, names: list[str], declared: Declarations) 
 def golden_of(results: Results, labels: list[tuple[Results, Golden]]) -> tuple[Results, Golden]:
     """Return runs without a golden set of their own, and one: their queries, with their labels.
 
-    Runs are paired by the ids of their queries where the inputs are the same, too, else by the
-    inputs.
+    Runs are paired by the ids of their queries; ids that stand for different inputs are warned of.
 
     Parameters
     ----------
     labels
         The labels that stand beside results, with those that they stand beside.
     """
-    named = _names_by_input(results)
-    changed = named[named["new"].ne(named["query_id"])]
-    if len(changed):
+    texts = results.responses[["query_id", "query"]].dropna().drop_duplicates()
+    if len(others := texts[texts.duplicated("query_id", keep=False)]):
+        first, *_ = others["query_id"]
+        shown = " and ".join(map(excerpt, others.loc[others["query_id"].eq(first), "query"][:2]))
         warn(
-            f"{plural(len(changed), 'response')} of {name_list(changed['run_id'].unique())} have"
-            f" an id that another input has, first {_shown(changed.iloc[0])}: queries are paired"
-            " by their inputs"
+            f"{plural(others['query_id'].nunique(), 'id')} of different inputs, first {first!r} of"
+            f" {shown}: queries are paired by their ids; give the same input the same id, as by"
+            ' columns={"query_id": ...}'
         )
-        results = narrowed(results, **renamed_ids(results, changed))
     asked = results.responses.astype({"run_id": "str"}).groupby("run_id")["query_id"].nunique()
     own = results.responses.drop_duplicates("query_id")
     if len(few := asked[asked < len(own)]):
@@ -246,45 +243,7 @@ def golden_of(results: Results, labels: list[tuple[Results, Golden]]) -> tuple[R
         if is_free and values.max() == 1:
             found[name] = own[name]
     queries = queries.assign(**found)
-    parts = [_renamed_labels(golden, changed, of) for of, golden in labels]
-    return results, _joined(Golden(queries.reset_index(drop=True)), parts)
-
-
-def _shown(row: pd.Series) -> str:
-    return f"{row['query_id']!r}, {excerpt(row['query'])} in {row['run_id']}"
-
-
-def _names_by_input(results: Results) -> pd.DataFrame:
-    """Return run_id, query_id and query of every response, and its id `new` by its input.
-
-    It is the first id that a run has for this input; where that stands for another input already,
-    or a run has the input more than once, other ids.
-    """
-    responses = results.responses
-    told = told_turns(responses)
-    texts = responses[["query"]] if told is None else told.assign(query=responses["query"])
-    rows = responses[[*_CELL, "query"]].astype({"run_id": "str"})
-    rows = rows.assign(new=rows["query_id"])
-    if len(results.runs) < 2:
-        return rows
-    rows = rows.assign(input=ids_of_queries(texts, rows["run_id"]).to_numpy())
-    twice = rows.duplicated(["run_id", "input"], keep=False)
-    by_input = ~rows["input"].isin(rows.loc[twice, "input"]) & rows["input"].notna()
-    first = rows[by_input].drop_duplicates("input")
-    kept = set(rows.loc[~by_input, "query_id"])
-    is_taken = first.duplicated("query_id") | first["query_id"].isin(kept)
-    names = first["query_id"].mask(is_taken, first["input"]).set_axis(first["input"])
-    new = rows["input"].map(names).where(by_input, rows["query_id"])
-    if rows.assign(new=new).duplicated(["run_id", "new"]).any():
-        return rows.drop(columns="input")
-    return rows.assign(new=new).drop(columns="input")
-
-
-def _renamed_labels(golden: Golden, changed: pd.DataFrame, of: Results) -> Golden:
-    """Return labels with the ids that the queries of their results have now."""
-    runs = of.runs["run_id"].astype("str")
-    own = changed.loc[changed["run_id"].isin(runs), ["query_id", "new"]].drop_duplicates("query_id")
-    return narrowed(golden, **renamed_ids(golden, own)) if len(own) else golden
+    return results, _joined(Golden(queries.reset_index(drop=True)), [one for _, one in labels])
 
 
 def _joined(asked: Golden, parts: list[Golden]) -> Golden:

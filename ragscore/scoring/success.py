@@ -41,7 +41,6 @@ def success_values(
     ranking: Mapping[str, Values],
     answers: Mapping[str, Values],
     keep_refusals: bool,
-    min_grade: int,
 ) -> dict[str, Values]:
     """Return the columns `found` and `passed`; a failed or missing query is 0 in both.
 
@@ -57,7 +56,7 @@ def success_values(
     applies = ~np.isnan(found)
     if ((is_lost | is_wrong) & ~applies).any():
         # A failed query, or a wrong answer, settles it also where the hits can't be judged.
-        applies |= _has_targets(golden, rows, keep_refusals, min_grade)
+        applies |= _has_targets(golden, rows, keep_refusals)
     return {
         FOUND: np.where(is_lost & applies, 0.0, found),
         PASSED: np.where((is_lost | is_wrong) & (applies | by_text), 0.0, passed),
@@ -111,12 +110,12 @@ def _found(
     )
 
 
-def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool, min_grade: int) -> Flags:
+def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> Flags:
     """Flag rows whose query has a relevant target at the level that it is matched at."""
     found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
     for code in np.unique(level[level >= 0]).tolist():
         targets = targets_at(golden, rows["level"].cat.categories[code], keep_refusals).targets
-        relevant = targets["query_id"][targets["grade"].to_numpy() >= min_grade]
+        relevant = targets["query_id"][targets["grade"].to_numpy() > 0]
         found |= (level == code) & is_among(rows["query_id"], relevant)
     return found
 

@@ -6,31 +6,27 @@ be added to the scores as columns, and are then summarised, compared and gated l
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import check_choice, name_list, names_of, nearest, plural, warn
-from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.frames.typing import Codes, Values
 from ragscore.io.values import as_number
 from ragscore.scoring.intervals import (
     Groups,
-    are_timed,
-    cluster_name,
     intervals_by_group,
     quantile_intervals_by_group,
     query_clusters,
 )
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric, is_own
 from ragscore.scoring.modes import is_by_mode, with_modes
-from ragscore.scoring.turns import conversations_of
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
-from ragscore.stats.moments import is_carried
 
 Slicing = str | Sequence[str]
 """A name or several: see `slices`."""
@@ -39,10 +35,8 @@ NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
-    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "caution", "n_clusters",
-    "n_clustered",
+    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
-BOUNDS = ("lower_bound_missing", "upper_bound_missing")
 
 
 def summarize(
@@ -52,10 +46,7 @@ def summarize(
     by: Slicing | None = None,
     metrics: list[str] | str | None = None,
     results: Results | None = None,
-    bounds: bool = False,
     cluster: str | None = "group",
-    over: str | None = None,
-    min_grade: int = 1,
     declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
     """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
@@ -65,35 +56,29 @@ def summarize(
     scores
         From `rs.score` or `store.scores`.
     golden
-        Needed for `by` and `over`. With it, `n_expected` counts a missing query only for metrics
+        Needed for `by`. With it, `n_expected` counts a missing query only for metrics
         that would have applied to it, and intervals know of clusters.
     results
         With them, `n_expected` also counts queries that were refused, not judged or not recorded,
         and leaves out metrics that the run records nowhere.
-    min_grade
-        The lowest grade that is relevant in the scores.
     declared
         What is declared of columns of your own.
 
     Raises
     ------
     DataError
-        `by` or `over` without a golden set; `by` that is not one of its columns or kinds of tag, or
-        both; an unknown `over`; an unknown metric column, or one of text; a `cluster` that the
-        golden set doesn't have.
+        `by` without a golden set; `by` that is not one of its columns or kinds of tag, or both; an
+        unknown metric column, or one of text; a `cluster` that the golden set doesn't have.
     """
     check_type(scores, pd.DataFrame, "scores")
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
-    if over is not None:
-        check_choice(over, ("conversation",), "over")
     if golden is not None and is_by_mode(by, golden):
         parts_by_run = [
             summarize(
                 rows, with_modes(golden, results, str(run_id)), by=by, metrics=chosen,
-                results=results, bounds=bounds, cluster=cluster, over=over,
-                min_grade=min_grade, declared=declared,
+                results=results, cluster=cluster, declared=declared,
             )
             for run_id, rows in scores.groupby("run_id", sort=False, observed=True)
         ]  # fmt: skip
@@ -102,43 +87,18 @@ def summarize(
     rows = score_rows(scores, chosen)
     keys = _keys(rows, golden, by, chosen)
     names = [str(name) for name in keys if name != "row"]
-    flags = _Flags(rows, ValueStates(rows, golden, results, min_grade, declared))
+    states = ValueStates(rows, golden, results, declared)
     metrics_of = [declared.describe(name) for name in chosen]
-    clusters = None
-    if over is None:
-        clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    else:
-        rows, keys, flags.units = _by_conversation(rows, keys, names, golden, chosen)
-        metrics_of = [
-            replace(one, kind="bounded") if one.kind == "binary" else one for one in metrics_of
-        ]
+    clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     codes = _in_order(keys, names)
     groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
     grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     measured = _measured(rows, metrics_of, chosen, grouping, clusters)
-    parts = measured | _counted(chosen, grouping, flags)
+    parts = measured | _counted(rows, chosen, grouping, states)
     table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
-    table = table.assign(
+    return table.assign(
         metric=pd.array(chosen * len(groups), dtype="str"),
         **{name: parts[name].ravel() for name in STATISTICS},
-    )
-    counts = ["n_clusters", "n_clustered"]
-    is_clustered = table["n_clusters"] > 0
-    table[counts] = table[counts].astype("Int64").where(is_clustered)
-    column = cluster_name(golden, cluster)
-    name = pd.Series(column, index=table.index, dtype="str").where(is_clustered)
-    table.insert(table.columns.tolist().index("n_clusters"), "cluster", name)
-    if over is not None:
-        table.insert(table.columns.tolist().index("mean"), "over", over)
-    if not bounds:
-        return table
-    # the lowest and highest mean that missing values from 0 to 1 leave possible
-    is_unit = np.array([metric.is_unit for metric in metrics_of] * len(groups), dtype=bool)
-    total = table["sum"].fillna(0.0)
-    n_expected = table["n_expected"].where(is_unit & (table["n_expected"] > 0))
-    return table.assign(
-        lower_bound_missing=total / n_expected,
-        upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
     )
 
 
@@ -157,78 +117,11 @@ def _measured(
     if clusters is not None:
         by_id = grouping.ordered(pd.factorize(rows["query_id"], sort=True)[0])
     parts["low"], parts["high"] = intervals_by_group(found, columns, by_id, metrics, clusters)
-    carried = is_carried(found.std, found.n.astype("float64"), found.mean, found.min, found.max)
-    parts["caution"] = carried & are_timed(metrics)
-    parts["n_clusters"], parts["n_clustered"] = _clusters(columns, grouping, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(
             found, columns, grouping, metrics, share
         )
     return parts
-
-
-def _clusters(
-    columns: Sequence[Values], grouping: Grouping, clusters: Groups | None
-) -> tuple[Codes, Codes]:
-    """Count clusters that hold several of the queries with a value, and the queries in them."""
-    counts = np.zeros((2, len(grouping.sizes), len(columns)), dtype=np.int64)
-    if clusters is None:
-        return counts[0], counts[1]
-    for group in range(len(grouping.sizes)):
-        rows = grouping.members(group)
-        codes = clusters[rows]
-        for place, column in enumerate(columns):
-            sizes = np.bincount(codes[(codes >= 0) & ~np.isnan(column[rows])], minlength=1)
-            shared = sizes[sizes > 1]
-            counts[:, group, place] = len(shared), shared.sum()
-    return counts[0], counts[1]
-
-
-@dataclass
-class _Flags:
-    """Flags of queries, or of `units` of several, of which any is flagged."""
-
-    rows: pd.DataFrame
-    states: ValueStates
-    units: Grouping | None = None
-
-    def are_expected(self, name: str) -> Flags:
-        return self._any(self.states.is_expected(name))
-
-    def have_state(self, state: str) -> Flags:
-        return self._any(self.rows["state"].eq(state).to_numpy(dtype=bool))
-
-    def _any(self, flags: Flags) -> Flags:
-        return flags if self.units is None else self.units.count(flags) > 0
-
-
-def _by_conversation(
-    rows: pd.DataFrame, keys: pd.DataFrame, names: list[str], golden: Golden | None,
-    chosen: list[str],
-) -> tuple[pd.DataFrame, pd.DataFrame, Grouping]:  # fmt: skip
-    """Return rows and keys with a row per conversation and slice: the means of its queries.
-
-    Also the queries' rows of each.
-    """
-    if golden is None:
-        raise DataError(
-            "over= needs the golden set",
-            field="over",
-            allowed="summarize(scores, golden, over=...)",
-        )
-    talks = conversations_of(golden, rows["query_id"])
-    if n := golden.queries["conversation"].isna().sum():
-        warn(
-            f"{plural(int(n), 'query')} of {len(golden.queries)} in no conversation: left out of"
-            " means over conversations"
-        )
-    keyed = keys.assign(conversation_=talks.to_numpy()[keys["row"]])
-    codes = _in_order(keyed, [*names, "conversation_"])
-    units = Grouping.by_codes(codes, keys["row"].to_numpy())
-    means = statistics([rows[name].to_numpy() for name in chosen], units).mean
-    first = keyed.iloc[Grouping.by_codes(codes).firsts()].reset_index(drop=True)
-    held = pd.DataFrame(means, columns=chosen).assign(query_id=first["conversation_"])
-    return held, first[names].assign(row=np.arange(len(first))), units
 
 
 def _in_order(rows: pd.DataFrame, names: list[str]) -> Codes:
@@ -250,16 +143,18 @@ def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return rows.assign(**{name: pd.Categorical(rows[name], known[name]) for name in texts})
 
 
-def _counted(chosen: list[str], grouping: Grouping, flags: _Flags) -> dict[str, Codes]:
+def _counted(
+    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, states: ValueStates
+) -> dict[str, Codes]:
     """Count rows of each group with an expected value, failed rows and missing ones.
 
     Shaped as the statistics.
     """
-    expected = [grouping.count(flags.are_expected(name)) for name in chosen]
+    expected = [grouping.count(states.is_expected(name)) for name in chosen]
     shape = (len(chosen), len(grouping.sizes))
     parts = {"n_expected": np.array(expected, dtype=np.int64).reshape(shape).T}
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = grouping.count(flags.have_state(state))
+        counts = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))
         parts[name] = counts[:, None].repeat(len(chosen), axis=1)
     return parts
 
@@ -277,7 +172,7 @@ def _keys(
         )
     names, taken = (
         slice_names(by),
-        ("run_id", "query_id", "metric", "cluster", "over", *STATISTICS, *BOUNDS, *chosen),
+        ("run_id", "query_id", "metric", *STATISTICS, *chosen),
     )
     if reserved := [name for name in names if name in taken]:
         raise DataError(
@@ -298,9 +193,8 @@ def slices(golden: Golden, by: Slicing) -> pd.DataFrame:
     ----------
     by
         A name or several. Each is a column of `golden.queries` (difficulty, category; `x_level` may
-        be called level), a kind of tag (tag, vault, folder), or "doc_type", the endings of the
-        files that the targets are from. Several names make a slice of every combination of their
-        values, as in pandas.
+        be called level) or a kind of tag (tag, vault, folder). Several names make a slice of every
+        combination of their values, as in pandas.
 
     Returns
     -------
@@ -366,19 +260,12 @@ def _values(golden: Golden, by: str) -> pd.DataFrame:
     if kind in kinds:
         values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
         values = values.rename(columns={"value": by})
-    elif by == "doc_type":
-        # the endings of the files that each query's targets are from, each once
-        targets = golden.targets.assign(path="") if "path" not in golden.targets else golden.targets
-        paths = targets[["query_id", "path"]].dropna()
-        ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
-        types = pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending})
-        values = types.dropna().drop_duplicates()
     else:
         known = [name.removeprefix("x_") for name in columns]
         raise DataError(
             f"no column or kind of tag {by!r}",
             field="by",
-            allowed=nearest(by, [*known, *kinds, "doc_type"]),
+            allowed=nearest(by, [*known, *kinds]),
         )
     return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
 

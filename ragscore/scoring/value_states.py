@@ -43,7 +43,6 @@ def explain(
     golden: Golden,
     metrics: list[str] | str | None = None,
     results: Results | None = None,
-    min_grade: int = 1,
     declared: Declarations = NOTHING_DECLARED,
 ) -> pd.DataFrame:
     """Tell for every query why it counts in a metric's mean; see `Evaluation.explain`.
@@ -55,7 +54,7 @@ def explain(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    states, parts = ValueStates(rows, golden, results, min_grade, declared), []
+    states, parts = ValueStates(rows, golden, results, declared), []
     for name in chosen:
         codes, reason, texts = states.of(name)
         part = {
@@ -80,14 +79,13 @@ class ValueStates:
         rows: pd.DataFrame,
         golden: Golden | None,
         results: Results | None = None,
-        min_grade: int = 1,
         declared: Declarations = NOTHING_DECLARED,
     ) -> None:
         self.rows, self.facts, self.declared = rows, RowFacts(rows, results), declared
         self.applicability: Applicability | None = None
         self.should_refuse = self.texts_only = np.zeros(len(rows), dtype=bool)
         if golden is not None:
-            self.applicability = Applicability(golden, rows, min_grade)
+            self.applicability = Applicability(golden, rows)
             self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
             self.texts_only = self.applicability.by_query(texts_only(golden))
 
@@ -156,7 +154,7 @@ class ValueStates:
             lacks = open_ & ~known.has(need, label.level)
             if lacks.any() and need.is_matched and label.level is None:
                 yield lacks & known.has_elsewhere(need), "undecided", ELSEWHERE
-            yield lacks, "not_applicable", need.reason(known.min_grade)
+            yield lacks, "not_applicable", need.reason
 
     def _run_causes(self, label: Label, is_nan: Flags) -> Iterator[Cause]:
         """Give what the run or the system did, in the order in which it prevents a value."""

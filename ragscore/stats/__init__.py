@@ -13,7 +13,7 @@ from ragscore.stats.agreement import (
     rank_correlation,
     weighted_kappa,
 )
-from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
+from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
 from ragscore.stats.intervals import (
     interval_of_differences,
     interval_of_means,
@@ -24,16 +24,12 @@ from ragscore.stats.intervals import (
 )
 from ragscore.stats.moments import (
     NORMAL_FROM,
-    Component,
     average_repeats,
     design_effect,
     inflation,
     moments,
-    pooled_sd,
-    repeat_means,
     skewness,
     standard_error,
-    variance_components,
 )
 from ragscore.stats.multiple import (
     ALPHA,
@@ -86,19 +82,18 @@ from ragscore.stats.verdicts import (
 
 __all__ = [
     "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
-    "UNSURE", "WORDS", "Agreement", "Component", "Corrected", "Together", "Verdict",
+    "UNSURE", "WORDS", "Agreement", "Corrected", "Together", "Verdict",
     "average_repeats",
-    "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
+    "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
     "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
     "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
     "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
     "minimum_detectable", "minimum_detectable_rate", "moments", "overall_word",
-    "paired_p", "pooled_sd", "ppi_difference", "ppi_mean", "quantile_difference_interval",
+    "paired_p", "ppi_difference", "ppi_mean", "quantile_difference_interval",
     "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
-    "repeat_means",
     "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_test", "variance_components", "verdict",
+    "tied_sets", "two_sample_test", "verdict",
     "weighted_kappa", "wilson_interval",
 ]  # fmt: skip
 

@@ -48,42 +48,14 @@ def bootstrap_mean(
         `iterations` below 1, a `confidence` that is not between 0 and 1, a negative seed or one of
         more than 64 bits, an unknown method.
     """
-    low, high = bootstrap_means(
-        np.asarray(values, dtype=np.float64).ravel(), iterations, confidence, seed, method
-    )
-    return None if np.isnan(low[0]) else (float(low[0]), float(high[0]))
-
-
-def bootstrap_means(
-    values: npt.ArrayLike,
-    iterations: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    method: str = "numpy",
-) -> tuple[Values, Values]:
-    """Return the percentile bootstrap interval of every column's mean.
-
-    This is `bootstrap_mean` of many metrics at once, in about the time of one.
-
-    Parameters
-    ----------
-    values
-        One row per query, one column per metric, NaN where it doesn't apply. A column's interval
-        doesn't depend on the others.
-
-    Returns
-    -------
-    Lower and upper bounds, one per column; NaN without any value. Other arguments and errors as for
-    `bootstrap_mean`.
-    """
     check_bootstrap(iterations, confidence, seed, method)
-    columns = as_columns(values)
-    low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
-    for rows, here in _sharing(columns, BLOCK // iterations):
-        n = len(rows)
-        sums = _resampled(columns[np.ix_(rows, here)], iterations, seed, method)
-        low[here], high[here] = _quantiles(sums / n, confidence)
-    return low, high
+    found = np.asarray(values, dtype=np.float64).ravel()
+    known = found[~np.isnan(found)]
+    if not len(known):
+        return None
+    sums = _resampled(known[:, None], iterations, seed, method)
+    low, high = _quantiles(sums / len(known), confidence)
+    return float(low[0]), float(high[0])
 
 
 def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:

@@ -4,17 +4,15 @@ In: the stored runs. Out: their table, run ids for the names that people give, a
 that can't be compared.
 """
 
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, check_type, from_records, run_names
+from ragscore.frames.data import DataError, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_provenance
 from ragscore.store.checked import GoneError
@@ -72,34 +70,6 @@ class Catalogue:
                 "the store holds no run" if not len(table) else "no run named", file=str(self.root)
             )
         return list(dict.fromkeys(names))
-
-    def find(self, system: str | None, since: Any, until: Any, config: dict[str, Any]) -> list[str]:
-        """Return run ids by system, time and keys of their config; see `RunStore.find`."""
-        table = self.table
-        keep = np.ones(len(table), dtype=bool)
-        if system is not None:
-            check_type(system, str, "system", "the name of a system")
-            keep &= (
-                (table["system"] == system).to_numpy(dtype=bool, na_value=False)
-                if "system" in table
-                else False
-            )
-        created_at = (
-            table["created_at"]
-            if "created_at" in table
-            else pd.Series(pd.NaT, index=table.index, dtype="datetime64[us, UTC]")
-        )
-        for bound, holds in ((since, created_at.ge), (until, created_at.lt)):
-            if bound is not None:
-                keep &= holds(_time(bound)).to_numpy()
-        configs = (
-            [json.loads(text) if isinstance(text, str) else None for text in table["config"]]
-            if config and "config" in table
-            else [None] * len(table)
-        )
-        for key, value in config.items():
-            keep &= np.array([_value_at(one, key) == value for one in configs], dtype=bool)
-        return table.loc[keep, "run_id"].astype("str").tolist()
 
     def check_scored(self, names: list[str]) -> None:
         """Refuse runs that were saved without scores."""
@@ -172,23 +142,3 @@ def open_catalogue(root: Place, before: Catalogue | None = None) -> Catalogue:
         and all(run is seen[name] for name, run in stored.items())
     )
     return before if before is not None and is_same else Catalogue(root, stored)
-
-
-def _time(bound: Any) -> pd.Timestamp:
-    try:
-        time = pd.Timestamp(bound)
-    except ValueError as error:
-        raise DataError(
-            f"found {bound!r}", field="since, until", allowed="an ISO 8601 time such as 2026-01-31"
-        ) from error
-    return time.tz_localize("UTC") if time.tzinfo is None else time
-
-
-def _value_at(config: Any, key: str) -> Any:
-    """Return the value of a key; dots lead into nested objects, unless the key itself has one."""
-    if not isinstance(config, dict):
-        return None
-    if key in config:
-        return config[key]
-    outer, has_more, inner = key.partition(".")
-    return _value_at(config.get(outer), inner) if has_more else None

@@ -1,6 +1,6 @@
 """Files that are what was written: sums of every block, kept apart and verified by every read.
 
-`run.json` (or `compact.json`) names each file with its size and a CRC-32 per block, and carries a
+`run.json` names each file with its size and a CRC-32 per block, and carries a
 checksum of itself. In: a file by its entry there. Out: its bytes, or an error that names it.
 """
 
@@ -94,7 +94,7 @@ class SummingWriter(io.RawIOBase):
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file that a run, or the compact copy of a store, has by its entry.
+    """A file that a run has by its entry.
 
     Attributes
     ----------
@@ -104,14 +104,11 @@ class StoredFile:
         Its name, size and sums.
     beside
         All files of the same run by kind, to tell what else is sound when this one is damaged.
-    mended_by
-        What to do if it is damaged.
     """
 
     folder: Place
     entry: FileEntry
     beside: dict[str, FileEntry]
-    mended_by: str = AGAIN
 
     @property
     def place(self) -> Place:
@@ -201,7 +198,7 @@ class StoredFile:
     def _missing(self) -> GoneError:
         """Return the error of a file that is named, but not there."""
         if any(one.endswith(".parquet") for one in file_names(self.folder)):
-            return GoneError("the file is not there", file=str(self), allowed=self.mended_by)
+            return GoneError("the file is not there", file=str(self), allowed=AGAIN)
         return GoneError(
             "the file is not there, nor is any table of the run",
             file=str(self),
@@ -228,7 +225,7 @@ class StoredFile:
         return DataError(
             f"damaged since it was written: {found}{others}",
             file=str(self),
-            allowed=self.mended_by,
+            allowed=AGAIN,
         )
 
 
@@ -313,8 +310,8 @@ def sealed(content: dict[str, Any], indent: int | None = 1) -> bytes:
     return head + f',\n "checksum": "{checksum}"\n}}\n'.encode()
 
 
-def unsealed(written: bytes, file: Place | str, mended_by: str | None = None) -> dict[str, Any]:
-    """Return the JSON object that `sealed` wrote; `mended_by` is what to do if it is damaged.
+def unsealed(written: bytes, file: Place | str) -> dict[str, Any]:
+    """Return the JSON object that `sealed` wrote.
 
     Raises
     ------
@@ -328,15 +325,14 @@ def unsealed(written: bytes, file: Place | str, mended_by: str | None = None) ->
         raise DataError(
             "without its checksum, so not as a store writes it",
             file=str(file),
-            allowed=mended_by
-            or "runs that a store saved; rs.load_results reads the files of other tools",
+            allowed="runs that a store saved; rs.load_results reads the files of other tools",
         )
     if hashlib.sha256(head).hexdigest()[:DIGEST_LENGTH].encode() != seal[1]:
         raise DataError(
             "damaged since it was written, or changed by hand: it doesn't agree with its checksum",
             file=str(file),
-            allowed=mended_by
-            or f"{AGAIN}; move its folder away to go on with the others, which are not affected",
+            allowed=f"{AGAIN}; move its folder away to go on with the others, which are not"
+            " affected",
         )
     return json_object(head + b"}", file)
 

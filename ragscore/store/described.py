@@ -1,4 +1,4 @@
-"""What `run.json`, `compact.json` and `metrics.json` hold: one schema each, checked when read.
+"""What `run.json` and `metrics.json` hold: one schema each, checked when read.
 
 Whoever knows how a store seals its files can write anything into them. So whatever is taken out of
 one later was checked here, once. In: the content, as JSON gives it. Out: nothing, or an error that
@@ -162,12 +162,10 @@ RUN_JSON = Fields(
         "ragscore": FILES,
     }
 )
-COMPACT_JSON = Fields({"ragscore": FILES})
+NAMES_FILES = Fields({"ragscore": FILES})
 STATISTIC = Fields(
     {
         **dict.fromkeys([f"{name}?" for name in STATISTICS], _or_null(NUMBER)),
-        "caution?": BOOLEAN,
-        "cluster?": _or_null(TEXT),
     }
 )
 METRICS_JSON = Fields({"run_id": ID, "metrics": Each(STATISTIC)})

@@ -26,7 +26,7 @@ from ragscore.store.checked import (
     sealed,
     unsealed,
 )
-from ragscore.store.described import COMPACT_JSON, FILE_NAME, check_content
+from ragscore.store.described import FILE_NAME, NAMES_FILES, check_content
 from ragscore.store.disk import STAGING, OvertakenError
 from ragscore.store.places import (
     Place,
@@ -70,7 +70,7 @@ def state_of(file: Place) -> State:
 
 def state_in(content: dict[str, Any], digest: str | None, file: Place) -> State:
     """Return the state that the content of a run.json describes."""
-    check_content(content, COMPACT_JSON, file)
+    check_content(content, NAMES_FILES, file)
     own = content["ragscore"]
     return State(digest, entries_of(content), own.get("superseded", {}), own.get("saved_at"))
 
@@ -131,7 +131,7 @@ def put(
     Parameters
     ----------
     name
-        What it is called: run.json, or compact.json.
+        What it is called: run.json.
     before
         What the writer started from.
     keep

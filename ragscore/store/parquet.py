@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,9 +18,8 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.data import KINDS, categorical, conform
 from ragscore.frames.errors import DataError
-from ragscore.io.file_content import MAX_BYTES
-from ragscore.io.parquet_file import PARQUET_RATIO, LimitedParquet, reading_parquet
-from ragscore.store.checked import READ_AT_ONCE, StoredFile, SummingWriter
+from ragscore.io.parquet_file import reading_parquet
+from ragscore.store.checked import AGAIN, READ_AT_ONCE, StoredFile
 from ragscore.store.draft import Draft
 
 T = TypeVar("T")
@@ -44,7 +42,6 @@ MOST_PLAIN = 1.1
 # of rows of each response, where rows lie in the order of the responses.
 RESPONSES_KEY = b"ragscore.responses"
 LENGTHS_KEY = b"ragscore.lengths"
-PADDING_KEY = b"ragscore.padding"
 # The first row of each row group, and the first response that it holds rows of.
 Groups = tuple[list[int], list[int]]
 Lengths = npt.NDArray[np.int32]
@@ -63,14 +60,10 @@ def open_parquet(
     """Open a Parquet file to read parts of it; columns of `read_dictionary` stay codes."""
     is_small = file.entry.size <= READ_AT_ONCE
     with (
-        reading_parquet(str(file), file.mended_by),
+        reading_parquet(str(file), AGAIN),
         file.open() as opened,
-        LimitedParquet(
+        pq.ParquetFile(
             opened,
-            str(file),
-            # Elsewhere each page of a large file would be a request.
-            trusts_footer=not is_small and not isinstance(file.folder, Path),
-            way_on=file.mended_by,
             read_dictionary=read_dictionary or None,
             # What is in memory already needs no thread to fetch it ahead.
             pre_buffer=not is_small,
@@ -113,7 +106,7 @@ def known_columns(names: Iterable[str], kind: str) -> list[str]:
 def read_frame(file: StoredFile, kind: str) -> pd.DataFrame:
     """Read a table as a frame of this kind, without undeclared columns."""
     frame = read_parquet(file)
-    with reading_parquet(str(file), file.mended_by):
+    with reading_parquet(str(file), AGAIN):
         if kind == "calls" and "hop" in frame:
             frame = frame.assign(call=frame["hop"] + 1)  # as hops counted from 0
         return conform(frame[known_columns(frame.columns, kind)], kind)
@@ -168,27 +161,7 @@ def write_parquet(
             writer.write_table(
                 table.slice(first, last - first), row_group_size=max(last - first, 1)
             )
-        writer.add_key_value_metadata((notes or {}) | padding(most_decoded(table), out))
-
-
-def most_decoded(table: pa.Table) -> int:
-    """Return at least as much as a reader expects a table to decode to."""
-    decoded = 16 * table.num_rows * table.num_columns + 2 * table.nbytes
-    for column in table.columns:
-        decoded += 64 * column.nbytes if pa.types.is_nested(column.type) else 0
-        if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
-            decoded += table.num_rows * (pc.max(pc.binary_length(column)).as_py() or 0)
-    return decoded
-
-
-def padding(decoded: int, out: SummingWriter) -> dict[bytes, str]:
-    """Return a note that makes a file of endless repetition large enough for its rows.
-
-    Readers refuse files that decode to more than a thousand times their size. So whatever can be
-    saved can be read, for a thousandth of what it takes in memory.
-    """
-    missing = decoded // PARQUET_RATIO - out.sums.size if decoded > MAX_BYTES else 0
-    return {PADDING_KEY: " " * missing} if missing > 0 else {}
+        writer.add_key_value_metadata(notes or {})
 
 
 def as_table(frame: pd.DataFrame) -> pa.Table:
@@ -226,20 +199,16 @@ def write_groups(
     Each comes with the response that it begins at. Return those.
     """
     begins: list[int] = []
-    decoded = 0
     with draft.create(kind) as out, ExitStack() as stack:
         for table, begin in tables:
             if not begins:
                 writer = stack.enter_context(pq.ParquetWriter(out, table.schema, **_options(table)))
             writer.write_table(table, row_group_size=max(len(table), 1))
             begins.append(begin)
-            decoded += most_decoded(table)
         if len(begins) > 1:
             writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
         if begins and lengths is not None:
             writer.add_key_value_metadata({LENGTHS_KEY: packed(lengths)})
-        if begins:
-            writer.add_key_value_metadata(padding(decoded, out))
     return begins
 
 

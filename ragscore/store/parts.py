@@ -22,7 +22,7 @@ from ragscore.frames.codes import arrow_texts, is_among
 from ragscore.frames.data import Results, categorical, conform, empty, narrowed
 from ragscore.io.parquet_file import reading_parquet
 from ragscore.scoring.judgments import judged_metrics
-from ragscore.store.checked import StoredFile
+from ragscore.store.checked import AGAIN, StoredFile
 from ragscore.store.parquet import (
     RESPONSES_KEY,
     Lengths,
@@ -428,5 +428,5 @@ def _frame(
         if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)
     ]
     own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
-    with reading_parquet(str(file), file.mended_by):
+    with reading_parquet(str(file), AGAIN):
         return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)

@@ -27,13 +27,13 @@ from ragscore.store.places import (
     settled_stamp,
     stamps,
 )
-from ragscore.store.run_cache import COMPACT_FILE, load_cache
 
 # File systems take 255 characters for a name.
 LONGEST_NAME = 200
 RUN_FILE = "run.json"
 _RESERVED = re.compile(
-    rf"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?|{re.escape(COMPACT_FILE)}|{FILE_NAME.pattern}",
+    # compact.json: earlier versions kept a file of this name beside the runs
+    rf"(con|prn|aux|nul|com[0-9]|lpt[0-9]) *(\..*)?|compact\.json|{FILE_NAME.pattern}",
     re.IGNORECASE,
 )
 _OWN_KEYS = ("scoring", "text", "ragscore")
@@ -114,13 +114,10 @@ class StoredRun:
 def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun]:
     """Return every run that has a `run.json`, by the name of its folder.
 
-    Runs seen `before`, or cached when the store was compacted, are not read if they are unchanged.
+    Runs seen `before` are not read if they are unchanged.
     """
     if isinstance(root, Path):
-        known = {run.name: run for run in before} or {
-            name: StoredRun(root, name, run.described, run.digest, run.stamp)
-            for name, run in load_cache(root).items()
-        }
+        known = {run.name: run for run in before}
         found = [
             run
             if (run := known.get(name)) is not None and run.stamp == stamp
@@ -144,7 +141,7 @@ def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun
 
 def _run_files(root: Path) -> list[tuple[str, str]]:
     """Return the folders of a store that have a run.json, by name, with its stamp."""
-    names = sorted(name for name in file_names(root) - {COMPACT_FILE} if name[0] != ".")
+    names = sorted(name for name in file_names(root) if name[0] != ".")
     now = stamps(root, [f"{name}/{RUN_FILE}" for name in names])
     return [(name, stamp) for name, stamp in zip(names, now, strict=True) if stamp is not None]
 

@@ -172,12 +172,6 @@ def _score_parts(
     -------
     The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
     """
-    if job.policies.ids not in ("", job.golden._ids):
-        raise DataError(
-            f"found {job.policies.ids!r}: a store scores ids as they are",
-            field="ids",
-            allowed="rs.evaluate(store.load(), golden, ids=...); store.save keeps what it read",
-        )
     parts = read_each(
         lambda at: parts_of(runs[at], about.iloc[at : at + 1], part_hits), range(len(runs))
     )
@@ -294,7 +288,7 @@ def _per_run(
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about, request.declared)
     hashes = query_parts(golden).reset_index()
-    summary = summarize(scores, golden, min_grade=job.policies.min_grade, declared=request.declared)
+    summary = summarize(scores, golden, declared=request.declared)
     kept = {}
     for run_id in run_ids:
         kept[run_id] = {

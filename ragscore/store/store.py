@@ -27,7 +27,6 @@ from ragscore.io.load import load_results, record_file
 from ragscore.io.output import write_text
 from ragscore.io.per_query import begin_run
 from ragscore.io.source import naming
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.metrics import (
     DECLARED,
     NOTHING_DECLARED,
@@ -42,12 +41,11 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS, own_columns
-from ragscore.scoring.turns import TOLD, told_turns, with_told_turns
+from ragscore.scoring.turns import TOLD, told_turns, with_told_turns, with_turns
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.aggregates import aggregate_results, without_rows
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.checked import GoneError
-from ragscore.store.compact import compact_tables, runs_without, scores_of, with_about
 from ragscore.store.described import TEXTS
 from ragscore.store.disk import make_folder
 from ragscore.store.draft import Draft, writing
@@ -55,6 +53,7 @@ from ragscore.store.ingest import write_file
 from ragscore.store.parquet import check_columns, open_parquet, read_frame, write_frame
 from ragscore.store.places import place_of, stamps
 from ragscore.store.runs import change_run, check_distinct, is_taken, put_run, stored_runs
+from ragscore.store.scores import runs_without, scores_of, with_about
 from ragscore.store.scoring import (
     PROFILE,
     ScoringRequest,
@@ -180,7 +179,7 @@ class RunStore(RunStoreVerbs):
         given = policies_of(policies, fields)
         if golden is not None:
             check_inputs(results, golden)
-            results, golden, given = with_ids_read(results, golden, given)
+            results, golden = with_turns(results, golden)
         choices = _choices(golden, text, profile, given)
         run_ids = results.runs["run_id"].astype("str").tolist()
         self._check_free(run_ids, overwrite)
@@ -445,24 +444,6 @@ class RunStore(RunStoreVerbs):
         return provenance_frame(parts, default_metrics(judged))
 
     @_of_one_state
-    @shown
-    def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """Compare the golden sets that two runs were scored by, query by query.
-
-        One row per query: query_id, change; see `Golden.diff`.
-
-        Raises
-        ------
-        DataError
-            A run was saved without scores.
-        """
-        for field, run in (("baseline", baseline), ("candidate", candidate)):
-            check_type(run, str, field, "the name of a run")
-        catalogue = self._open()
-        (old,), (new,) = catalogue.names(baseline), catalogue.names(candidate)
-        return catalogue.golden_changes(old, new)
-
-    @_of_one_state
     def _measured(
         self,
         metric: str,
@@ -609,14 +590,12 @@ class RunStore(RunStoreVerbs):
             names, pd.concat(parts)["metric"].unique().tolist(), allow_different
         )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
-        place = STATISTICS.index("n_clusters")
-        columns = ["run_id", "metric", *STATISTICS[:place], "cluster", *STATISTICS[place:]]
+        columns = ["run_id", "metric", *STATISTICS]
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         if alone := without_rows(catalogue, names):
             table["is_reported"] = table["run_id"].isin(alone)
         return table.astype(
-            {"run_id": "category", "metric": "str", "cluster": "str"}
-            | dict.fromkeys(numbers, "float64")
+            {"run_id": "category", "metric": "str"} | dict.fromkeys(numbers, "float64")
         )
 
     @takes(Policies, NAMED_PROFILE)
@@ -712,51 +691,6 @@ class RunStore(RunStoreVerbs):
             return run.described
 
         change_run(run, write)
-
-    @_of_one_state
-    @shown
-    def compact(self) -> pd.DataFrame:
-        """Copy the scores and hits of all runs into one file each, to be read in one go.
-
-        Tables of scores and hits (both with `system` and `created_at`) and of runs come to lie in
-        the store's folder; runs stay where they are. Runs that come, change or go later are read
-        as they are then. Call it again as runs gather. Files that nothing needs any more go.
-
-        Returns
-        -------
-        One row per table and run: `n_rows` copied; `left_out`, why a run was not copied (NA: it
-        was); `file`, where the table lies.
-
-        Raises
-        ------
-        DataError
-            Another writer compacted the store meanwhile; that copy stays.
-        """
-        catalogue = self._open()
-        catalogue.names()
-        return compact_tables(catalogue)
-
-    def find(
-        self,
-        *,
-        system: str | None = None,
-        since: str | pd.Timestamp | None = None,
-        until: str | pd.Timestamp | None = None,
-        config: dict[str, Any] | None = None,
-    ) -> list[str]:
-        """Return the ids of runs by system, time and configuration, oldest first.
-
-        They can be passed as `runs=` to `scores`, `score`, `load` and `metrics`, which then open no
-        table of other runs.
-
-        Parameters
-        ----------
-        since, until
-            Bounds of `created_at`, from `since` up to but without `until`; without a zone, UTC.
-        config
-            Values that keys of the run's config must have; nested keys with dots (`bm25.k1`).
-        """
-        return self._open().find(system, since, until, config or {})
 
     def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
         """Return the files of a table, oldest run first, for DuckDB, polars or pyarrow.

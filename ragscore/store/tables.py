@@ -156,13 +156,7 @@ def write_scores(draft: Draft, described: dict[str, Any], scored: dict[str, Any]
     if scored["matches"] is not None:
         write_frame(draft, "matches", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
-    rows = summary.astype(object).where(summary.notna(), None).to_dict("index")
-    # cautions and clusters are named only where there are any
-    if_any = ("caution", "cluster", "n_clusters", "n_clustered")
-    values = {
-        metric: {k: v for k, v in row.items() if v or k not in if_any}
-        for metric, row in rows.items()
-    }
+    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
     draft.write_json(
         "metrics",
         {
@@ -217,7 +211,7 @@ def read_metrics(run: StoredRun) -> pd.DataFrame:
         )
     return pd.DataFrame(
         [
-            {"run_id": content["run_id"], "metric": name, "caution": False, **values}
+            {"run_id": content["run_id"], "metric": name, **values}
             for name, values in content["metrics"].items()
         ]
     )

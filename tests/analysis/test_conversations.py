@@ -77,36 +77,15 @@ def test_intervals_take_conversations_as_independent(golden):
     turns = rs.evaluate(runs, alone).summary("hit@1").iloc[0]
     assert talks["mean"] == turns["mean"]
     assert talks["high"] - talks["low"] > turns["high"] - turns["low"]
-    assert talks[["cluster", "n_clusters", "n_clustered"]].tolist() == ["conversation", 2, 5]
 
 
-def test_a_summary_over_conversations_is_the_mean_of_their_means(ev):
-    row = ev.summary("hit@1", over="conversation").iloc[0]
+def test_each_conversation_counts_alike_in_the_mean_of_their_means(ev):
+    row = ev.conversations("hit@1").table.iloc[0]
     # (2/3 + 0 + 1) / 3, of three conversations
-    assert (row["over"], row["n"], row["n_expected"]) == ("conversation", 3, 3)
-    assert row["mean"] == pytest.approx(5 / 9)
-    assert (row["min"], row["max"], row["p50"]) == (0, 1, pytest.approx(2 / 3))
+    assert row["n_conversations"] == 3 and row["mean_of_conversations"] == pytest.approx(5 / 9)
     low, high = interval_of_means([2 / 3, 0, 1], "bounded")
-    assert row[["low", "high"]].tolist() == pytest.approx([low[0], high[0]])
-    of_table = ev.conversations("hit@1").table.iloc[0]
-    assert of_table["mean_of_conversations"] == row["mean"]
-    assert of_table["low_of_conversations"] == row["low"]
-    first = ev.summary("hit@1", over="conversation", by="turn")
-    assert first["n"].tolist() == [3, 2, 1]
-    assert first["mean"].tolist() == pytest.approx([2 / 3, 0, 1])
-
-
-def test_a_conversation_without_a_value_is_expected_and_in_no_mean(ev):
-    # c2 has no value of its own, c1 one of two; c3 is missing as a whole
-    values = pd.DataFrame({"query_id": ["c1_1", "c1_2"], "own": [1.0, 3.0]})
-    row = ev.with_columns(values, partial=True).summary("own", over="conversation").iloc[0]
-    assert (row["n"], row["mean"], row["sum"]) == (1, 2, 2)
-    golden = ev.golden.select("conversation != 'c2'")
-    part = rs.evaluate({"c1_1": ["d"]}, golden, missing="zero").summary(
-        "hit@1", over="conversation"
-    )
-    assert part[["n", "n_expected", "n_missing"]].iloc[0].tolist() == [2, 2, 2]
-    assert part["mean"].iloc[0] == pytest.approx((1 / 3 + 0) / 2)
+    found = row[["low_of_conversations", "high_of_conversations"]].tolist()
+    assert found == pytest.approx([low[0], high[0]])
 
 
 def test_means_over_conversations_leave_out_queries_of_none_and_say_so():
@@ -116,9 +95,7 @@ def test_means_over_conversations_leave_out_queries_of_none_and_say_so():
     )  # fmt: skip
     ev = rs.evaluate({"a": ["d"], "b": ["x"]}, golden)
     with warned(1, 2):
-        assert ev.summary("hit@1", over="conversation")["mean"].tolist() == [1]
-    with refused("turn", "conversation", field="over"):
-        ev.summary("hit@1", over="turn")
+        assert ev.conversations("hit@1").table["mean_of_conversations"].tolist() == [1]
     with refused(field="golden.queries.conversation"):
         rs.evaluate({"q": ["d"]}, {"q": {"d": 1}}).conversations()
 
@@ -151,7 +128,6 @@ def test_conversations_are_the_clusters_of_everything_by_default():
         "summary": lambda how: ev.summary("hit@1", **how)[["low", "high"]],
         "compare": lambda how: ev.compare("a", "b", **how).deltas[["low", "high", "p"]],
         "leaderboard": lambda how: ev.leaderboard("hit@1", **how).table[["low", "high"]],
-        "config effects": lambda how: ev.config_effects("hit@1", **how).pairs[["low", "high"]],
     }
     for name, figures in names.items():
         default, talks, alone = (

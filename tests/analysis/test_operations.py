@@ -316,7 +316,8 @@ def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path
 
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
-    own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
+    chosen = {"policies": {"match": "anchor"}, "empty_gold": float("nan")}
+    own = replace(PROFILES["chatbot"], over_all_rows=(), **chosen)
     written = json.loads(
         write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text()
     )

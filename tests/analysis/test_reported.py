@@ -209,7 +209,7 @@ def test_policies_say_how_the_other_tool_counts(write_golden, write_run):
         {"run_id": ["a"], "query_id": ["q"], "metric": ["recall@5"], "value": [1.0]}
     )
     assert pd.isna(check_reported(results, golden, reported)["difference"].iloc[0])
-    assert check_reported(results, golden, reported, empty_gold="one")["difference"].iloc[0] == 0
+    assert check_reported(results, golden, reported, profile="rig")["difference"].iloc[0] == 0
 
 
 def test_values_of_unknown_runs_are_refused(told):

@@ -99,8 +99,6 @@ def questions(ev: rs.Evaluation, folder: Path) -> dict[str, Callable[[], Any]]:
         "select hard queries": lambda: ev.select(queries="difficulty == 'hard'").summary(),
         "coverage": ev.coverage,
         "golden_health": lambda: ev.golden_health("hit@5"),
-        "tie_sensitivity": ev.tie_sensitivity,
-        "unjudged": lambda: ev.unjudged().table,
         "retriever_scores": ev.retriever_scores,
         "provenance": ev.provenance,
         "to_profile": lambda: ev.to_profile("trec"),

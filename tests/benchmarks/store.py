@@ -1,8 +1,7 @@
 """A store of many small runs, beside pyarrow reading the same columns of the same files.
 
 `first` is what a new store takes in a fresh process, `again` the median of calls that follow.
-pyarrow gets the list of files for nothing. Once scores are compacted, ragscore reads one file of
-them, pyarrow still those of the runs.
+pyarrow gets the list of files for nothing.
 """
 
 import json
@@ -66,17 +65,15 @@ def write(clock: Clock, root: str, n_runs: int, n_queries: int) -> Measured:
     return {"mb": sum(file.stat().st_size for file in files) / 1e6}
 
 
-def compact(clock: Clock, root: str) -> None:
-    with clock.stage("compact"):
-        rs.RunStore(f"{root}/store").compact()
-
-
 def ours(clock: Clock, root: str, reading: str) -> None:
     store, golden = rs.RunStore(f"{root}/store"), read_golden(Path(root))
-    one_system = {"system": "s7", "since": "2026-01-01", "config": {"bm25.k1": 0.7}}
+
+    def of_system(system: str) -> list[str]:
+        return store.runs().query("system == @system")["run_id"].tolist()
+
     read = {
         "one metric": lambda: store.scores(METRIC),
-        "one system": lambda: store.scores(METRIC, runs=store.find(**one_system)),
+        "one system": lambda: store.scores(METRIC, of_system("s7")),
         "all loaded": store.load,
         "all scored anew": lambda: store.score(golden),
     }[reading]
@@ -96,20 +93,14 @@ def theirs(clock: Clock, root: str, reading: str) -> None:
 
 
 def main(n_runs: int = 1_000, n_queries: int = 500) -> None:
-    """Print milliseconds of each reading, as saved and with compacted scores."""
+    """Print milliseconds of each reading."""
     with tempfile.TemporaryDirectory() as root:
         size = run_fresh("store", "write", root=root, n_runs=n_runs, n_queries=n_queries)["mb"]
         print(f"{n_runs:,} runs × {n_queries} queries × {N_HITS} hits ({size:,.0f} MB)")
         print(f"{'milliseconds':28}{'first':>10}{'again':>10}{'pyarrow':>10}{'again':>10}")
-        for is_compact in (False, True):
-            if is_compact:
-                spent = run_fresh("store", "compact", root=root)["wall"]["compact"]
-                print(f"compacted in {spent:.1f} s")
-            for reading in READINGS:
-                if is_compact and reading.startswith("all"):
-                    continue
-                cells = ""
-                for job in ("ours", "theirs"):
-                    wall = run_fresh("store", job, root=root, reading=reading)["wall"]
-                    cells += f"{1000 * wall['first']:>10,.1f}{1000 * wall['again']:>10,.1f}"
-                print(f"{reading:28}{cells}", flush=True)
+        for reading in READINGS:
+            cells = ""
+            for job in ("ours", "theirs"):
+                wall = run_fresh("store", job, root=root, reading=reading)["wall"]
+                cells += f"{1000 * wall['first']:>10,.1f}{1000 * wall['again']:>10,.1f}"
+            print(f"{reading:28}{cells}", flush=True)

@@ -1,4 +1,4 @@
-"""A gate in builds: where its baseline lies, its files, the action's steps, the pytest plugin."""
+"""A gate in builds: where its baseline lies, its files, the action's steps."""
 
 import json
 import os
@@ -22,7 +22,6 @@ from tests.messages import refused, says
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "data" / "demo"
 ACTION = ROOT / ".github" / "actions" / "gate"
-pytest_plugins = ["pytester"]
 USER = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
 
 
@@ -180,50 +179,6 @@ def test_the_actions_steps_fail_for_a_regression_and_keep_one_comment(project, c
     assert len(ours) == 1 and "Gate passed" in ours[0], "updated, and not repeated"
     assert "[this build](https://g/a/b/actions/runs/1)" in ours[0]
     assert (project / "summary").read_text().count("## Gate") == 3
-
-
-TESTS = """
-import pytest
-
-RUNS = {runs!r}
-
-
-def test_better(ragscore_gate):
-    assert ragscore_gate(f"{{RUNS}}/dense", f"{{RUNS}}/bm25", {golden!r}, metrics="ndcg@10").passed
-
-
-@pytest.mark.parametrize("level", ["easy", "hard"])
-def test_slices(ragscore_gate, level):
-    where = f"difficulty == '{{level}}'"
-    ragscore_gate(f"{{RUNS}}/bm25", f"{{RUNS}}/dense", {golden!r}, queries=where, metrics="ndcg@10")
-
-
-def test_noise(ragscore_gate):
-    ragscore_gate(f"{{RUNS}}/hybrid", f"{{RUNS}}/dense", {golden!r}, metrics="ndcg@10")
-
-
-def test_noise_that_counts(ragscore_gate):
-    ragscore_gate(f"{{RUNS}}/hybrid", f"{{RUNS}}/dense", {golden!r}, metrics="ndcg@10",
-                  undecided="fail")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_the_plugin_fails_for_a_regression_and_not_for_noise(pytester, workers):
-    pytester.makepyfile(TESTS.format(runs=str(DEMO / "runs"), golden=str(DEMO / "golden.yaml")))
-    plugin = () if _is_installed() else ("-p", "ragscore.cli.pytest_plugin")
-    done = pytester.runpytest_subprocess(*plugin, "--ragscore-report", "kept", *workers)
-    done.assert_outcomes(passed=1, failed=3, skipped=1)
-    done.stdout.fnmatch_lines(["*Gate failed by ndcg@10: bm25 against dense*"])
-    pages = sorted(page.name for page in (pytester.path / "kept").iterdir())
-    assert len(pages) == 4 and all(page.endswith(".html") for page in pages)
-
-
-def _is_installed() -> bool:
-    from importlib.metadata import entry_points
-
-    return any(one.name == "ragscore" for one in entry_points(group="pytest11"))
 
 
 def test_the_age_of_a_baseline_without_a_date_is_not_known(capsys):

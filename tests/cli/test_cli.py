@@ -80,12 +80,6 @@ def test_runs_may_be_names_in_a_store(files, tmp_path, capsys):
     )
     out = capsys.readouterr().out
     assert (store / "b" / "report.md").read_text() == out
-    assert main(["runs", str(store)]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        "run_id",
-        "a",
-        "b",
-    ]
 
 
 KEBAB = "--profile kebab"
@@ -101,13 +95,12 @@ PAIR = "{a} {b} --golden {golden}"
         ("score {golden} {a} {a}", ["run:", "a"]),
         ("compare {a} {b}", ["source:", "golden"]),
         ("score {golden} {a} --by colour", ["by:", "'colour'"]),
-        ("runs nowhere", ["nowhere:"]),
-        ("runs {folder}", ["run.json"]),
+        ("report {a} --golden {golden} --history nowhere", ["nowhere:"]),
         (
             f"score {{golden}} {{a}} {KEBAB} --metric hit@1 --by tag",
             ["--profile:", "--metric, --by"],
         ),
-        (f"score {{golden}} {{a}} {KEBAB} --empty-gold one", ["--profile:", "--empty-gold"]),
+        (f"score {{golden}} {{a}} {KEBAB} --missing zero", ["--profile:", "--missing"]),
         (f"compare {PAIR} {KEBAB} --match auto", ["--profile:", "--match"]),
         (f"compare {PAIR} --unknown hit", ["unknown:", "'hit'", "exclude, miss"]),
         ("score {golden} a --store {folder} --format trec", ["--format:", "a"]),
@@ -222,7 +215,6 @@ def passages(write_golden, write_run):
     [
         ([], [1 / 3 / 2 + 1 / 2 / 2, 2]),
         (["--collapse", "doc"], [1 / 2 / 2 + 1 / 2 / 2, 2]),
-        (["--errors", "exclude"], [1 / 3, 1]),
         (["--missing", "zero"], [(1 / 3 + 1 / 2) / 3, 3]),
         (["--ties", "trec"], [1 / 3 / 2 + 1 / 2, 2]),
     ],
@@ -233,7 +225,7 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
     assert [row["mean"], row["n"]] == pytest.approx(means)
 
 
-def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
+def test_score_takes_what_cut_texts_mean(capsys, write_golden, write_run):
     rows = [
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},
         {"id": "q2", "query": "?", "answerable": True},
@@ -243,11 +235,11 @@ def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_gold
         str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])])),
     ]
     means = {}
-    for options in ([], ["--unknown", "miss"], ["--empty-gold", "one"]):
+    for options in ([], ["--unknown", "miss"]):
         assert main(["score", *files, "--metric", "hit@1", "--json", *options]) == 0
         (row,) = json.loads(capsys.readouterr().out)
         means[" ".join(options)] = [row["mean"], row["n"]]
-    assert means == {"": [None, 0], "--unknown miss": [0, 1], "--empty-gold one": [1, 1]}
+    assert means == {"": [None, 0], "--unknown miss": [0, 1]}
 
 
 def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
@@ -258,9 +250,3 @@ def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
     header, row = capsys.readouterr().out.splitlines()[:2]
     assert re.match(r"run_id +metric +p50 .* p95 .* mean +n +n_expected$", header.strip())
     assert re.match(r"a +latency_ms +1 .* 1 .* 1 .* 1 +3 +3$", row.strip())
-
-
-def test_the_list_of_metrics_says_which_way_is_better(capsys):
-    assert main(["metrics"]) == 0
-    better = {words[0]: words[1] for words in map(str.split, capsys.readouterr().out.splitlines())}
-    assert (better["mrr@k"], better["latency_ms"]) == ("higher", "lower")

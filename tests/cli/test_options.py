@@ -103,9 +103,6 @@ LINES = [
     ("validate gold.csv --columns query_id=topicnr,doc_id=answers", 0, ""),
     ("validate qrels.txt --format trec_qrels --json", 0, "[]"),
     ("validate golden.yaml --catalogue catalogue.parquet", 0, ""),
-    ("metrics --json", 0, '"name": "hit@k"'),
-    ("metrics RR@10", 0, "mrr@10\n  formula"),
-    ("metrics RR@10 --json", 0, '[{"name": "mrr@k"'),
     ("score golden.yaml runs/dense --metric P_10", 0, "precision@10"),
     ("score golden.yaml runs/dense --metric mrr@10 --by difficulty", 0, "easy mrr@10 0.625"),
     ("score golden.yaml runs/dense --profile kebab", 0, '{"dense": {"hit_at_k"'),
@@ -122,14 +119,12 @@ LINES = [
     # dx counts once: d2 comes second instead of fourth
     ("score golden.yaml runs/dense --metric mrr --collapse doc", 0, "0.500"),
     (
-        "score golden.yaml runs/dense --metric mrr --ties trec --match doc --errors exclude"
-        " --missing zero --empty-gold zero --unknown miss --ids url+lower",
+        "score golden.yaml runs/dense --metric mrr --ties trec --match doc"
+        " --missing zero --unknown miss",
         0,
         "0.417",
     ),
-    ("score golden.yaml runs/dense --metric mrr --min-grade 2", 0, "not measured: mrr"),
     # hits without a label are not seen: d2 comes first
-    ("score golden.yaml runs/dense --metric mrr --judged-only", 0, "0.667"),
     ("score golden.yaml silent.csv --metric mrr --columns answer=", 0, "mrr 1.000"),
     ("score golden.yaml silent.csv --metric false_refusal --refusals phrases", 0, "0.500"),
     ("score golden.yaml agent.csv --metric mrr --calls first", 0, "mrr 0.500"),
@@ -148,8 +143,8 @@ LINES = [
     ),
     ("compare dense hybrid --golden golden.yaml --store history", 0, "# hybrid against dense"),
     (
-        f"compare {PAIR} --match doc --errors exclude --missing zero --empty-gold one"
-        " --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only --ids lower"
+        f"compare {PAIR} --match doc --missing zero"
+        " --collapse doc --unknown miss --ties trec"
         " --refusals phrases --calls last",
         0,
         "Scored with",
@@ -173,9 +168,9 @@ LINES = [
     ),
     ("gate dense hybrid --golden golden.yaml --store history --max-drop mrr=0", 0, "Gate passed"),
     (
-        f"gate {PAIR} --max-drop mrr=0 --match doc --errors exclude --missing zero"
-        " --empty-gold one --collapse doc --unknown miss --ties trec --min-grade 1 --judged-only"
-        " --ids lower --refusals phrases --calls first",
+        f"gate {PAIR} --max-drop mrr=0 --match doc --missing zero"
+        " --collapse doc --unknown miss --ties trec"
+        " --refusals phrases --calls first",
         0,
         "Gate passed",
     ),
@@ -192,13 +187,6 @@ LINES = [
         "Gate",
     ),
     (f"report {BOTH} --run dense --format trec --golden-format trec_qrels", 0, "# 1 run on"),
-    ("runs history", 0, "dense"),
-    ("runs history --json", 0, '[{"run_id": "dense"'),
-    ("trend history --metric mrr@10", 0, "hybrid"),
-    ("trend history --metric mrr@10 --golden golden.yaml --by difficulty", 0, "hard"),
-    (f"trend history --metric mrr@10 --golden gold.csv {GOLD_ROLES}", 0, "h"),
-    ("trend history --metric mrr@10 --golden qrels.txt --golden-format trec_qrels", 0, "hybrid"),
-    ("trend history --metric mrr@10 --order k --baseline dense --json", 0, '"run_id": "hyb'),
     (
         "run my_rag:answer --golden golden.yaml -k 2 --quiet --metric hit@1",
         0,
@@ -216,7 +204,6 @@ LINES = [
     ("run my_rag:answer --golden qrels.txt --golden-format trec_qrels --quiet", 0, "mrr@10"),
     (f"run my_rag:answer --golden gold.csv {GOLD_ROLES} --quiet", 0, "mrr@10"),
     ("run --command false --golden golden.yaml --quiet --retries 0 --fresh", 3, ""),
-    ("label golden.yaml runs/dense runs/hybrid --first dense hybrid --level doc", 0, ""),
     ("label golden.yaml runs/dense --level doc --show unlabelled --depth 2 --near 3", 0, ""),
     ("label golden.yaml both.trec --format trec --run hybrid --level doc", 0, "question q1"),
     ("label golden.yaml hits.csv --columns query_id=topicnr,run_id=sys --level doc", 0, "q1"),
@@ -224,7 +211,7 @@ LINES = [
     ("judge golden.yaml runs/dense --judge groundedness --json", 0, '{"judgments": '),
     (
         "judge golden.yaml runs/* --k 2 --refused judge --cut-text mark --overwrite"
-        " --keep-inputs kept.jsonl --temperature 0 --seed 1 --structured json_schema --timeout 9"
+        " --temperature 0 --seed 1 --structured json_schema --timeout 9"
         " --retries 1 --repeats 2 --workers 2 --prices prices.json --max-cost 5",
         0,
         "judge_groundedness",
@@ -237,7 +224,6 @@ LINES = [
     (f"judge gold.csv dense --store history {GOLD_ROLES}", 0, "judge_groundedness"),
     ("judge golden.yaml dense --store history --golden-format golden", 0, "judge_groundedness"),
     ("demo --build --out made", 0, ""),
-    ("demo --serve --port 0", 0, ""),
 ]
 
 
@@ -247,7 +233,7 @@ def test_an_option_does_what_it_says(
 ):
     words = line.split()
     if words[0] == "demo":
-        for place in ("show.show_demo", "ask.run_demo", "serve.serve_demo"):
+        for place in ("show.show_demo", "ask.run_demo"):
             monkeypatch.setattr(f"ragscore.demo.{place}", lambda *given, **more: None)
     if words[0] == "judge":
         address = ["--base-url", judge_address, "--second-base-url", judge_address]
@@ -283,7 +269,8 @@ def test_written_files_are_where_they_were_asked_for(desk, capsys):
         assert main(line.split()) == 0
     assert "<h1>Ours</h1>" in Path("page.html").read_text()
     assert Path("page.md").read_text().startswith("# Ours")
-    assert rs.Report.from_json(Path("page.json").read_text()).runs["run_id"].tolist() == ["dense"]
+    runs = json.loads(Path("page.json").read_text())["runs"]
+    assert [one["run_id"] for one in runs] == ["dense"]
 
 
 def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
@@ -298,7 +285,6 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
     [
         ("scroe golden.yaml runs/dense", ["'scroe'", "score"]),
         ("", ["COMMAND", "ragscore [-h] [--version] COMMAND ..."]),
-        ("score golden.yaml runs/dense --min-grade x", ["--min-grade", "int", "'x'"]),
         ("score golden.yaml runs/dense --run dens", ["'dens'", "dense"]),
         ("score golden.yaml runs/dense --columns doc_id", ["--columns", "'doc_id'"]),
         ("score golden.yaml runs/dense --format trek", ["'trek'", "trec"]),
@@ -309,7 +295,6 @@ def test_runs_stand_in_the_order_in_which_they_are_picked(desk, capsys):
         (f"gate {PAIR} --max-drop mrr10=0.1", ["metrics:", "'mrr10'"]),
         (f"gate {PAIR} --max-drop mrr@10", ["--max-drop", "'mrr@10'"]),
         (f"report {PAIR} --baseline nobody", ["'nobody'", "dense, hybrid"]),
-        ("trend history --metric mrr@7", ["dense", "mrr@7"]),
         ("label golden.yaml runs/dense --show unlabeled", ["unlabelled"]),
         ("judge golden.yaml runs/dense --model m --refused no", ["refused:", "'no'", "skip"]),
         ("run my_rag:answer --golden golden.yaml --leave-out langs", ["leave_out:", "langs"]),

@@ -8,8 +8,9 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.demo.ask import REFUSE_BELOW, demo_system
+from ragscore.demo.ask import REFUSE_BELOW, demo_system, systems_over
 from ragscore.demo.corpus import chunker_version
+from ragscore.demo.retrievers import Index
 from tests.messages import refused
 
 DATA = Path(__file__).parents[2] / "data" / "demo"
@@ -23,6 +24,51 @@ SAME = {
     ],
     "citations": ["query_id", "position", "marker", "chunk_id", "path", "start", "end"],
 }  # fmt: skip
+
+TEXTS = {
+    "pandas.merge": "join two tables on a shared key",
+    "pandas.concat": "put tables under each other",
+    "pandas.DataFrame.sort_values": "sort rows of a table",
+    "numpy.sort": "sort an array",
+    "numpy.mean": "average of an array along an axis",
+}
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory):
+    """One of the demo's systems over passages of our own, without the manuals."""
+    chunks = [
+        {
+            "chunk_id": f"{name}#lead", "doc_id": name, "path": name, "heading": "lead", "start": 1,
+            "end": 3, "span_unit": "line", "text": f"{name}: {text}",
+            "doc_type": name.split(".")[0],
+        }
+        for name, text in TEXTS.items()
+    ]  # fmt: skip
+    index = Index(pd.DataFrame(chunks), tmp_path_factory.mktemp("cache"))
+    return systems_over(index, "v7", ["bm25"])["bm25"]
+
+
+def test_filters_and_folders_leave_only_what_they_name(system):
+    def found(**more):
+        reply = system.ask({"query": "sort an array or a table", "k": 8, **more}, None)
+        return {hit["doc_id"] for hit in reply["hits"]}
+
+    assert found(filters={"doc_type": "numpy"}) == {"numpy.sort", "numpy.mean"}
+    both = {"doc_id": ["numpy.sort", "pandas.concat"], "doc_type": "numpy"}
+    assert found(filters=both) == {"numpy.sort"}
+    # and not the pandas.D of another name
+    assert found(folders=["pandas.DataFrame"]) == {"pandas.DataFrame.sort_values"}
+    assert found(folders=["nothing"]) == set()
+    assert found(folders=[], filters=None) == found()
+    with refused("year", "doc_type", field="filters"):
+        found(filters={"year": 2024})
+
+
+def test_an_answer_comes_on_request_and_may_be_a_refusal(system):
+    asked = {"query": "sourdough bakery"}
+    assert system.ask(asked, None)["refused"]
+    assert "answer" not in system.ask(asked | {"with_answer": False}, None)
 
 
 @pytest.mark.slow

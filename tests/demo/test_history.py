@@ -19,6 +19,7 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.scoring.summary import summarize
+from ragscore.store.catalogue import open_catalogue
 from tests.demo import variations
 from tests.demo.variations import (
     VARIATIONS,
@@ -90,7 +91,7 @@ def test_each_config_is_what_the_code_says_but_for_the_versions_of_the_manuals(r
 def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results, store):
     assert runs.loc[BEFORE, "config"] == runs.loc[AFTER, "config"]
     pd.testing.assert_frame_equal(ranked(results, BEFORE), ranked(results, AFTER))
-    changes = store.golden_changes(BEFORE, AFTER)
+    changes = open_catalogue(store.root).golden_changes(BEFORE, AFTER)
     assert changes["change"].tolist() == ["relabelled"] * 47
     before, after = (store.scores("mrr@10", runs=run_id)["mrr@10"] for run_id in (BEFORE, AFTER))
     moved = before.index[before.fillna(-1).ne(after.fillna(-1))]
@@ -150,7 +151,7 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
     monkeypatch.setattr(variations, "VARIATIONS", [by_id[name] for name in few])
     again = refresh_history(tmp_path, DEMO / "golden.yaml")
     assert {name: stored_run(again, name).described | {"ragscore": 0} for name in few} == before
-    assert again.golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
+    assert open_catalogue(again.root).golden_changes(*few)["change"].tolist() == ["relabelled"] * 47
 
 
 def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):

@@ -10,7 +10,7 @@ import zlib
 from contextlib import suppress
 from functools import cache
 
-from ragscore.demo.judge_server import completed, judged
+from tests.judge_server import completed, judged
 
 
 class WireServer:

@@ -26,6 +26,7 @@ import ragscore as rs
 from faults.children import outcome_of
 from ragscore.store import ingest as ingest_module
 from ragscore.store import store as store_module
+from ragscore.store.catalogue import open_catalogue
 
 N_QUERIES = 6
 KINDS = ("runs", "responses", "hits", "citations", "matches", "chunks", "judgments", "problems")
@@ -179,11 +180,6 @@ def add(n: int) -> Operation:
     )
 
 
-def compact(n: int = 0) -> Operation:
-    """Copy the tables of all runs into one file each."""
-    return Operation(f"compact {n}", lambda store: store.compact(), lambda state: state)
-
-
 # What is done to which state.
 ATTACKED = {
     "save": (None, save(1)),
@@ -191,7 +187,6 @@ ATTACKED = {
     "ingest": (State(1, 1, 1), ingest(2)),
     "refresh": (State(1, 1), refresh(2)),
     "add": (State(1, 1), add(1)),
-    "compact": (State(1, 1), compact()),
 }
 
 
@@ -246,6 +241,11 @@ def _loaded(store: rs.RunStore) -> str:
     return "\n".join(f"{kind} {as_text(one)}" for kind, one in frames.items() if one is not None)
 
 
+def _golden_changes(store: rs.RunStore) -> pd.DataFrame:
+    catalogue = open_catalogue(store.root)
+    return catalogue.golden_changes("base", catalogue.names()[-1])
+
+
 # Each reads with one call what must be of one state.
 READS: dict[str, Callable[[rs.RunStore], str]] = {
     "runs": lambda store: as_text(store.runs()),
@@ -253,7 +253,7 @@ READS: dict[str, Callable[[rs.RunStore], str]] = {
     "scores": lambda store: as_text(store.scores(allow_different=True)),
     "metrics": lambda store: as_text(store.metrics(allow_different=True)),
     "provenance": lambda store: as_text(store.provenance()),
-    "golden": lambda store: as_text(store.golden_changes("base", store.runs()["run_id"].iloc[-1])),
+    "golden": lambda store: as_text(_golden_changes(store)),
 }
 
 

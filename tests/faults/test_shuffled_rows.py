@@ -149,7 +149,7 @@ def quietly(call):
 
 QUESTIONS = {
     "scores": lambda ev: ev.scores,
-    "summary": lambda ev: ev.summary(METRICS, bounds=True),
+    "summary": lambda ev: ev.summary(METRICS),
     "summary by difficulty": lambda ev: ev.summary(["mrr", "latency_ms", "ndcg@5"], "difficulty"),
     "summary by tag": lambda ev: ev.summary(["mrr", "cost_usd"], ["tag", "difficulty"]),
     "summary without clusters": lambda ev: ev.summary(["mrr", "latency_ms"], cluster=None),
@@ -160,12 +160,10 @@ QUESTIONS = {
     "leaderboard": lambda ev: ev.leaderboard(["mrr", "hit@3", "latency_ms"], baseline="a"),
     "slices": lambda ev: ev.slices("difficulty", ["mrr", "hit@3"], min_n=3),
     "trend": lambda ev: ev.trend("mrr"),
-    "unjudged": lambda ev: ev.unjudged(["ndcg@5", "map", "recall@5", "rbp", "bpref", "err@5"]),
     "refusals": lambda ev: ev.refusals(right="judge_correctness", threshold=0.5),
     "failures": lambda ev: ev.failures(right="judge_correctness", threshold=0.5),
     "risk": lambda ev: ev.risk_coverage(right="judge_correctness", threshold=0.5),
     "health": lambda ev: ev.golden_health("mrr"),
-    "ties": lambda ev: ev.tie_sensitivity(["mrr", "ndcg@5"]),
     "config": lambda ev: ev.config_effects(["mrr"]),
     "score diff": lambda ev: ev.score_diff("a", "b"),
     "one query": lambda ev: ev.query("q001"),
@@ -180,7 +178,7 @@ QUESTIONS = {
 # What is said of pairs or changes of runs goes by the order of the runs, which is the user's.
 ANY_ORDER_OF_RUNS = (
     "scores", "summary", "summary by difficulty", "summary without clusters", "compared", "slices",
-    "trend", "unjudged", "refusals", "latency", "overlap", "another harness's", "score diff",
+    "trend", "refusals", "latency", "overlap", "another harness's", "score diff",
 )  # fmt: skip
 
 

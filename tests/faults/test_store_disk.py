@@ -91,7 +91,7 @@ def wrong_of(
         return ("", found) if found == new else (f"not done, and not told: {outcome}", found)
     if not outcome.startswith("DataError"):
         return f"no DataError: {outcome[:300]}", found
-    if "/" not in outcome or not any(word in outcome for word in ("as it was", "as they were",
+    if "/" not in outcome or not any(word in outcome for word in ("as it was",
             "nothing was", "no r was", "is in place", "was saved", "stays")):  # fmt: skip
         return f"not told what was kept: {outcome[:300]}", found
     if found != state and "in place" not in outcome:
@@ -105,7 +105,7 @@ def wrong_of(
 def prepared(name: str) -> Path:
     """A store for an operation, in the state that it begins in."""
     root = small.home() / name
-    small.build(root, small.ATTACKED[name][0]).compact()
+    small.build(root, small.ATTACKED[name][0])
     with small.quick_scores():
         small.ATTACKED[name][1].do(rs.RunStore(small.copied(root, "warm")))
     return root

@@ -1,7 +1,7 @@
 """Whatever is damaged in a stored file, each way to read gives the same values, or names the file.
 
-One bit is flipped anywhere: in run.json, in metrics, in tables with their page headers and footers,
-in the compact copy. Or a file is cut, extended, overwritten in places, exchanged, or gone.
+One bit is flipped anywhere: in run.json, in metrics, in tables with their page headers and
+footers. Or a file is cut, extended, overwritten in places, exchanged, or gone.
 """
 
 import os
@@ -58,12 +58,11 @@ def blank(content: bytes, random: Random) -> bytes:
 
 
 class Damaged:
-    """A store of two runs, compacted, of which one file at a time is damaged and mended."""
+    """A store of two runs, of which one file at a time is damaged and mended."""
 
     def __init__(self, name: str) -> None:
         self.root = small.home() / name
-        store = small.build(self.root, small.State(1, 1, 1))
-        store.compact()
+        small.build(self.root, small.State(1, 1, 1))
         self.sound = {way: small.read(rs.RunStore(self.root), way, WAYS) for way in WAYS}
         assert not [text for text in self.sound.values() if text.startswith(("DataError", "CRASH"))]
 

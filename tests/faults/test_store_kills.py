@@ -33,7 +33,7 @@ def test_a_killed_writer_leaves_the_old_run_or_the_new_one_and_a_retry_succeeds(
     state, operation = small.ATTACKED[name]
     new = operation.becomes(state)
     prepared = small.home() / name
-    small.build(prepared, state).compact()  # the more there is to get wrong
+    small.build(prepared, state)
     wrong, rounds = [], times(4)
     with small.quick_scores():
         operation.do(rs.RunStore(small.copied(prepared, "warm")))

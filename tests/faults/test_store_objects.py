@@ -32,7 +32,6 @@ PAIRS = {
     "overwrite, refresh": (FIRST, [small.overwrite(1), small.refresh(2)]),
     "refresh, refresh": (FIRST, [small.refresh(1), small.refresh(2)]),
     "refresh, add": (FIRST, [small.refresh(1), small.add(2)]),
-    "refresh, compact": (FIRST, [small.refresh(1), small.compact()]),
 }
 # What becomes of the k-th request, or of all from the k-th on: is it carried out, and what comes
 # back? Numbers are answers; "none" is a time-out.
@@ -137,7 +136,7 @@ def copies():
         store = rs.RunStore(root, storage_options=options or None)
         fs, path = store.root.fs, store.root.path
         if (state, scheme) not in known:
-            small.build(root, state, storage_options=options or None).compact()
+            small.build(root, state, storage_options=options or None)
             files = fs.cat(fs.find(path))
             known[state, scheme] = {
                 name[name.index(path) + len(path) :]: content for name, content in files.items()
@@ -190,8 +189,6 @@ def wrong_after(root: str, options: dict[str, Any], name: str, outcome: Any) -> 
             return f"told that it failed, but done: {outcome[:300]}"
     elif found != new:
         return "told that it is done, but isn't"
-    if operation.name.startswith("compact"):
-        return ""
     again = outcome_of(partial(operation.do, opened(root, options)))
     if isinstance(again, str):
         is_told = found == new and again.startswith("DataError") and "already" in again

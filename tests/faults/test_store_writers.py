@@ -23,11 +23,10 @@ FIRST = small.State(0, 0)
 ATTACKS = {
     "save, save": (None, [small.save(1), small.save(2)]),
     "overwrite, refresh": (FIRST, [small.overwrite(1), small.refresh(2)]),
-    "overwrite, compact": (FIRST, [small.overwrite(1), small.compact()]),
     "ingest, overwrite": (FIRST, [small.ingest(1), small.overwrite(2)]),
     "refresh, refresh": (FIRST, [small.refresh(1), small.refresh(2)]),
     "four saves": (None, [small.save(n) for n in (1, 2, 3, 4)]),
-    "four kinds": (FIRST, [small.overwrite(1), small.refresh(2), small.add(3), small.compact()]),
+    "three kinds": (FIRST, [small.overwrite(1), small.refresh(2), small.add(3)]),
 }
 LOST = ("another writer", "already")
 
@@ -100,7 +99,7 @@ def wrong_of(
 def test_of_writers_at_once_the_state_is_the_winners(name):
     state, operations = ATTACKS[name]
     prepared = small.home() / name.replace(", ", "-").replace(" ", "-")
-    small.build(prepared, state).compact()
+    small.build(prepared, state)
     wrong = []
     with small.quick_scores():
         for operation in operations:  # warm

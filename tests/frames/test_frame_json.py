@@ -19,9 +19,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
-from ragscore.analysis.comparison.relabelling import label_effect
 from ragscore.analysis.comparison.score_diff import diff_scores
-from ragscore.analysis.config_effects import ConfigEffects, config_effects
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import compare_slices
@@ -145,21 +143,11 @@ def three(write_golden, write_run):
     return rs.load_results(files), golden
 
 
-def relabelled(golden):
-    queries = golden.queries.assign(
-        query=golden.queries["query"].mask(golden.queries["query_id"] == "q1", "other")
-    )
-    return dataclasses.replace(golden, queries=queries)
-
-
 MADE = {
     "Leaderboard": lambda results, golden, scores: leaderboard(scores, baseline="a", golden=golden),
     "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
     "SliceComparison": lambda results, golden,
     scores: compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
-    "ConfigEffects": lambda results, golden, scores: config_effects(scores, results.runs),
-    "ConfigEffects without keys": lambda results, golden,
-    scores: config_effects(scores[scores["run_id"] == "a"], results.runs),
     "Gate": lambda results, golden,
     scores: gate(compare_runs(results, golden, "a", "b"),
     {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
@@ -167,8 +155,6 @@ MADE = {
     "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
     scores: golden_health(scores, golden),
-    "LabelEffect": lambda results, golden,
-    scores: label_effect(results, relabelled(golden), golden, "a", "b"),
     "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
     "Gain": lambda results, golden,
@@ -177,7 +163,6 @@ MADE = {
     scores: rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})
     ),
-    "Report": lambda results, golden, scores: rs.evaluate(results, golden).report(),
 }  # fmt: skip
 
 
@@ -200,7 +185,6 @@ def test_a_report_reloads_into_the_same_object(three, kind):
         Gate,
         QueryView,
         rs.extras.Lint,
-        rs.Report,
     ],
 )
 def test_what_is_no_such_report_is_refused(report):
@@ -210,7 +194,7 @@ def test_what_is_no_such_report_is_refused(report):
 
 
 def test_what_says_nothing_of_a_field_is_named(three):
-    content = json.loads(config_effects(rs.score(*three), three[0].runs).to_json())
+    content = json.loads(leaderboard(rs.score(*three)).to_json())
     del content["pairs"]
     with refused("to_json", field="text"):
-        ConfigEffects.from_json(json.dumps(content))
+        rs.Leaderboard.from_json(json.dumps(content))

@@ -264,12 +264,19 @@ EMPTY = [
     {"id": "refuse", "query": "?", "answerable": False},
     {"id": "unseen", "query": "?", "answerable": True, "reference_answer": "yes"},
 ]
+
+
+def vacuous(empty_gold=1.0):
+    """What gives queries without anything relevant a value."""
+    return rs.Profile("own", {}, empty_gold=empty_gold, policies={"match": "doc"})
+
+
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
 @pytest.mark.parametrize(
     ("empty_gold", "expected"),
-    [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],
+    [(np.nan, [None] * 6), (1.0, [1, 1, 1, 1, 1, 0]), (0.0, [0] * 6)],
 )
 @pytest.mark.parametrize("n_hits", [0, 2])
 def test_a_query_without_anything_relevant_has_the_value_asked_for(
@@ -279,13 +286,14 @@ def test_a_query_without_anything_relevant_has_the_value_asked_for(
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
     )
-    scores = rs.score(results, golden, VACUOUS, missing="zero", empty_gold=empty_gold)[VACUOUS]
+    scores = rs.score(results, golden, VACUOUS, missing="zero", profile=vacuous(empty_gold))
+    scores = scores[VACUOUS]
     assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
     assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
     # never answered: a failure, not a vacuous success
     assert (
         scores.loc["unseen"].isna().all()
-        if empty_gold == "nan"
+        if np.isnan(empty_gold)
         else (scores.loc["unseen"] == 0).all()
     )
 
@@ -297,7 +305,7 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
     results = rs.load_results(
         write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")])
     )
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], match="doc", empty_gold="one")
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
     assert (
         scores.loc["has", "mrr"] == 1
         and pd.isna(scores.loc["chunks", "mrr"])
@@ -308,7 +316,7 @@ def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, w
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))
-    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], empty_gold="one")
+    scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], profile=vacuous())
     assert (
         scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
     )
@@ -316,8 +324,8 @@ def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run)
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scoring(*passages, profile="trec").iloc[0]
-    # Three go without saying where nothing is read anew, or there is one call.
-    named = set(asdict(rs.Policies())) - {"ids", "refusals", "calls"}
+    # Two go without saying where nothing is read anew, or there is one call.
+    named = set(asdict(rs.Policies())) - {"refusals", "calls"}
     assert set(json.loads(made["policies"])) == named
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],

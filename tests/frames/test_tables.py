@@ -1,4 +1,4 @@
-"""Tables as people see them: HTML, Markdown, LaTeX and text of the same cells."""
+"""Tables as people see them: HTML, Markdown and text of the same cells."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 
 from ragscore.frames.tables import Badges, Display, Notes, ShownFrame, Table, with_sign
 
-FORMS = ("to_html", "to_markdown", "to_latex", "to_text")
+FORMS = ("to_html", "to_markdown", "to_text")
 HOSTILE = "<script>alert(1)</script> \\input{x} | [a](http://b) \x1b[2J"
 
 
@@ -37,7 +37,7 @@ def test_the_decimals_follow_the_standard_error():
 def test_what_rounds_to_zero_has_no_sign(form):
     text = getattr(Table(pd.DataFrame({"delta": [-0.0001, 0.5]})), form)()
     assert "0.000" in text
-    assert "-0.000" not in text and "$-$0.000" not in text
+    assert "-0.000" not in text
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -45,7 +45,7 @@ def test_missing_values_are_dashes(form):
     frame = pd.DataFrame({"a": [None, 0.5], "b": pd.array([pd.NA, 1], "Int64")})
     text = getattr(Table(frame), form)()
     assert "nan" not in text.lower() and "<NA>" not in text and "None" not in text
-    assert ("---" if form == "to_latex" else "—") in text
+    assert "—" in text
 
 
 def test_verdicts_have_sign_word_and_tint():
@@ -75,7 +75,7 @@ def test_a_limit_counts_the_rest_and_names_the_way():
     table = Table(pd.DataFrame({"a": range(12)}), limit=10, way=".table")
     assert table.rest == "2 more rows: .table."
     assert len(cells(table.to_html())) == 10
-    for form in FORMS[:2] + FORMS[3:]:
+    for form in FORMS:
         assert "2 more rows: .table." in getattr(table, form)()
 
 
@@ -88,18 +88,6 @@ def test_hostile_texts_are_shown_and_never_followed(form, place):
     assert "\x1b" not in text
     if form in ("to_html", "to_markdown"):
         assert "<script" not in text
-    if form == "to_latex":
-        assert "\\input" not in text
-
-
-def test_latex_is_a_booktabs_table_with_every_special_escaped():
-    frame = pd.DataFrame({"m_1": ["50 % & #1", "[x]", "a--b"], "delta": ["-0.02", "+0.10", "—"]})
-    assert Table(frame).to_latex("A & b", "tab:x y") == (
-        "\\begin{table}[htbp]\n\\centering\n\\caption{A \\& b}\n\\label{tab:x-y}\n"
-        "\\begin{tabular}{lr}\n\\toprule\nm\\_1 & delta \\\\\n\\midrule\n"
-        "50 \\% \\& \\#1 & $-$0.02 \\\\\n{[}x{]} & $+$0.10 \\\\\na-{}-b & --- \\\\\n"
-        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
-    )
 
 
 def test_wide_letters_take_two_columns_of_a_terminal():
@@ -189,8 +177,3 @@ def test_a_display_begins_with_its_title_in_every_form():
     html = Card()._repr_html_()
     assert html.index("<b>Title</b>") < html.index("Sentence.") < html.index("Second")
     assert "<ul><li>A note.</li><li>Another.</li></ul>" in html
-    latex = Card().to_latex(label="tab")
-    assert (
-        "\\caption{Title}\n\\label{tab}" in latex and "\\caption{Second}\n\\label{tab-2}" in latex
-    )
-    assert latex.endswith("% Sentence.\n% A note.\n% Another.\n")

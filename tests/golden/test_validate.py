@@ -102,31 +102,12 @@ BROKEN = {
                   "must_not_contain_source_keys": ["manual"]}],
         "'Manual-7' holds 'manual'",
     ),
-    "choices are about what decides": (
-        [PLAIN | {"expected_doc_ids": ["d"],
-                  "satisfied_by": {"expected_metadata": {"hits": "all"}}}],
-        "expected_metadata.hits",
-    ),
     "nothing expected where empty is": (
         [PLAIN | {"expected_doc_ids": ["d"], "expected_empty": True}], "d",
     ),
     "queries have text": ([case(query=" \u200b\t")], "no text"),
     "targets are in the vaults": (
         [case(vaults=["notes"]), case("test_002", vaults=["work"])], "notes/a.md",
-    ),
-    "filters let the expected pass": (
-        [PLAIN | {"expected_metadata": {"year": 2024}, "filters": {"year": [2022, 2023]}}],
-        "year 2024",
-    ),
-    "values are declared": (
-        [{"rules": {"difficulty": ["easy"]}}, case(difficulty="esay")], "'esay'",
-    ),
-    "required fields are there": (
-        [{"rules": {"required": ["difficulty"]}}, case()], "the field is missing",
-    ),
-    "values are spelt one way": (
-        [case(f"test_00{n}", tags=["Hard" if n else "hard"]) for n in range(2)],
-        "'Hard' in 1 query",
     ),
     "fields are known": ([case(dificulty="hard")], "unknown field 'dificulty', in 1 query"),
 }  # fmt: skip

@@ -1,8 +1,6 @@
-"""Formats that aren't ragscore's: registered in a session, or declared by an installed package."""
+"""Formats that aren't ragscore's: registered in a session."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -11,20 +9,6 @@ from ragscore.io import registry
 from tests.messages import refused, warned
 
 LINE = {"ask": "q1", "text": "Why?", "found": ["d2", "d1"], "said": "So."}
-MODULE = """
-import importlib
-import json
-from ragscore.io import Format, Mark, Record
-
-def read(path):
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        row = json.loads(line)
-        hits = [{"doc_id": one} for one in row["found"]]
-        yield Record(number, row["ask"], response={"query": row["text"], "answer": row["said"]},
-                     hits=hits, gold_ids={"doc": row.get("right", [])})
-
-FORMAT = Format("acme", Mark("ask found said"), read)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -36,18 +20,6 @@ def put(folder, *rows, name="run.jsonl"):
     file = folder / name
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return file
-
-
-def installed(folder, package, *formats, **modules):
-    """Make what pip leaves of a package: its modules, and metadata that declare its formats."""
-    site = folder / package
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("\n".join(["[ragscore.formats]", *formats]))
-    for name, text in modules.items():
-        (site / f"{name}.py").write_text(text)
-    return str(site)
 
 
 def read_acme(path):
@@ -129,53 +101,6 @@ def test_a_column_that_no_frame_has_is_refused(tmp_path):
     rs.io.register(rs.io.Format("acme", ACME.fits, read))
     with refused("anser"):
         rs.load_results(put(tmp_path, LINE))
-
-
-def test_an_installed_package_adds_a_format(tmp_path):
-    site = installed(tmp_path, "acme_eval", "acme = acme_module:FORMAT", acme_module=MODULE)
-    put(tmp_path, LINE | {"right": ["d1"]})
-    code = (
-        f"import sys; sys.path.insert(0, {site!r}); import ragscore as rs\n"
-        "ev = rs.evaluate('run.jsonl', 'run.jsonl')\n"
-        "print(ev.scores['mrr'].tolist(), ev.results.responses['answer'].tolist())\n"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert told.stdout.split() == ["[0.5]", "['So.']"]
-
-
-def test_a_package_is_only_imported_when_a_format_is_looked_for(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(
-        installed(tmp_path, "lazy_pack", "lazy = lazy_module:FORMAT", lazy_module=MODULE)
-    )
-    assert "lazy" in registry.format_names("results")
-    rs.load_results({"q": ["d"]})
-    rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []}), format="per_query")
-    assert "lazy_module" not in sys.modules
-    assert len(rs.load_results(put(tmp_path, LINE), format="lazy").hits) == 2
-    assert "lazy_module" in sys.modules
-
-
-def test_a_package_that_cannot_be_imported_breaks_no_other_file(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(
-        installed(tmp_path, "bad_pack", "bad = bad_module:FORMAT", bad_module="1 / 0")
-    )
-    monkeypatch.syspath_prepend(
-        installed(tmp_path, "good_pack", "good = good_module:FORMAT", good_module=MODULE)
-    )
-    file = put(tmp_path, LINE)
-    with warned("bad_pack", "ZeroDivisionError"):
-        assert len(rs.load_results(file).hits) == 2
-    with refused("bad_pack", "ZeroDivisionError", field="format"):
-        rs.load_results(file, format="bad")
-
-
-def test_what_is_no_format_or_has_a_name_of_ours_is_left_out(monkeypatch, tmp_path):
-    entries = ("thing = odd_module:THING", "trec = odd_module:THING")
-    monkeypatch.syspath_prepend(installed(tmp_path, "odd_pack", *entries, odd_module="THING = 3"))
-    with warned("odd_pack", "odd_module:THING"), warned("odd_pack", "trec"):
-        assert rs.load_results(put(tmp_path, {"query_id": "q", "hits_top_k": []})).hits.empty
 
 
 def test_a_mark_that_fails_leaves_the_file_to_the_others(tmp_path):

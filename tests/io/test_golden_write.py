@@ -31,7 +31,6 @@ ROWS = [
         "required_support_groups": [[0, 1], ["b", 7], ["nowhere"]],
         "expected_source_keys": ["k"],
         "expected_metadata": {"year": 2024, "crop": "2024", "ok": True},
-        "satisfied_by": {"expected_metadata": {"hits": "all", "values": "any"}},
         "expected_substrings": ["t/ha"],
         "must_not_contain_source_keys": ["x"], "expected_empty": True, "must_contain": ["m"],
         "forbidden": ["~"], "expected_key_facts": ["fact: one"],

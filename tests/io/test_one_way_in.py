@@ -699,6 +699,14 @@ def test_a_dict_of_scores_ranks_by_score_and_a_list_of_pairs_by_its_order():
         load_results({"q1": {"a": True}})
 
 
+@pytest.mark.parametrize("wrap", [lambda one: {"q1": one}, lambda one: [{"qid": "q1", "ids": one}]])
+def test_pairs_of_whole_numbers_are_calls_of_two_ids(wrap):
+    columns = {"doc_id": "ids"} if isinstance(wrap([]), list) else None
+    hits = load_results(wrap([[12, 7], [3, 9]]), columns=columns).hits
+    assert hits[["doc_id", "call"]].values.tolist() == [["12", 1], ["7", 1], ["3", 2], ["9", 2]]
+    assert "score" not in hits
+
+
 def test_one_record_alone_in_a_json_file_is_a_table_of_one_row(tmp_path):
     record = {"query_id": "7", "retrieved_docids": ["b", "a"], "tool_call_counts": {"search": 2}}
     (tmp_path / "run_7.json").write_text(json.dumps(record), encoding="utf-8")

@@ -22,6 +22,7 @@ from judge_server import FAULTS, FaultyServer, reply, said
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
+from ragscore.demo.words import word_judge
 from ragscore.frames.errors import warn
 from ragscore.judging.judges import JUDGES, ReplyError, read_reply
 from ragscore.scoring.judgments import with_judged_refusals
@@ -181,6 +182,34 @@ def test_temperature_and_seed_are_those_that_were_set(asked, server):
     judge(given, "groundedness", silent)
     last = server.bodies[-1]
     assert last["max_tokens"] == 99 and not {"temperature", "seed"} & set(last)
+
+
+def test_a_function_is_asked_as_an_endpoint_is(asked, server, tmp_path):
+    told, given = [], asked()
+
+    def call(messages, schema, temperature, seed):
+        told.append((temperature, seed))
+        if "What is cheese" in messages[1]["content"]:
+            raise LookupError("no model")
+        return word_judge(messages, schema)
+
+    mine = rs.judging.Endpoint("words", call=call, temperature=0.5, seed=7)
+    judged = judge(given, "groundedness", mine, cache=tmp_path / "replies.jsonl")
+    assert set(told) == {(0.5, 7)} and ledger(judged)["groundedness", "q2"] == "judge_failed"
+    by_server = judge(given, "groundedness", server)
+    for query_id in ("q1", "q3"):
+        expected = rows(by_server, "judge_groundedness", query_id)
+        assert rows(judged, "judge_groundedness", query_id) == expected
+    says(judged.ledger.set_index("query_id")["reason"]["q2"], "LookupError", "no model")
+    n = len(told)
+    judge(given, "groundedness", mine, cache=tmp_path / "replies.jsonl")
+    assert len(told) == n + 1, "only what failed is asked again"
+    other = replace(mine, call=word_judge)
+    assert judge(given, "groundedness", other, cache=tmp_path / "replies.jsonl").ledger[
+        "n_cached"
+    ].sum() == 0  # fmt: skip
+    with refused("embed", field="embedding"):
+        replace(mine, embedding="embed")
 
 
 def test_judgments_say_who_judged_by_what(asked, server):

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 from conftest import answer, hit, record
-from judge_server import FaultyServer
+from judge_server import FaultyServer, completed
+from judge_server import judged as by_words
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
@@ -178,80 +178,12 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged):
 
 
 def turned_round(body):
-    from ragscore.demo.judge_server import completed, judged
-
-    reply = judged(body)
+    reply = by_words(body)
     return completed(body, json.dumps(reply | {"score": 5 - reply["score"]}))
-
-
-# The audit card
 
 
 def as_judged(found):
     return found if isinstance(found, rs.judging.Judged) else rs.judging.Judged(found)
-
-
-def card(found, *args, **more):
-    return {
-        (row.criterion, row.measure): row
-        for row in as_judged(found).audit(*args, **more).table.itertuples()
-    }
-
-
-def test_the_card_counts_what_failed_and_what_it_cost(judged):
-    first, golden, server = judged
-    server.faults = lambda number, body: "400" if "q8" in body["messages"][1]["content"] else None
-    others = rs.judging.Endpoint("others", base_url=server.url)
-    again = rs.judge(
-        first.results, golden, "groundedness", others, cache=None, prices={"others": (1, 1)}
-    )
-    rows = card(again).items()
-    found = {measure: row for (name, measure), row in rows if name == "judge_groundedness"}
-    assert found["failed_rate"].low < found["failed_rate"].value == 1 / 12
-    assert (found["failed_rate"].n, found["n_calls"].judge) == (12, "others")
-    assert (found["n_calls"].value, found["cache_hit_rate"].value) == (11, 0)
-    assert found["cost_usd"].value == pytest.approx(again.ledger["cost_usd"].sum())
-
-
-def test_the_card_says_how_a_judge_agrees_with_itself(judging):
-    rows = [
-        ("judge_groundedness", f"q{i}", "", value, {"repeat": repeat})
-        for repeat, points in ((1, A), (2, B))
-        for i, value in enumerate(points)
-    ]
-    found = card(judging(A, "r", *rows))
-    assert found["judge_groundedness", "repeat_flip_rate"].value == 0.2
-    # variances of pairs: d²/2
-    expected = np.sqrt((1 / 2 + 9 / 2) / 5)
-    assert found["judge_groundedness", "repeat_sd"].value == pytest.approx(expected)
-
-
-def test_the_card_shows_what_length_and_rank_do(judging):
-    points = [*range(5)] * 3
-    chunks = {"c1": 1.0, "c2": 0.0}
-    rows = [("context_precision", f"q{i}", one, chunks[one]) for i in range(15) for one in chunks]
-    found = card(judging(points, "r", *rows))
-    # answers get longer from query to query, points go round
-    expected = scipy.stats.spearmanr(range(15), points).statistic
-    row = found["judge_correctness", "length_effect"]
-    assert row.value == pytest.approx(expected) and row.low < expected < row.high
-    assert found["context_precision", "rank_effect"].value == pytest.approx(-1)
-
-
-def test_the_card_compares_with_people_and_with_the_context_reversed(judging):
-    rows = card(judging(A), labels(B), reversed_context=judging(B)).items()
-    found = {measure: row.value for (_, measure), row in rows}
-    assert found["people_weighted_kappa"] == pytest.approx(1 - 10 / 20.4)
-    assert found["people_bias"] == pytest.approx(-0.4)  # the judge gives less
-    assert found["position_effect"] == pytest.approx(0.4)
-    assert found["position_flip_rate"] == pytest.approx(0.2)
-
-
-def test_the_card_is_stored_with_the_run(judging, tmp_path):
-    found = as_judged(judging(A)).audit(labels(B))
-    file = found.write(tmp_path)
-    assert file.name == "judge_audit.json"
-    assert len(json.loads(file.read_text())["measures"]) == len(found.table)
 
 
 def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write_run):
@@ -298,18 +230,6 @@ def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
 
 
 # Files
-
-
-def test_inputs_that_were_kept_are_judged_again_without_the_run(judged, tmp_path):
-    first, golden, server = judged
-    words, file = rs.judging.Endpoint("words", base_url=server.url), tmp_path / "in.jsonl"
-    rs.judge(first.results, golden, "groundedness", words, cache=None, keep_inputs=file)
-    results, kept = rs.judging.load_inputs(file)
-    again = rs.judge(results, kept, ["groundedness", "abstention"], words, cache=None)
-    assert_frame_equal(again.judgments, first.judgments.assign(run_id=first.judgments["run_id"]))
-    file.write_text('{"run_id": "r"}\n')
-    with refused("query_id", "query", "context", "key_facts", file="in.jsonl", line=1):
-        rs.judging.load_inputs(file)
 
 
 def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_path, write_run):
@@ -383,28 +303,3 @@ def test_paraphrases_are_one_cluster_where_the_golden_set_is_known(judging):
         rs.judging.agreement(judged, other, cluster=None),
     ]
     assert [one.table["n_clusters"].iloc[0] for one in ways] == [4, 8, 8]
-
-
-def test_the_card_says_how_many_clusters_its_measures_have():
-    rng = np.random.default_rng(0)
-    chunks, queries = 5, 30
-    rows = [
-        {"run_id": "x", "query_id": f"q{n}", "criterion": "context_precision", "item": f"c{n}-{c}",
-         "value": float(rng.random() < (0.9 - 0.15 * c if n % 3 else 0.1)), "judge": "m"}
-        for n in range(queries) for c in range(chunks)
-    ]  # fmt: skip
-    keys = pd.DataFrame(rows)[["run_id", "query_id"]]
-    hits = keys.assign(
-        rank=np.tile(np.arange(1, chunks + 1), queries),
-        chunk_id=[one["item"] for one in rows],
-    )
-    results = rs.Results(
-        runs=pd.DataFrame({"run_id": ["x"]}),
-        responses=keys.drop_duplicates().assign(query="?", answer="words"),
-        hits=hits,
-        judgments=pd.DataFrame(rows),
-    )
-    found = card(results)
-    row = found["context_precision", "rank_effect"]
-    assert (row.n, row.n_clusters) == (150, 30) and row.low < row.value < row.high
-    assert found["context_precision", "failed_rate"].n_clusters == 30

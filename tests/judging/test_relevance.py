@@ -85,7 +85,7 @@ def test_who_judged_comes_back_from_our_file(server, asked, tmp_path):
     assert pair["grade_x"].equals(pair["grade_y"])
 
 
-def test_queries_that_label_first_names_are_judged_first(server, asked):
+def test_queries_that_are_named_are_judged_first(server, asked):
     results, golden = asked
     first = pd.DataFrame({"query_id": ["q2"]})
     judge(server, results, golden, first=first, workers=1)

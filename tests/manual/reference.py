@@ -75,15 +75,13 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "comparison": (
         "Comparisons",
-        "What `ev.compare`, `ev.question`, `ev.relabelled` and `ev.score_diff` return.",
+        "What `ev.compare`, `ev.question` and `ev.score_diff` return.",
         {
             "": [
                 "Comparison",
                 "analysis.comparison.question.Question",
                 "analysis.comparison.gate.Gate",
                 "analysis.slices.SliceComparison",
-                "analysis.comparison.label_first.LabelFirst",
-                "analysis.comparison.relabelling.LabelEffect",
                 "analysis.comparison.score_diff.ScoreDiff",
             ]
         },
@@ -103,10 +101,8 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
                 "analysis.nuggets.Nuggets",
                 "analysis.paraphrases.Paraphrases",
                 "analysis.repeats.Repeats",
-                "analysis.config_effects.ConfigEffects",
                 "analysis.retrievers.RetrieverReport",
                 "analysis.query_view.QueryView",
-                "analysis.unjudged.Unjudged",
                 "golden.health.GoldenHealth",
                 "analysis.trend.trend.Trend",
             ]
@@ -132,7 +128,7 @@ API: dict[str, tuple[str, str, dict[str, list[str]]]] = {
     ),
     "labelling": (
         "rs.golden and rs.collecting",
-        "Labelling sessions, suites side by side, and whether two runs are the same.",
+        "Labelling sessions, and whether two runs are the same.",
         {"": ["golden", "golden.labelling.panel.LabelPanel", "collecting"]},
     ),
     "extras": (
@@ -244,7 +240,7 @@ def directive(name: str) -> str:
 
 
 # Methods that most results inherit; api.md names them once.
-SHARED = ("to_markdown", "to_latex", "to_json", "from_json")
+SHARED = ("to_markdown", "to_json", "from_json")
 
 
 def api_tables() -> str:
@@ -301,7 +297,7 @@ METRICS = {
     "ranking": ("hit@k", "11pt_avg"),
     "passed": ("found", "passed"),
     "answer": ("answer_checks", "rouge_l", "key_facts_literal", "empty_response"),
-    "citations": ("citation_present", "citation_duplicate"),
+    "citations": ("citation_present", "citation_fabricated"),
     "judged": ("key_facts", "judge_failed"),
     "refusals": ("refusal_correct", "false_refusal"),
     "sources": ("attribution_hit", "scope_miss_proxy"),
@@ -426,11 +422,6 @@ GOLDEN_FIELDS = {
         ),
         "must_not_contain_source_keys": Field("list of texts", "sources that no hit may have"),
         "expected_empty": Field("true", "no hit may come back", "`checks`, kind expected_empty"),
-        "satisfied_by": Field(
-            "mapping",
-            "per expectation: any or all `hits`, any or all `values`",
-            "`checks`, kind expected_metadata.hits and the like",
-        ),
     },
     "answer": {
         "must_contain": Field("list of texts", "texts that the answer must contain"),

@@ -16,9 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from conftest import answer, hit, record
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PathCollection
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.legend import Legend
 from matplotlib.patches import Patch, Rectangle
@@ -50,7 +49,6 @@ def faults(figure, names=()):
         *_said_twice(texts),
         *_untitled(figure, axes),
         *_narrow(figure, axes),
-        *_faint(figure, texts),
     ]
     return list(dict.fromkeys(found))
 
@@ -65,32 +63,6 @@ def _narrow(figure, axes):
             yield f"axes have {100 * share:.0f} % of the width of their place"
         if ax.get_window_extent().height < 60:
             yield f"axes are {ax.get_window_extent().height:.0f} pixels high"
-
-
-def _luminance(colour):
-    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722]
-
-
-def _faint(figure, texts):
-    """Yield texts whose contrast to what is drawn below them is less than 4.5 (WCAG 2.2, 1.4.3)."""
-    seen = [(text, box_of(text), to_rgb(text.get_color())) for text in texts]
-    for text in texts:
-        text.set_alpha(0)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3] / 255
-    for text in texts:
-        text.set_alpha(None)
-    height = len(pixels)
-    for text, box, colour in seen:
-        rows = slice(max(int(height - box.y1), 0), max(int(height - box.y0), 1))
-        below = pixels[rows, max(int(box.x0), 0) : max(int(box.x1), 1)].reshape(-1, 3)
-        if not len(below):
-            continue
-        low, high = sorted([_luminance(np.array(colour)), float(_luminance(np.median(below, 0)))])
-        if (high + 0.05) / (low + 0.05) < 4.45:
-            yield f"contrast {(high + 0.05) / (low + 0.05):.1f}: {_shown(text)}"
 
 
 def seen_texts(figure, axes):
@@ -494,7 +466,7 @@ def draw(name, n_runs, place="alone", names="short"):
     """
     drawn = world(n_runs, names=names)
     if place == "paper":
-        with rs.plot.theme("paper"):
+        with plt.rc_context({"figure.figsize": (3.35, 2.4), "font.size": 8}):
             return PICTURES[name](drawn).figure
     ax = None
     if place == "half" and name not in PANELS:

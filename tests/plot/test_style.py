@@ -1,4 +1,4 @@
-"""One style per run and session, texts that stay within their place, themes, and the palette."""
+"""One style per run and session, texts that stay within their place, and the palette."""
 
 import itertools
 import os
@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from matplotlib.lines import Line2D
 
-import ragscore as rs
 from ragscore.plot.layout import legend, settle, spread
 from ragscore.plot.names import naming, note, shown
 from ragscore.plot.style import LINES, PALETTE, all_runs, in_order, palette, run_styles
-from ragscore.plot.theme import Inks, contrast, inks, legible, themed
+from ragscore.plot.theme import figure_size, inks
 from tests.messages import refused
 
 matplotlib.use("Agg")
@@ -78,21 +77,6 @@ def test_colours_are_those_of_the_session_if_it_changed_its_own():
         styles = run_styles([f"{n}" for n in range(64)]).values()
         assert len({(one.colour, one.marker, one.line) for one in styles}) == 64
     assert palette() == list(PALETTE)
-
-
-@pytest.mark.parametrize("style", ["default", "dark_background", "ggplot"])
-def test_colours_can_be_seen_and_texts_read_on_any_ground(style):
-    with matplotlib.style.context(style), themed():
-        now = inks()
-        assert min(contrast(one, now.outer) for one in (now.ink, now.note)) >= 4.5
-        assert contrast(now.muted, now.ground) >= 2.5
-        assert contrast(legible("#808080", 4.5), now.ground) >= 4.5
-    assert inks() == Inks()
-
-
-@pytest.mark.parametrize("colour", PALETTE)
-def test_colours_of_runs_can_be_seen_on_black(colour):
-    assert contrast(legible(colour, ground="#000000"), "#000000") >= 3
 
 
 # Names
@@ -238,31 +222,19 @@ def test_a_legend_may_be_left_out_and_is_nowhere_else():
         legend(ax, "above")
 
 
+def test_a_figure_has_the_width_and_the_type_of_the_session():
+    assert figure_size(6.4, 4) == (6.4, 4)
+    with matplotlib.rc_context({"figure.figsize": (3.35, 2.4), "font.size": 8}):
+        assert figure_size(6.4, 4) == (3.35, 3.2)
+    with matplotlib.style.context("dark_background"):
+        assert (inks().ground, inks().ink) == ("black", "white")
+
+
 def test_intervals_are_moved_apart_no_further_than_needed():
     assert spread([1.0, 9.0], [2, 2], 0, 10).tolist() == [1, 9]
     # two at 5 of height 2 share the move; the third is far enough away
     assert spread([5.0, 5.0, 9.0], [2, 2, 2], 0, 10).tolist() == [4, 6, 9]
     assert spread([10.0, 10.0], [2, 2], 0, 10).tolist() == [7, 9], "within the bounds"
-
-
-# Themes
-
-
-def test_a_theme_lasts_for_a_block_or_for_the_session_and_leaves_rcparams_alone():
-    from ragscore.plot.theme import sizes
-
-    before, plain = dict(matplotlib.rcParams), sizes()["label"]
-    with rs.plot.theme("paper"):
-        assert sizes()["label"] == 8
-    assert sizes()["label"] == plain
-    rs.plot.theme("slides")
-    assert sizes()["label"] == 16
-    rs.plot.theme()
-    assert sizes()["label"] == plain and dict(matplotlib.rcParams) == before
-    with refused("papre", field="name"):
-        rs.plot.theme("papre")
-    with refused(3, "1 or 2", field="columns"):
-        rs.plot.theme("paper", columns=3)
 
 
 def test_a_legend_below_shows_line_and_mark_of_each_run():

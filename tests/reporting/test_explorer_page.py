@@ -1,18 +1,14 @@
 """The explorer in a real browser: what it lists, how it filters, sorts, links and is read aloud."""
 
 import json
-import random
 import re
 from dataclasses import replace
-from functools import cache
 
 import pandas as pd
 import pytest
-import scipy.stats
 from browser import CHROMIUM, Browser
 
 import ragscore as rs
-from ragscore.stats.multiple import holm
 
 pytestmark = [
     pytest.mark.slow,
@@ -100,20 +96,14 @@ def press(browser, key, text=None):
     browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def press_button(browser, text):
-    found = f"[...document.querySelectorAll('button')].find(b => b.textContent === {text!r})"
-    browser.run(f"{found}.click()")
-    browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def show_facets(browser):
-    if browser.run("document.querySelector('.x-filters').hidden"):
-        press_button(browser, "Facets")
-
-
 def seek(browser, text):
     box = "document.querySelector('input[type=search]')"
     browser.run(f"{box}.value = {json.dumps(text)}; {box}.dispatchEvent(new Event('input'))")
+
+
+def pick(browser, slice_, value):
+    box = f"document.querySelector('select[aria-label={slice_}]')"
+    browser.run(f"{box}.value = {json.dumps(value)}; {box}.dispatchEvent(new Event('change'))")
 
 
 def open_query(browser):
@@ -153,14 +143,10 @@ def test_chips_search_and_filters_leave_the_queries_they_name(browser, six, tmp_
         seek(browser, text)
         assert rows(browser) == found
     seek(browser, "")
-    show_facets(browser)
-    hard = "[...document.querySelectorAll('.x-value')].find(b => b.innerText.includes('hard'))"
-    browser.run(f"{hard}.click()")
-    assert set(rows(browser)) == {"q3", "q4", "q6"}, "difficulty hard"
+    pick(browser, "difficulty", "hard")
+    assert set(rows(browser)) == {"q3", "q4", "q6"}
     assert browser.run("document.querySelector('input[type=search]').value") == "difficulty:hard"
-    counts = "[...document.querySelectorAll('.x-value')].map(b => b.textContent)"
-    assert browser.run(counts) == ["easy3", "hard3"], "each as if it alone were chosen"
-    browser.run(f"{hard}.click()")
+    pick(browser, "difficulty", "")
     assert len(rows(browser)) == 6
     clean(browser)
 
@@ -199,12 +185,14 @@ def test_keys_go_through_the_list_and_letters_are_text_while_typing(browser, six
     assert last in browser.run(f"document.getElementById({focused}).textContent")
 
 
-def test_a_link_opens_the_same_query_and_outcome_again(browser, six, tmp_path):
-    shown(browser, six, tmp_path, hash_="#x.q=q4&x.outcome=win")
-    assert open_query(browser) == "q4" and set(rows(browser)) == {"q4", "q5"}
-    browser.run("location.hash = '#x.q=q2&x.outcome=loss'")
+def test_the_address_holds_the_open_query(browser, six, tmp_path):
+    shown(browser, six, tmp_path, hash_="#x.q=q6")
+    assert open_query(browser) == "q6", "also one that is not in the list"
+    browser.run("location.hash = '#x.q=q2'")
     browser.wait("document.querySelector('.x-query h3')?.textContent === 'q2'", 20)
-    assert rows(browser) == ["q2"]
+    press(browser, "j", "j")
+    browser.wait("!location.hash.endsWith('x.q=q2')", 20)
+    assert browser.run("location.hash") == f"#x.q={open_query(browser)}"
     clean(browser)
 
 
@@ -222,7 +210,7 @@ def test_every_size_and_scheme_shows_the_list_within_its_width(browser, six, tmp
             back = browser.run("getComputedStyle(document.querySelector('.rs-explorer'))"
                                ".backgroundColor")  # fmt: skip
             assert back == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
-    # a phone shows the list, then the query with a way back, and the runs' hits as one list
+    # a phone shows the list, then the query with a way back
     browser.run("document.querySelector('.x-space > [role=row]').click()")
     assert browser.run("document.querySelector('.x-frame').dataset.view") == "query"
     assert browser.run("document.documentElement.scrollWidth") <= 400
@@ -244,15 +232,11 @@ def test_hostile_texts_are_texts(browser, tmp_path):
     press(browser, "t", "t")
     for _ in queries:
         press(browser, "j", "j")
-    show_facets(browser)
-    values = "document.querySelectorAll('.x-value')"
-    assert browser.run(f"{values}.length") == len(HOSTILE) + 1
-    for at in range(len(HOSTILE) + 1):  # each alone: put into the search box, and taken away again
-        browser.run(f"{values}[{at}].click()")
+    values = "document.querySelector('select[aria-label=difficulty]').options"
+    assert browser.run(f"{values}.length") == len(HOSTILE) + 2
+    for at in range(1, len(HOSTILE) + 2):  # each alone: put into the search box
+        pick(browser, "difficulty", browser.run(f"{values}[{at}].value"))
         assert len(rows(browser)) == 1
-        press(browser, "s", "s")
-        assert "share?" in browser.run("document.querySelector('.x-query').innerText")
-        browser.run(f"{values}[{at}].click()")
     seek(browser, "text:<img")
     assert len(rows(browser)) > 1
     press(browser, "l", "l")
@@ -267,7 +251,7 @@ def test_ten_thousand_queries_stand_in_a_few_rows_and_keys_reach_the_last(browse
     queries = [(f"q{number:05}", f"question {number}", "easy") for number in range(n)]
     first = [1 + number % 5 for number in range(n)]
     second = [1 + (number // 5) % 5 for number in range(n)]
-    explorer = runs_of(queries, first, second).compare("old", "new").explore()
+    explorer = runs_of(queries, first, second).compare("old", "new").explore(max_queries=n)
     shown(browser, explorer, tmp_path)
     count = int(browser.run("document.querySelector('[role=grid]').ariaRowCount")) - 1
     assert count == sum(a != b for a, b in zip(first, second, strict=True))
@@ -330,18 +314,11 @@ def test_calls_stand_below_each_other_with_what_they_asked_found_and_repeated(br
     clean(browser)
 
 
-MOVES = {
-    1200: ["↓ to 2", "gone", "from call 2", "↓ from 1", "to call 1"],
-    420: ["call 2 → 1", "1 → 2 ↓", "2 → gone", "1 → call 1"],
-}
-
-
-@pytest.mark.parametrize("width", MOVES)
-def test_calls_of_two_runs_stand_side_by_side_and_know_each_others(browser, tmp_path, width):
+def test_calls_of_two_runs_stand_side_by_side_and_know_each_others(browser, tmp_path):
     ev = calls_of(A=[["a", "b"], ["t"]], B=[["t", "a"]])
-    shown(browser, ev.explore("q", outcome=list(ev.compare("A", "B").counts)), tmp_path, width)
+    shown(browser, ev.explore("q", outcome=list(ev.compare("A", "B").counts)), tmp_path)
     moves = "[...document.querySelectorAll('.x-move')].map(one => one.innerText)"
-    assert browser.run(moves) == MOVES[width]
+    assert browser.run(moves) == ["↓ to 2", "gone", "from call 2", "↓ from 1", "to call 1"]
     table = browser.run("document.querySelector('.x-query tbody').innerText")
     assert "▲ earlier call" in table and "▼ lost" in table
     clean(browser)
@@ -384,7 +361,7 @@ def passages(first, second, query="where does beta stand?"):
     return rs.evaluate(results, rs.load_golden(golden)).compare("old", "new")
 
 
-def test_a_passage_shows_words_of_the_query_and_words_that_the_other_runs_lacks(browser, tmp_path):
+def test_a_passage_shows_words_of_the_query(browser, tmp_path):
     first = [("c1", "d1", "Alpha beta stands gamma delta"), ("c2", "d2", "nothing of it")]
     second = [("c9", "d9", "where it does"), ("c8", "d1", "alpha stands gamma delta epsilon")]
     shown(browser, passages(first, second).explore("q", outcome=["loss"]), tmp_path)
@@ -392,44 +369,14 @@ def test_a_passage_shows_words_of_the_query_and_words_that_the_other_runs_lacks(
     assert browser.run(folded) == [text for *_, text in first + second]
     terms = "[...document.querySelectorAll('.x-term')].map(one => one.textContent)"
     assert browser.run(terms) == ["beta", "stands", "where", "does", "stands"]
-    press(browser, "t", "t")
-    own = (
-        "[...document.querySelectorAll('.x-hit')]"
-        ".map(hit => [...hit.querySelectorAll('.x-own')].map(one => one.textContent))"
-    )
-    assert browser.run(own) == [["beta"], [], [], ["epsilon"]]
-    told = browser.run("[...document.querySelectorAll('.x-inside')].map(one => one.innerText)")
-    assert "Words of the query: 2 of 4; rank 1 of new also has where, does." in told[0]
-    assert "Underlined: not in c8, rank 2 of new." in told[0]
-    assert "Words of the query: 0 of 4; rank 2 of new also has stands." in told[1]
     clean(browser)
-
-
-def test_the_words_that_differ_are_those_no_longest_common_subsequence_has(browser, six, tmp_path):
-    shown(browser, six, tmp_path)
-    draw = random.Random(0)
-    for _ in range(40):
-        one, two = (draw.choices("abcd", k=draw.randrange(9)) for _ in range(2))
-
-        @cache
-        def common(i, j, one=one, two=two):
-            if i == len(one) or j == len(two):
-                return 0
-            if one[i] == two[j]:
-                return 1 + common(i + 1, j + 1)
-            return max(common(i + 1, j), common(i, j + 1))
-
-        given = f"{json.dumps(' '.join(one))}, {json.dumps(' '.join(two))}"
-        own = browser.run(f"ragscorePassages.differing({given})")
-        n = sum(len(" ".join(one)[part["from"] : part["to"]].split()) for part in own)
-        assert len(one) - n == common(0, 0)
 
 
 SOUGHT = {
     "doc:doc-q3": ["q3"], 'doc:doc-q3 "doc":"DOC-Q2"': ["q2", "q3"], "target:doc-q6": ["q6"],
     "answer:because": ["q1"], "text:passage": ["q2"], "difficulty:hard": ["q3", "q4", "q6"],
     "tag:eas": ["q1", "q2", "q5"], "difficulty:hard target:q4": ["q4"], "four tag:hard": ["q4"],
-    "mrr:0.4..0.6": ["q4"], "mrr:1>..0.5": ["q2"], "mrr:0": ["q3", "q6"], "words:3..": [],
+    "mrr:0.4..0.6": ["q4"], "mrr:1>..0.5": ["q2"], "mrr:0": ["q3", "q6"],
     "other:hard": [], "mrr:x": [], "doc:https://doc-q3": [], "target:doc-q3:": [],
 }  # fmt: skip
 
@@ -461,138 +408,13 @@ def test_a_word_with_a_prefix_is_sought_where_it_names(browser, tmp_path):
     browser.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert browser.run(found.format(".x-query")) == ["four", "doc-q4", "other-3", "other-3"]
     press(browser, "c", "c")
-    assert eval(
-        browser.run("document.querySelector('.x-out textarea').value").split("\n")[1],
-        {"q": cmp.per_query},
-    )["query_id"].tolist() == ["q4"]
-    clean(browser)
-
-
-def test_a_part_of_the_strip_or_of_a_histogram_is_brushed(browser, tmp_path):
-    cmp = runs_of(SIX, *RANKS).compare("old", "new", metrics=["mrr"])
-    shown(browser, cmp.explore(outcome=list(cmp.counts)), tmp_path)
-    show_facets(browser)
-
-    def drag(at, *corners):
-        card = f"document.querySelectorAll('.x-range svg')[{at}]"
-        x, y, width, height = browser.run(
-            f"(b => [b.x, b.y, b.width, b.height])({card}.getBoundingClientRect())"
-        )
-        kinds = ("mousePressed", "mouseMoved", "mouseReleased")
-        for kind, (left, top) in zip(kinds, (corners[0], corners[1], corners[1]), strict=True):
-            browser.send(
-                "Input.dispatchMouseEvent", type=kind, x=x + left * width, y=y + top * height,
-                button="left", buttons=1, clickCount=1,
-            )  # fmt: skip
-
-    drag(0, (0.5, 0.02), (0.98, 0.98))  # q1, q2, q3: at least about .5 in the first run
-    assert sorted(rows(browser)) == ["q1", "q2", "q3"]
-    assert browser.run("document.querySelectorAll('.x-brush').length") == 1
-    press_button(browser, "clear")
-    assert len(rows(browser)) == 6
-    drag(1, (0.9, 0.5), (0.99, 0.5))  # changes near 1: q5, found anew at rank 1
-    assert rows(browser) == ["q5"]
-    browser.run("document.querySelector('.x-name button').click()")
-    clean(browser)
-
-
-def test_what_queries_share_has_the_p_of_fisher_and_holm(browser, tmp_path):
-    """Of 40 queries 12 are lost; "x" is a tag of 10 of these and of 2 others."""
-    draw = random.Random(1)
-    tags = [["x"] if n < 10 or n > 37 else [draw.choice("yz")] for n in range(40)]
-    golden = [
-        {"id": f"q{n}", "query": f"word {'more ' * (n % 7)}", "expected_doc_ids": ["right"],
-         "tags": tags[n]}
-        for n in range(40)
-    ]  # fmt: skip
-    runs = {"a": {f"q{n}": ["right"] for n in range(40)},
-            "b": {f"q{n}": ["wrong" if n < 12 else "right"] for n in range(40)}}  # fmt: skip
-    cmp = rs.evaluate(runs, golden).compare("a", "b")
-    shown(browser, cmp.explore(outcome="regression"), tmp_path)
-    assert len(rows(browser)) == 12
-    press_button(browser, "What do these share?")
-    table = browser.run(
-        "[...document.querySelectorAll('.x-query tbody tr')]"
-        ".map(row => [...row.cells].slice(0, 4).map(cell => cell.innerText.trim()))"
+    assert browser.run("document.querySelector('.x-out textarea').value") == (
+        'part = cmp.golden.select(["q4"])'
     )
-    said = browser.run("document.querySelector('.x-query').innerText")
-    inside = {"in the first 10 of b wrong": (12, 12), "tag x": (10, 12)}
-    n_tested = int(re.search(r"Holm over (\d+) of", said)[1])
-    raw = [
-        scipy.stats.fisher_exact([[a, 12 - a], [b - a, 28 - b + a]], alternative="greater").pvalue
-        for a, b in inside.values()
-    ]
-    expected = holm([*raw, *[1.0] * (n_tested - 2)])[:2]
-    shown_p = ["< .001" if p < 0.001 else f"{p:.3f}"[1:] for p in expected]
-    assert [(row[0], row[3]) for row in table] == list(zip(inside, shown_p, strict=True))
-    assert table[1][1:3] == ["10 (83 %)", "2 (7 %)"]
-    for _ in range(20):
-        all_ = draw.randrange(2, 60)
-        having, chosen = draw.randrange(1, all_ + 1), draw.randrange(1, all_)
-        a = draw.randrange(max(0, having + chosen - all_), min(having, chosen) + 1)
-        ours = browser.run(f"ragscoreShares.upperTail({a}, {having}, {chosen}, {all_})")
-        theirs = scipy.stats.hypergeom.sf(a - 1, all_, having, chosen)
-        assert ours == pytest.approx(theirs, rel=1e-9)
-    browser.run("[...document.querySelectorAll('.x-query tbody button')][3].click()")
-    text = browser.run("document.querySelector('.x-out textarea').value").splitlines()
-    scope = {"cmp": cmp}
-    exec(text[0], scope)
-    assert len(scope["part"].queries) == 12
-    assert "tag" in repr(eval(text[1], scope))
-    browser.run("[...document.querySelectorAll('.x-query tbody button')][2].click()")
-    browser.wait("document.querySelector('input[type=search]').value === 'tag:x'", 20)
-    assert len(rows(browser)) == 10
     clean(browser)
 
 
-def test_the_address_holds_the_state_and_back_leads_to_the_last_one(browser, six, tmp_path):
-    shown(browser, six, tmp_path)
-    begin = open_query(browser)
-    press(browser, "j", "j")
-    second = open_query(browser)
-    browser.wait("location.hash.includes('x.q=')", 20)
-    seek(browser, "difficulty:easy")
-    browser.run("document.querySelectorAll('.x-headline button')[1].click()")
-    press(browser, "n", "n")
-    browser.send("Input.insertText", text="odd <b>")
-    browser.wait("location.hash.includes('x.note') && location.hash.includes('x.sort')", 20)
-    kept, hash_ = rows(browser), browser.run("location.hash")
-    browser.run("history.back()")
-    browser.wait("document.querySelector('input[type=search]').value === ''", 20)
-    assert open_query(browser) == second
-    for way, query in (("back", begin), ("forward", second)):
-        browser.run(f"history.{way}()")
-        browser.wait(f"document.querySelector('.x-query h3').textContent === '{query}'", 20)
-    shown(browser, six, tmp_path, hash_=hash_)
-    assert rows(browser) == kept and open_query(browser) == second
-    assert browser.run("document.querySelector('.x-note').value") == "odd <b>"
-    assert browser.run("document.querySelector('input[type=search]').value") == "difficulty:easy"
-    clean(browser)
-
-
-def test_details_in_pieces_are_those_of_the_whole(browser, six, tmp_path, monkeypatch):
-    shown(browser, six, tmp_path)
-    text = "document.querySelector('.x-query').innerText"
-    whole = []
-    for _ in range(4):
-        whole.append(browser.run(text))
-        press(browser, "j", "j")
-    for name, value in (("LARGE", 10), ("PART", 2000)):
-        monkeypatch.setattr(f"ragscore.reporting.explorer.element.{name}", value)
-    parts = runs_of(SIX, *RANKS).compare("old", "new").explore()
-    assert len(parts.packed.split("\n")) > 4
-    shown(browser, parts, tmp_path)
-    for expected in whole:
-        browser.wait(f"{text} === {json.dumps(expected)}", 20)
-        press(browser, "j", "j")
-    shown(browser, parts, tmp_path, hash_="#x.outcome=all")
-    seek(browser, "target:doc-q6")
-    browser.wait("document.querySelectorAll('.x-space > [role=row]').length === 1", 20)
-    assert rows(browser) == ["q6"]
-    clean(browser)
-
-
-def test_a_judges_score_is_a_facet_and_a_range_of_it_is_sought(browser, tmp_path):
+def test_a_range_of_a_judges_score_is_sought(browser, tmp_path):
     ev = runs_of(SIX, *RANKS)
     values = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]  # old, then new
     keys = ev.results.responses[["run_id", "query_id"]]

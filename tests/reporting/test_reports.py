@@ -50,13 +50,13 @@ def same(a: rs.Comparison, b: rs.Comparison) -> None:
 
 
 def test_a_comparison_reloads_from_its_json(pair):
-    cmp = compare_runs(*pair, "a", "b", empty_gold="zero")
+    cmp = compare_runs(*pair, "a", "b", missing="zero")
     again = rs.Comparison.from_json(cmp.to_json())
     same(again, cmp)
     assert (
         again.to_json() == cmp.to_json()
         and again.to_markdown() == cmp.to_markdown()
-        and again.policies["empty_gold"] == "zero"
+        and again.policies["missing"] == "zero"
     )
 
 
@@ -70,7 +70,8 @@ def test_a_comparison_without_rows_reloads_with_their_columns(write_golden, writ
 def test_a_comparison_by_a_profile_reloads_with_it(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
     same(rs.Comparison.from_json(cmp.to_json(own=True)), cmp)
-    assert rs.Comparison.from_json(cmp.to_json()).counts == cmp.counts, "that harness's, too"
+    with refused("own=True", field="text"):
+        rs.Comparison.from_json(cmp.to_json())
     mine = replace(PROFILES["kebab"], name="mine")
     text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
     assert rs.Comparison.from_json(text, profile=mine).profile == mine
@@ -165,7 +166,7 @@ ALLOWED = {
     "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p",
     "div", "table", "thead", "tbody", "tr", "th", "td", "button", "header", "main", "section",
     "ul", "ol", "li", "b", "span", "wbr", "script", "details", "summary", "figure", "img",
-    "i", "svg", "line", "circle", "map", "area",
+    "i", "svg", "line", "circle",
 }  # fmt: skip
 
 
@@ -275,19 +276,12 @@ def test_several_runs_fill_every_section_and_no_text_opens_a_tag_a_cell_or_a_hea
             assert len(bars) == 1, lines[0][:200]
 
 
-@pytest.mark.slow
-def test_a_report_reloads_into_the_same_pages(hostile):
-    again = rs.Report.from_json(hostile.to_json())
-    for name in (
-        "runs", "config", "summary", "slices", "decisions", "quality", "trends", "faults",
-        "transitions", "curve", "left_out",
-    ):  # fmt: skip
-        assert_frame_equal(getattr(again, name), getattr(hostile, name))
-    assert again.order == hostile.order and set(again.order) == set(NAMES)
-    same(again.comparisons[0], hostile.comparisons[0])
-    assert again.to_html() == hostile.to_html() and again.to_markdown() == hostile.to_markdown()
-    with refused("dtypes", "title", "runs", field="text"):
-        rs.Report.from_json("{}")
+def test_the_json_of_a_report_has_its_frames(hostile):
+    content = json.loads(hostile.to_json())
+    for name in ("runs", "summary", "slices", "trends", "transitions"):
+        assert len(content[name]) == len(getattr(hostile, name)) > 0, name
+    assert [one["run_id"] for one in content["runs"]] == NAMES
+    assert len(content["comparisons"]) == len(hostile.comparisons) == 3
 
 
 def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):

@@ -131,9 +131,6 @@ def test_a_failed_query_is_scored_on_the_hits_it_has(scored):
     assert found["hit@1"].tolist()[:2] == [1, 0] and np.isnan(found["hit@1"].iloc[2])
     assert found["passed"].tolist()[:2] == [0, 0] and found["failed"].tolist() == [1, 1, 1]
     assert found[not_measured].isna().all(axis=None)
-    excluded = scored(rows, failed, labels, errors="exclude")
-    assert excluded[["hit@1", "passed", *not_measured]].isna().all(axis=None)
-    assert excluded["failed"].tolist() == [1, 1, 1]
 
 
 def test_missing_rows_are_left_out_with_a_warning_or_count_as_zero(scored):
@@ -185,12 +182,12 @@ def test_passed_by_the_kind_of_question(scored):
     assert bad["passed"].tolist() == [0, 0, 0] and good["passed"].tolist() == [1, 1, 1]
 
 
-CHOICES = {"match": "doc", "errors": "exclude", "missing": "zero", "profile": "kebab"}
+CHOICES = {"match": "doc", "missing": "zero", "profile": "kebab"}
 
 
 @pytest.mark.parametrize(
     ("argument", "value"),
-    [("match", "docs"), ("errors", "zero"), ("missing", "miss"), ("profile", "kebap")],
+    [("match", "docs"), ("missing", "miss"), ("profile", "kebap")],
 )
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
     with refused(value, CHOICES[argument], field=argument):

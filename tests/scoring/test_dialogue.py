@@ -273,6 +273,3 @@ def test_folders_vaults_and_types_of_document_are_slices(load):
         {"(none)": np.nan, "home": 0.5, "work": 1.0}, nan_ok=True
     )
     assert means("vaults") == pytest.approx({"(none)": np.nan, "v1": 1.0, "v2": 0.0}, nan_ok=True)
-    assert means("doc_type") == pytest.approx(
-        {"(none)": np.nan, "md": 1.0, "pdf": 0.5}, nan_ok=True
-    )

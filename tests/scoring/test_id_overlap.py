@@ -3,6 +3,7 @@
 import re
 import warnings
 from pathlib import Path
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.id_changes import find_join
+from ragscore.scoring.id_changes import READINGS, find_join
 from tests.messages import refused, says, warned
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -56,7 +57,7 @@ def told(results, golden, metrics="mrr", **more):
 
 def repaired(said, results, golden):
     """The MRR once the line that was proposed has run, and what is said of ids then."""
-    line = re.search(r"\): ((?:results\.|rs\.evaluate).*?)(?:\. With care.*)?$", said)[1]
+    line = re.search(r"\): ((?:results\.|from |rs\.evaluate).*?)(?:\. With care.*)?$", said)[1]
     if not line.split("; ")[-1].startswith("rs.evaluate"):
         line += "; rs.evaluate(results, golden)"
     *before, last = line.split("; ")
@@ -77,28 +78,28 @@ def test_a_run_of_chunk_ids_and_a_golden_set_of_documents_are_not_scored_without
     assert repaired(said, results, golden) == ([1, 1], [])
 
 
-# By what is proposed as `ids=`: ids of hits, and expected ones.
+# By the methods that are proposed: ids of hits, and expected ones.
 CASES = {
-    "'lower'": (["Ab", "C"], ["ab", "c"]),
-    "'strip'": ([" a", "b "], ["a", "b"]),
-    "'url'": (["http://www.x.org/a/", "http://x.org/b"], ["https://x.org/a", "https://X.org/b"]),
-    "lambda one: one.removeprefix('corpus-')": (["corpus-a", "corpus-b"], ["a", "b"]),
-    "lambda one: one.removeprefix('docs/')": (["docs/a/x.md", "docs/b/x.md"], ["a/x.md", "b/x.md"]),
-    "lambda one: one.removesuffix('.md')": (["a.js.md", "b.css.md"], ["a.js", "b.css"]),
-    "lambda one: one.removesuffix('.7zip')": (["a.7zip", "b.7zip"], ["a", "b"]),
-    "'extension'": (["a.md", "b.html"], ["a", "b"]),
-    "'path'": (["/x/a", "http://y.org/b"], ["a", "b"]),
-    "'path' of both": (["/home/x/a.md", "/home/x/b.md"], ["docs/a.md", "wiki/b.md"]),
-    "'path+extension'": (["https://x.org/docs/a.html", "https://x.org/b.html"], ["a", "b"]),
-    "'zeros'": (["7", "12"], ["007", "012"]),
-    "'chunk'": (["my_doc_3", "your_doc_12"], ["my_doc", "your_doc"]),
-    "'subchunk'": (["doc_1_3", "doc_2::chunk-12"], ["doc_1", "doc_2"]),
-    "lambda one: '-'.join(one.split('-')[:3])": (
+    "lower": (["Ab", "C"], ["ab", "c"]),
+    "strip": ([" a", "b "], ["a", "b"]),
+    "url": (["http://www.x.org/a/", "http://x.org/b"], ["https://x.org/a", "https://X.org/b"]),
+    ".str.removeprefix('corpus-')": (["corpus-a", "corpus-b"], ["a", "b"]),
+    ".str.removeprefix('docs/')": (["docs/a/x.md", "docs/b/x.md"], ["a/x.md", "b/x.md"]),
+    ".str.removesuffix('.md')": (["a.js.md", "b.css.md"], ["a.js", "b.css"]),
+    ".str.removesuffix('.7zip')": (["a.7zip", "b.7zip"], ["a", "b"]),
+    "extension": (["a.md", "b.html"], ["a", "b"]),
+    "path": (["/x/a", "http://y.org/b"], ["a", "b"]),
+    "path of both": (["/home/x/a.md", "/home/x/b.md"], ["docs/a.md", "wiki/b.md"]),
+    "path+extension": (["https://x.org/docs/a.html", "https://x.org/b.html"], ["a", "b"]),
+    "zeros": (["7", "12"], ["007", "012"]),
+    "chunk": (["my_doc_3", "your_doc_12"], ["my_doc", "your_doc"]),
+    "subchunk": (["doc_1_3", "doc_2::chunk-12"], ["doc_1", "doc_2"]),
+    ".str.split('-').str[:3].str.join('-')": (
         ["2025-10-05-1", "2025-10-06-12"], ["2025-10-05", "2025-10-06"],
     ),
-    "'fragment'": (["doc_1#3", "doc_2#12"], ["doc_1", "doc_2"]),
-    "'chunk+path'": (["x/a::chunk-1", "y/b::chunk-2"], ["a", "b"]),
-    "'fragment+path+extension'": (["x/A_1.md#3", "y/b_2.html#part-2"], ["A_1", "b_2"]),
+    "fragment": (["doc_1#3", "doc_2#12"], ["doc_1", "doc_2"]),
+    "chunk+path": (["x/a::chunk-1", "y/b::chunk-2"], ["a", "b"]),
+    "fragment+path+extension": (["x/A_1.md#3", "y/b_2.html#part-2"], ["A_1", "b_2"]),
 }  # fmt: skip
 
 
@@ -111,7 +112,9 @@ def test_the_reading_that_would_join_ids_is_named_with_the_line_that_makes_it(ca
     scores, (said,) = told(results, golden)
     assert scores["mrr"].tolist() == [0, 0]
     says(said, "r", 2, "doc_id", *hits, *expected)
-    assert f"ids={case.removesuffix(' of both')})" in said
+    names = case.removesuffix(" of both").split("+")
+    code = "".join(READINGS[name].code if name in READINGS else name for name in names)
+    assert f'golden.targets["doc_id"]{code}' in said or said.endswith(code)
     assert repaired(said, results, golden) == ([1, 1], [])
 
 
@@ -119,7 +122,8 @@ def test_the_reading_that_would_join_ids_is_named_with_the_line_that_makes_it(ca
 def test_chunk_suffixes_are_known_in_many_forms(suffix):
     join = find_join(pd.Index([f"a b{suffix}", f"c{suffix[:-1]}4"]), pd.Index(["a b", "c"]))
     assert join.n_joined == 2
-    assert join.reading.ids in ("'chunk'", "'fragment'")  # any chunk's, not only this one's
+    known = [READINGS[name].code for name in ("chunk", "fragment")]
+    assert join.reading.code in known  # any chunk's, not only this one's
 
 
 def test_expected_chunks_and_hits_of_whole_documents_are_joined_by_both():
@@ -140,9 +144,8 @@ def test_what_is_said_to_join_joins(names, form, other):
     join = find_join(pd.Index(ids), pd.Index(expected))
     if join is None:
         return
-    reading = {"ids": eval(join.reading.ids)} if join.reading.ids else {}
-    ev = rs.evaluate({"q": ids}, {"q": expected}, "mrr", **reading)
-    hits, wanted = ev.results.hits["doc_id"], ev.golden.targets["doc_id"]
+    known = {"hits": pd.Series(ids), "wanted": pd.Series(expected), "unquote": unquote}
+    hits, wanted = (eval(side + join.reading.code, known) for side in ("hits", "wanted"))
     assert set(wanted) & set(hits) and join.n_joined >= wanted.isin(hits).sum()
     assert all(one in expected and other in ids for one, other in join.pairs)
 
@@ -151,7 +154,7 @@ def test_ids_of_another_corpus_are_said_to_be_others():
     results = results_of([{"doc_id": "x"}], [{"doc_id": "y"}])
     _, (said,) = told(results, golden_by("doc_id", ["a", "b"]))
     says(said, "doc_id", "x", "y", "a", "b", "columns", "match")
-    assert "ids=" not in said  # no reading joins them
+    assert "golden.targets" not in said  # no reading joins them
 
 
 def test_honest_runs_are_not_spoken_of():

@@ -157,7 +157,7 @@ def test_another_query_changes_nothing_for_the_others(data, more):
         ("hit@0", ["k", 1]), ("ndgc@5", ["ndcg@5"]), ("hit", ["hit@10"]), ("ERR", ["err@10"]),
         ("bpref@10", ["bpref"]), ("iprec", ["iprec@0.1"]), ("iprec@1.5", [0, 1]),
         ("hit@2.5", ["k", 1]), ("rbp(1)", ["0 < p < 1"]), ("err(0)@5", [1]), ("hit(3)@5", ["hit"]),
-        ("P(rel=2)@5", ["min_grade"]), ("AP(judged_only=True)", ["judged_only"]),
+        ("P(rel=2)@5", ["0"]), ("AP(judged_only=True)", ["judged"]),
         ("failed@3", ["failed"]), ("hit@k", ["hit@10"]),
         ("recall@5:page", [":chunk", ":span", ":anchor", ":doc", ":predicate"]),
         ("failed:doc", []), ("HITS@5", []),
@@ -333,8 +333,6 @@ def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
     rankings, qrels = {"q": ["x", "d1"]}, {"q": {"d1": 1, "d2": 1}}
     labels = ["bpref", "bpref:doc"]
     assert ours(rankings, qrels, labels)[labels].isna().all(axis=None)
-    # grade 1 is judged as not relevant where 2 is asked for
-    assert ours(rankings, {"q": {"d1": 2, "d2": 1}}, "bpref", min_grade=2)["bpref"].tolist() == [1]
     # the profile of trec_eval keeps its value, which is recall
     results, golden = rs.load_results(rankings), rs.load_golden(qrels)
     assert rs.score(results, golden, "bpref", profile="trec")["bpref"].tolist() == [0.5]
@@ -345,12 +343,6 @@ def test_bpref_of_a_golden_set_that_judges_nothing_as_irrelevant_is_unknown():
     assert not supported["bpref"] and supported["map"]
 
 
-def test_judged_only_without_a_judged_irrelevant_document_is_said_to_keep_right_hits_only():
-    with warned("judged_only", 0):
-        found = ours({"q": ["x", "d1"]}, {"q": {"d1": 1}}, "mrr", judged_only=True)
-    assert found["mrr"].tolist() == [1]
-
-
 @pytest.mark.parametrize("label", ["map", "rprec", "bpref", "set_f1", "11pt_avg", "err@5", "rbp"])
 def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     targets = {"q": {"d1": 1, "d2": 0}}
@@ -358,35 +350,10 @@ def test_a_document_found_in_three_passages_earns_no_more_than_one(label):
     assert 0 < thrice <= 1
 
 
-def test_min_grade_decides_what_is_relevant_and_leaves_grades_to_ndcg():
-    rankings, qrels = (
-        {"q": ["d1", "x", "d2"], "r": ["d1"]},
-        {"q": {"d1": 1, "d2": 2}, "r": {"d1": 1}},
-    )
-    labels = ["hit@1", "mrr", "recall@3", "precision@3", "map", "ndcg_linear@3", "judged@3"]
-    any_grade, high = (ours(rankings, qrels, labels, min_grade=grade) for grade in (1, 2))
-    assert high.loc["q", labels[:5]].tolist() == [0, 1 / 3, 1, 1 / 3, 1 / 3]
-    assert any_grade.loc["q", labels[:5]].tolist() == [1, 1, 1, 2 / 3, (1 + 2 / 3) / 2]
-    assert high[labels[5:]].equals(any_grade[labels[5:]])
-    # r has no target of grade 2
-    assert high.loc["r", labels[:5]].isna().all() and high.loc["r", "ndcg_linear@3"] == 1
-    filled = ours(rankings, qrels, labels, min_grade=2, empty_gold="one").loc["r", labels]
-    assert filled.tolist() == [1, 1, 1, 0, 1, 1, 1]
-
-
-def test_judged_only_closes_up_the_ranks_of_judged_hits():
-    rankings, qrels = {"q": ["x", "d0", "y", "d1"]}, {"q": {"d0": 0, "d1": 1, "d2": 1}}
-    labels = ["mrr", "precision@2", "judged@3", "set_precision"]
-    assert ours(rankings, qrels, labels)[labels].iloc[0].tolist() == [1 / 4, 0, 1 / 3, 1 / 4]
-    closed = ours(rankings, qrels, labels, judged_only=True)[labels].iloc[0].tolist()
-    assert closed == [1 / 2, 1 / 2, 1, 1 / 2]
-
-
 @pytest.mark.parametrize(
     ("policy", "allowed"),
     [
-        ({"min_grade": 0}, [1]), ({"min_grade": True}, [1]), ({"min_grade": 1.5}, [1]),
-        ({"judged_only": 1}, [True, False]), ({"ties": "score"}, ["file", "trec", "trec64"]),
+        ({"ties": "score"}, ["file", "trec", "trec64"]),
     ],
 )  # fmt: skip
 def test_policies_of_grades_and_order_are_checked(policy, allowed):

@@ -43,7 +43,7 @@ def variety(lists):
     return lists.distinct(lists.column("doc_id")) / lists.total()
 
 
-@rs.metric("my_ndcg@k", "as ndcg@k", needs="grades", kind="bounded", better="higher")
+@rs.metric("my_ndcg@k", "as ndcg@k", kind="bounded", better="higher")
 def my_ndcg(lists):
     return lists.total(gain(lists.gain) / np.log2(lists.rank + 1.0)) / lists.ideal(gain)
 
@@ -210,7 +210,6 @@ def test_of_responses_citations_and_judgments_it_has_a_value_per_response(golden
 def test_ndcg_and_recall_by_the_public_means_equal_ours_to_the_bit(seed):
     rng = np.random.default_rng(seed)
     fields = {
-        "min_grade": int(rng.integers(1, 3)), "judged_only": bool(rng.integers(2)),
         "collapse": ["none", "doc"][rng.integers(2)],
         "missing": ["exclude", "zero"][rng.integers(2)],
     }  # fmt: skip
@@ -293,7 +292,7 @@ def test_stored_values_go_by_their_labels_and_policies(ev, golden, tmp_path):
     store = rs.RunStore(tmp_path / "runs")
     store.save(ev)
     other = rs.load_golden([GOLDEN[0] | {"expected_doc_ids": ["d9"]}, *GOLDEN[1:]])
-    for labels, policies in ((other, {}), (golden, {"min_grade": 2})):
+    for labels, policies in ((other, {}), (golden, {"missing": "zero"})):
         with warned("in_budget@3"):
             assert "in_budget@3" not in store.evaluate(labels, **policies).scores
     with warned("in_budget@3"):

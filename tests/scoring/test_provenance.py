@@ -19,6 +19,7 @@ from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import BY_NAME, labels
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS, provenance
+from ragscore.store.catalogue import open_catalogue
 from tests.messages import refused, says, warned
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
@@ -168,11 +169,12 @@ def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, w
     scored(store, a, golden)
     scored(store, b, relabelled(write_golden, expected_chunk_ids=["other"]))
     is_refused(store, "golden", 1, 3, "relabelled")
-    assert store.golden_changes("a", "b").to_dict("records") == [
+    assert open_catalogue(store.root).golden_changes("a", "b").to_dict("records") == [
         {"query_id": "q1", "change": "relabelled"}
     ]
     store.refresh(golden)
-    assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
+    assert len(store.scores()) == 6
+    assert not len(open_catalogue(store.root).golden_changes("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -213,12 +215,11 @@ def test_a_stored_scoring_that_does_not_say_how_it_was_made_is_refused(runs, par
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run):
     store, _, _, golden = runs
     policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
-    policies |= {"min_grade": 2, "judged_only": True}
     golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
     store.save(rs.load_results(write_run("a", CITED[:2])), golden=golden, match="doc", **policies)
     stored = described(store, "a")["scoring"]
     assert stored["policies"] == policies | {"match": "doc"}
-    of_scoring = {field.name for field in fields(rs.Policies)} - {"ids", "refusals"}
+    of_scoring = {field.name for field in fields(rs.Policies)} - {"refusals"}
     assert set(stored["policies"]) == of_scoring
     for _ in range(2):
         # the third was never asked: missing="zero"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import EXAMPLES, hit, record
-from stored import compact_file, describe, described, put_file, stored_file
+from stored import describe, described, put_file, stored_file
 
 import ragscore as rs
 from ragscore.store.checked import (
@@ -22,7 +22,6 @@ from ragscore.store.checked import (
     sealed,
     unsealed,
 )
-from ragscore.store.run_cache import COMPACT_FILE
 from ragscore.store.runs import RUN_FILE, folder_of
 from tests.messages import refused
 
@@ -32,7 +31,7 @@ GOLDEN = rs.load_golden(
 ODD = [
     None, True, 0, -1, 5, 2**63, 10**400, 1.5, "", "x", "\u202e\x00", "\ud800", "x" * 100_000,
     "2024-01-01", "../../x", [], [None], [[]], ["a", 1], {}, {"a": 1}, {"": None},
-    {"a": {"b": [1]}}, COMPACT_FILE,
+    {"a": {"b": [1]}}, "compact.json",
 ]  # fmt: skip
 READS = {
     "runs": lambda store: store.runs(),
@@ -60,7 +59,6 @@ def made(tmp_path_factory):
     store = rs.RunStore(root)
     for shift, run_id in enumerate(("a", "b")):
         store.save(results_of(run_id, shift), golden=GOLDEN)
-    store.compact()
     return root
 
 
@@ -104,11 +102,8 @@ def outcome(store, read):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", [f"a/{RUN_FILE}", COMPACT_FILE])
-def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that_names_it(
-    root, what
-):
-    file = root / what
+def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that_names_it(root):
+    file = root / "a" / RUN_FILE
     before = file.read_bytes()
     content = unsealed(before, file)
     rng, n_errors = random.Random(0), 0
@@ -123,7 +118,7 @@ def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that
             found = outcome(rs.RunStore(root), READS[name])
             assert found is None or found.startswith(str(root)), (at, name)
             n_errors += found is not None
-    assert n_errors or what == COMPACT_FILE
+    assert n_errors
     file.write_bytes(before)
     assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == [1] * 3 + [0] * 3
 
@@ -137,7 +132,7 @@ def test_a_description_that_was_changed_anywhere_reads_right_or_is_an_error_that
         (lambda run: run | {"scoring": []}, "scoring", "an object"),
         (lambda run: run | {"scoring": run["scoring"] | {"level": "word"}}, "scoring.level", "doc"),
         (
-            lambda run: run | {"scoring": run["scoring"] | {"policies": {"errors": "x"}}},
+            lambda run: run | {"scoring": run["scoring"] | {"policies": {"missing": "x"}}},
             "scoring.policies",
             "policies of rs.score",
         ),
@@ -243,11 +238,10 @@ def test_a_run_of_any_name_is_kept_in_a_folder_that_every_system_can_have(tmp_pa
     store = rs.RunStore(tmp_path)
     for name in NAMES:
         assert store.save(results_of(name)) == [name]
-    store.refresh(GOLDEN, runs=COMPACT_FILE)
-    store.compact()
+    store.refresh(GOLDEN, runs="compact.json")
     again = rs.RunStore(tmp_path)
     assert set(again.runs()["run_id"]) == set(NAMES)
-    assert again.scores(["mrr"], COMPACT_FILE)["mrr"].tolist() == [1, 1, 1]
+    assert again.scores(["mrr"], "compact.json")["mrr"].tolist() == [1, 1, 1]
     assert again.load("x" * 300).runs["run_id"].tolist() == ["x" * 300]
     devices = {"con", "prn", "aux", "nul", "com1", "lpt9"}
     folders = [folder_of(tmp_path, name).name for name in NAMES]
@@ -280,28 +274,6 @@ def test_a_copied_run_folder_is_named_with_the_one_it_was_copied_from(root):
     assert str(root / "a") in caught.value.found and str(root / "a copy") in caught.value.allowed
     shutil.rmtree(root / "a copy")
     assert len(rs.RunStore(root).runs()) == 2
-
-
-@pytest.mark.parametrize("damaged", [b"", b"PAR1", None])
-def test_a_damaged_compact_table_says_that_compacting_mends_it_and_it_does(root, damaged):
-    file = compact_file(rs.RunStore(root), "scores")
-    wanted = rs.RunStore(root).scores(["mrr"])["mrr"].tolist()
-    if damaged is None:
-        file.unlink()
-    else:
-        file.write_bytes(damaged)
-    with refused("store.compact()", file=file):
-        rs.RunStore(root).scores(["mrr"])
-    rs.RunStore(root).compact()
-    assert rs.RunStore(root).scores(["mrr"])["mrr"].tolist() == wanted
-
-
-def test_a_damaged_compact_json_is_mended_by_compacting(root):
-    (root / COMPACT_FILE).write_text("{}")
-    with refused(file="compact.json"):
-        rs.RunStore(root).scores(["mrr"])
-    rs.RunStore(root).compact()
-    assert len(rs.RunStore(root).scores(["mrr"])) == 6
 
 
 def pipe(place):
@@ -337,14 +309,10 @@ def within(seconds, call):
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-@pytest.mark.parametrize("what", [RUN_FILE, "metrics", "hits", COMPACT_FILE])
+@pytest.mark.parametrize("what", [RUN_FILE, "metrics", "hits"])
 def test_what_is_no_file_is_named_and_never_waited_for(root, kind, what):
     store = rs.RunStore(root)
-    if what in (RUN_FILE, COMPACT_FILE):
-        place = root / "a" / RUN_FILE if what == RUN_FILE else root / COMPACT_FILE
-    else:
-        (root / COMPACT_FILE).unlink()
-        place = stored_file(store, "a", what)
+    place = root / "a" / RUN_FILE if what == RUN_FILE else stored_file(store, "a", what)
     place.unlink()
     SPECIAL[kind](place)
     read = READS["metrics" if what == "metrics" else "load" if what == "hits" else "scores"]

@@ -1,6 +1,7 @@
 """Runs on disk: nothing changes on the way, nothing is lost, texts are cut only after matching."""
 
 import json
+import os
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +12,9 @@ from conftest import EXAMPLES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import (
+    describe,
     described,
+    edit_table,
     named_by,
     put_file,
     stored_file,
@@ -23,6 +26,7 @@ from ragscore.frames.data import from_records
 from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.summary import summarize
 from ragscore.store import draft
+from ragscore.store.catalogue import open_catalogue
 from tests.messages import ANY, refused, warned
 
 
@@ -473,7 +477,7 @@ def test_a_description_that_was_changed_is_refused_and_the_run_can_be_saved_agai
         ("hits", b"", "load"),
         ("scores", b"x", "scores"),
         ("metrics", b"{", "metrics"),
-        ("golden", b"PAR1", "golden_changes"),
+        ("golden", b"PAR1", "golden"),
         ("responses", None, "load"),
     ],
 )
@@ -490,7 +494,10 @@ def test_a_file_that_is_damaged_or_gone_is_named(pair, tmp_path, kind, content, 
     else:
         file.write_bytes(content)
     with refused(others, file=file):
-        getattr(store, read)(*(("a", "a") if read == "golden_changes" else ()))
+        if read == "golden":
+            open_catalogue(store.root).golden_changes("a", "a")
+        else:
+            getattr(store, read)()
 
 
 @pytest.mark.parametrize(
@@ -549,25 +556,17 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         results,
         golden=golden,
         collapse="doc",
-        empty_gold="one",
         unknown="miss",
-        errors="exclude",
         missing="zero",
     )
-    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
-        ["mrr"]
-    ).loc["e", "mrr"].tolist() == [1, 1]
+    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2]
     made = described(store, "a")["scoring"]
     assert made["policies"] == {
         "match": "auto",
-        "errors": "exclude",
         "missing": "zero",
-        "empty_gold": "one",
         "collapse": "doc",
         "unknown": "miss",
         "ties": "file",
-        "min_grade": 1,
-        "judged_only": False,
     }
     assert (made["profile"], made["n_undecidable"]) == (None, 0)
     metrics = json.loads(stored_file(store, "a", "metrics").read_text())
@@ -577,11 +576,11 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path)
-    store.save(results, golden=golden, collapse="doc", empty_gold="one")
+    store.save(results, golden=golden, collapse="doc")
     store.refresh(golden)
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 2, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 2
     store.refresh(golden, collapse="none")
-    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
+    assert store.scores(["mrr"], "a").loc["q", "mrr"] == 1 / 3
 
 
 def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
@@ -624,7 +623,7 @@ def test_calls_of_a_profile_are_scored_stored_and_kept_when_scored_again(tmp_pat
     ("choices", "field", "named"),
     [
         ({"collapse": "docs"}, "collapse", ["'docs'", "none, doc"]),
-        ({"colapse": "doc"}, "policies", ["'colapse'", "match, errors"]),
+        ({"colapse": "doc"}, "policies", ["'colapse'", "match, missing"]),
         ({"profile": "kebap"}, "profile", ["'kebap'", "kebab, rig"]),
     ],
 )
@@ -645,3 +644,91 @@ def test_a_choice_that_is_none_is_refused_before_anything_is_written(
 def test_policies_without_a_golden_set_are_refused(passages, tmp_path):
     with refused(field="golden"):
         rs.RunStore(tmp_path / "store").save(passages[0], collapse="doc")
+
+
+@pytest.fixture
+def golden(write_golden):
+    return rs.load_golden(write_golden(THREE_QUERIES))
+
+
+@pytest.fixture
+def runs(write_run):
+    """Runs of two systems over three months; `n` tells how many."""
+
+    def make(n=6):
+        described = [
+            {
+                "system": ("bm25", "dense")[i % 2],
+                "created_at": f"2026-0{i + 1}-15T00:00:00Z",
+                "config": {"bm25": {"k1": i % 3}, "chunker_version": "test@1"},
+            }
+            for i in range(n)
+        ]
+        return rs.load_results(
+            [
+                write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
+                for i, one in enumerate(described)
+            ]
+        )
+
+    return make
+
+
+def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(), golden=golden)
+    for name in ("run 6", "run 4"):
+        stored_file(store, name, "scores").write_bytes(b"damaged")
+    assert store.scores("mrr", runs=["run 5", "run 3", "run 1"])["run_id"].nunique() == 3
+    with refused(file=f"run 6/{stored_file(store, 'run 6', 'scores').name}"):
+        store.scores("mrr")
+
+
+def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    store = rs.RunStore(tmp_path / "s")
+    store.save(runs(), golden=golden)
+    expected = store.scores("mrr").groupby("run_id", observed=True)["mrr"].mean().to_dict()
+    sql = f"SELECT run_id, avg(mrr) FROM read_parquet({store.files('scores')}) GROUP BY run_id"
+    assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
+    read = (
+        polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
+    )
+    assert read == pytest.approx(store.scores("mrr")["mrr"].mean())
+    (hits,) = duckdb.sql(
+        f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})"
+    ).fetchall()
+    assert hits == (len(store.load(["run 1", "run 2"]).hits),)
+
+
+def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(
+    runs, golden, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("ragscore.store.places.SETTLED_NS", -1)
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    file = tmp_path / "run 1" / "run.json"
+    second = file.stat().st_mtime_ns // 10**9 * 10**9
+    os.utime(file, ns=(second, second))
+    assert set(store.scores("mrr")["system"]) == {"bm25", "dense"}
+    size = file.stat().st_size
+    describe(tmp_path, "run 1", lambda run: run | {"system": "other"})
+    assert file.stat().st_size == size
+    os.utime(file, ns=(second, second + 1))
+    assert set(store.scores("mrr")["system"]) == {"bm25", "other"}
+    assert store.runs()["system"].tolist() == ["bm25", "other"]
+
+
+def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(3), golden=golden)
+    for name in ("run 1", "run 3"):
+        edit_table(store, name, "scores", lambda table: table.slice(0, 0))
+    (tmp_path / "note.txt").write_text("no run")
+    (tmp_path / "empty").mkdir()
+    expected = store.scores(["mrr", "hit@1"])
+    assert expected["run_id"].unique().tolist() == ["run 2"] and expected[
+        "run_id"
+    ].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
+    assert store.scores("mrr", ["run 1", "run 3"]).empty
+    assert rs.RunStore(tmp_path / "nowhere").runs().empty

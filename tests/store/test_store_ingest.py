@@ -327,7 +327,7 @@ def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden
 
 def test_policies_without_a_golden_set_are_refused(small, tmp_path):
     with refused(field="golden"):
-        rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), errors="exclude")
+        rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), missing="zero")
 
 
 @pytest.mark.parametrize("from_bytes", [0, math.inf])

@@ -135,16 +135,13 @@ WHOLE_LISTS = [
 @pytest.mark.parametrize(
     ("part_hits", "choices"),
     [
-        (1, {}), (6, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
+        (1, {}), (6, {"missing": "zero"}),
         pytest.param(6, {"rule": by_last_digit, "match": "doc"}, marks=pytest.mark.slow),
         (6, {"metrics": WHOLE_LISTS, "match": "doc", "collapse": "doc"}),
         pytest.param(6, {"match": "per_query"}, marks=pytest.mark.slow),
         pytest.param(6, {"profile": "kebab"}, marks=pytest.mark.slow),
         pytest.param(6, {"profile": "trec"}, marks=pytest.mark.slow),
-        pytest.param(
-            6, {"metrics": WHOLE_LISTS, "match": "doc", "min_grade": 2, "judged_only": True},
-            marks=pytest.mark.slow,
-        ),
+        pytest.param(6, {"metrics": WHOLE_LISTS, "match": "doc"}, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):

@@ -45,7 +45,6 @@ from ragscore.frames.errors import nearest, unsaid
 from ragscore.scoring.applicability import RowFacts
 from ragscore.scoring.calls import in_turns, read_calls, with_each_kept
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.id_reading import with_ids_read
 from ragscore.scoring.intervals import clusters_text, query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
@@ -62,6 +61,7 @@ from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, Rule, targets_by_level
 from ragscore.scoring.score import score
+from ragscore.scoring.turns import with_turns
 from ragscore.scoring.value_states import chosen_columns, metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
@@ -259,7 +259,7 @@ def compare_ranks(
                     field=name,
                     allowed=f"{name} or profile, not both",
                 )
-    results, golden, policies = with_ids_read(results, golden, policies)
+    results, golden = with_turns(results, golden)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(
@@ -333,26 +333,15 @@ def _target_ranks(
 ) -> tuple[pd.DataFrame, pd.Series]:
     """Return one row per query and target that a run found, and the queries that have any.
 
-    Targets below `min_grade` are none; with `judged_only`, ranks count judged hits alone. Of
-    several calls, a rank is that within the call: the best of all.
+    Of several calls, a rank is that within the call: the
+    best of all.
     """
     parts, queries = [], []
     keep_refusals = profile is not None and profile.score_refusals
-    for name, selected, relevant in targets_by_level(
-        golden, level.used, policies.min_grade, keep_refusals
-    ):
+    for name, relevant in targets_by_level(golden, level.used, keep_refusals):
         queries.append(relevant["query_id"].drop_duplicates())
         matcher = rule or level_rule(name, results, golden)
         found = grade_hits(results.hits, relevant, matcher)[1]
-        if policies.judged_only:
-            # ranks count the judged hits of a list only
-            judged = grade_hits(results.hits, selected, matcher)[0]
-            lists = ["run_id", "query_id"]
-            judged = judged.sort_values("rank", kind="stable")
-            place = judged.groupby(lists, observed=True).cumcount() + 1
-            places = judged[[*lists, "rank"]].assign(place=place)
-            rank = found[[*lists, "rank"]].merge(places, on=[*lists, "rank"], how="left")["place"]
-            found = found.assign(rank=rank.to_numpy())
         parts.append(found)
     found = pd.concat(parts, ignore_index=True)
     found["rank"] = -(-found["rank"] // n_turns)

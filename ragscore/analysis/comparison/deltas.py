@@ -209,28 +209,6 @@ def paired_means(
     )
 
 
-def around_baseline(
-    rows: pd.DataFrame, baseline: str, places: str, declared: Declarations
-) -> pd.DataFrame:
-    """Return rows whose low and high are of the difference to a baseline, set at the run's mean.
-
-    They end where the metric's values do: beyond, no mean can be.
-
-    Parameters
-    ----------
-    rows
-        One per run and value of the column `places`, with delta_low and delta_high.
-    """
-    is_first = rows["run_id"].astype("str").eq(baseline).to_numpy()
-    base = rows[places].map(rows[is_first].set_index(places)["mean"])
-    bounds = [declared.describe(name).bounds for name in rows["metric"]]
-    least, most = np.array(bounds).reshape(-1, 2).T
-    return rows.assign(**{
-        name: (base + rows[f"delta_{name}"]).clip(least, most).mask(is_first)
-        for name in ("low", "high")
-    })  # fmt: skip
-
-
 def at_worst(
     first: pd.DataFrame,
     second: pd.DataFrame,

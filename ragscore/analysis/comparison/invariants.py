@@ -4,14 +4,13 @@ In: `Results` of both runs. Out: frames with one row per name and a column per r
 (golden set, k, chunker version, judges, ...) should be equal for a comparison to be fair.
 """
 
-from itertools import chain
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type, run_names
-from ragscore.frames.errors import check_known, name_list, names_of, nearest, warn
+from ragscore.frames.errors import name_list, names_of, nearest, warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.provenance import (
@@ -243,15 +242,6 @@ def flat_configs(results: Results, run_ids: list[str]) -> dict[str, dict[str, st
         run_id: {key: dumped(value) for key, value in _flat_config(results, run_id).items()}
         for run_id in run_ids
     }
-
-
-def config_values(results: Results | None, key: str, run_ids: list[str]) -> dict[str, str]:
-    """Return run -> the value of a key of its config, as text."""
-    if results is None:
-        raise DataError("found none", field="results", allowed="the Results of these runs, for by=")
-    configs = flat_configs(results, run_ids)
-    check_known(key, dict.fromkeys(chain.from_iterable(configs.values())), "by", "config key")
-    return {run: config.get(key, "(none)").strip('"') for run, config in configs.items()}
 
 
 def _flat_config(results: Results, run_id: str) -> dict[str, Any]:

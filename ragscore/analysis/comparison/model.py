@@ -30,7 +30,6 @@ from ragscore.frames.escaping import json_text, markdown_line, markdown_paragrap
 from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of, shown_number
 from ragscore.frames.tables import TINTS, Badges, Display, Notes, Table, with_sign
 from ragscore.frames.verbs import Accessor, ComparisonVerbs
-from ragscore.io.detect import function_at
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations
 from ragscore.scoring.policies import Policies
@@ -133,7 +132,7 @@ class Comparison(ComparisonVerbs, Display):
         What the evaluation asks, where that is more than these two runs: verdicts are corrected for
         all of it. And what these two alone would show, where that is more; else empty.
     golden, scores, results, rule
-        What slices, some pictures and `label_first` are made of; not part of the JSON.
+        What slices and some pictures are made of; not part of the JSON.
     """
 
     baseline: str
@@ -188,8 +187,8 @@ class Comparison(ComparisonVerbs, Display):
 
         Returns
         -------
-        A `SliceComparison`: differences with intervals, q values, the minimum detectable
-        differences, and reversals (Simpson's paradox).
+        A `SliceComparison`: differences with intervals, q values, and the minimum detectable
+        differences.
 
         Raises
         ------
@@ -292,9 +291,6 @@ class Comparison(ComparisonVerbs, Display):
     def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
         """Reload the comparison that `to_json` wrote: frames, level, policies, and profile by name.
 
-        A comparison that the kebab harness wrote has what its report holds: aggregates, and the
-        outcome and first ranks of each query. Its other frames are empty.
-
         Parameters
         ----------
         profile
@@ -303,15 +299,10 @@ class Comparison(ComparisonVerbs, Display):
         Raises
         ------
         DataError
-            No JSON, the report of another harness (write it with `to_json(own=True)`), an outcome
-            or a profile that isn't known.
+            No JSON, the report of a harness (write it with `to_json(own=True)`), or a profile that
+            isn't known.
         """
-        content = parse(text, "cmp.to_json()")
-        if isinstance(content, dict) and "run_a" in content:
-            reader = "ragscore.analysis.comparison.harness_report:comparison_of"
-            found: Comparison = function_at(reader)(content, profile)
-            return found
-        return _from_content(content, profile)
+        return _from_content(parse(text, "cmp.to_json()"), profile)
 
     def changed(self) -> pd.DataFrame:
         """One row per query that changed, by outcome from regression on; ranks are text."""

@@ -72,10 +72,6 @@ class History:
         The provenance of each run's values.
     reported
         Statistics of the metric (those of `ev.summary`) that runs without rows report, by run id.
-    scorings
-        The scoring that run.json records for each run; empty without a store.
-    load
-        Returns the results of some of the runs; None where only scores are known.
     declared
         What is declared of the metric, if it is a column of your own.
     """
@@ -85,8 +81,6 @@ class History:
     reported: pd.DataFrame
     runs: pd.DataFrame
     provenance: dict[str, Provenance]
-    scorings: dict[str, dict[str, Any]]
-    load: Callable[[list[str]], Results] | None
     declared: Declarations
 
     def scores_of(self, run_ids: list[str]) -> pd.DataFrame:
@@ -110,8 +104,6 @@ class Segment:
         The number of the first segment with the same provenance; its own if there is none before.
     break_reason
         What changed since the segment before, in words; empty for the first.
-    changed
-        The components that changed.
     """
 
     number: int
@@ -119,7 +111,6 @@ class Segment:
     provenance: Provenance
     same_as: int
     break_reason: str
-    changed: tuple[str, ...]
 
 
 Goldens = Golden | str | os.PathLike[str] | Sequence[Golden | str | os.PathLike[str]]
@@ -206,7 +197,7 @@ def read_history(
     group = _repeat_groups(with_rows, provenance, repeats)
     group_of = dict(zip(with_rows.index, group, strict=True))
     runs = runs.assign(group=[group_of.get(run_id, -1) for run_id in runs.index])
-    return History(metric, rows, told, runs, provenance, scorings, load, declared)
+    return History(metric, rows, told, runs, provenance, declared)
 
 
 def _run_ids(results: Results | None) -> list[str]:
@@ -245,7 +236,7 @@ def split_segments(provenance: dict[str, Provenance]) -> list[Segment]:
         else:
             reason = _reason(changed, last.provenance, own) if last else ""
             number = len(segments) + 1
-            segments.append(Segment(number, (run_id,), own, number, reason, changed))
+            segments.append(Segment(number, (run_id,), own, number, reason))
     out: list[Segment] = []
     for segment in segments:
         same = (

@@ -1,11 +1,10 @@
 """Noise of an unchanged system, from its repeats, and the control limits it gives a trend.
 
-In: scores of runs that differ in their `repeat` alone, or judgments of judges who were asked
-several times. Out: the spread of means, the variance by source, and the columns of the trend's
-frame that show the noise band.
+In: scores of runs that differ in their `repeat` alone. Out: the spread of their means, and the
+columns of the trend's frame that show the noise band.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,7 @@ from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.trend.history import Goldens, History, goldens_of, read_history
 from ragscore.frames.data import DataError, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.judgments import score_judgments
-from ragscore.scoring.metrics import CRITERIA
-from ragscore.stats import flip_rate, pooled_sd, repeat_means, t_quantile, variance_components
+from ragscore.stats import flip_rate, t_quantile
 from ragscore.store.store import RunStore
 
 SLACK = 1e-12  # a mean beyond a limit by rounding alone is within it
@@ -71,54 +68,6 @@ def noise_floor(
     return pd.DataFrame(rows)
 
 
-def noise_components(
-    source: RunStore | pd.DataFrame,
-    metric: str,
-    *,
-    golden: Goldens = (),
-    results: Results | None = None,
-    repeats: list[str] | None = None,
-) -> pd.DataFrame:
-    """One row per group of repeats and source of variance.
-
-    Sources are the queries, repeats of the system, and repeats of the judge.
-
-    Parameters
-    ----------
-    source, golden, results, repeats
-        As for `store.trend`. Judge repeats are the `repeat` of stored judgments (or of
-        `results.judgments`) of a judged metric.
-
-    Returns
-    -------
-    `system`, `source`, `n` queries, `n_repeats`, `n_judge_repeats`, `n_left_out` (queries without a
-    value in every cell); `df`, the unbiased `variance` (below 0: too small to be estimated), its
-    `share` of the sum (negatives as 0), and `sd_of_mean`, the standard deviation it gives to the
-    mean of one run. `stats.variance_components` has the model. More queries make all but "system
-    repeats" smaller; only more repeats estimate that one better.
-
-    Raises
-    ------
-    DataError
-        Neither the system nor the judge was repeated; a group has fewer than two complete queries.
-    """
-    history = read_history(
-        source, metric, results=results, repeats=repeats, goldens=goldens_of(golden)
-    )
-    judged = _judge_repeats(history)
-    groups = repeat_groups(history)
-    if not groups and judged is not None:
-        groups = [[run_id] for run_id in history.runs.index]
-    if not groups:
-        raise DataError(
-            "neither the system nor its judge was repeated",
-            field="repeat",
-            allowed="runs with a `repeat`, repeats=[run ids], or judgments with a `repeat`",
-        )
-    tables = [_components(history, run_ids, judged) for run_ids in groups]
-    return pd.concat(tables, ignore_index=True)
-
-
 def repeat_groups(history: History) -> list[list[str]]:
     """Return the run ids of each group of repeats."""
     group = history.runs["group"]
@@ -134,10 +83,11 @@ def noise_half_width(
     with probability `confidence`. NaN without repeats.
     """
     tables = [_complete_values(history, group)[0].to_numpy() for group in groups]
-    means = [repeat_means(table) for table in tables if len(table)]
-    sd, df = pooled_sd([found.std(ddof=1) for found in means], [len(found) - 1 for found in means])
+    means = [table.mean(axis=0) for table in tables if len(table)]
+    df = sum(len(found) - 1 for found in means)
     if not df:
         return float("nan")
+    sd = np.sqrt(sum((len(found) - 1) * found.var(ddof=1) for found in means) / df)
     t = t_quantile(np.array([df], dtype=np.float64), confidence)[0]
     return float(t * sd * np.sqrt(1 + 1 / n_centre))
 
@@ -161,7 +111,7 @@ def _noise_row(history: History, run_ids: list[str], confidence: float) -> dict[
             field="metric",
             allowed="a metric that applies",
         )
-    means = repeat_means(table.to_numpy())
+    means = table.to_numpy().mean(axis=0)
     mean, n_repeats = means.mean(), len(means)
     half = noise_half_width(history, [run_ids], n_repeats, confidence)
     return {
@@ -177,66 +127,6 @@ def _noise_row(history: History, run_ids: list[str], confidence: float) -> dict[
         "high": mean + half,
         "flip_rate": flip_rate(table.to_numpy()),
     }
-
-
-def _judge_repeats(history: History) -> pd.DataFrame | None:
-    """One row per run, query and repeat of the judge, with the `value` of a judged metric.
-
-    None where no judge was repeated.
-    """
-    if history.metric not in CRITERIA or history.load is None:
-        return None
-    results = history.load(history.runs.index.tolist())
-    judgments = results.judgments
-    if judgments is None or "repeat" not in judgments or judgments["repeat"].nunique() < 2:
-        return None
-    cells = results.responses[["run_id", "query_id"]].astype("str")
-    keys = pd.MultiIndex.from_frame(cells)
-    parts = []
-    for repeat in sorted(judgments["repeat"].dropna().unique()):
-        own = judgments[(judgments["repeat"] == repeat).fillna(False).to_numpy(dtype=bool)]
-        place = keys.get_indexer(pd.MultiIndex.from_frame(own[list(cells)].astype("str")))
-        values = score_judgments(replace(results, judgments=own), place, len(cells))
-        parts.append(cells.assign(judge_repeat=int(repeat), value=values[history.metric]))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _components(history: History, run_ids: list[str], judged: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per source of variance, for one group of repeats."""
-    if judged is None:
-        table, n_left_out = _complete_values(history, run_ids)
-        cube = table.to_numpy()[:, :, None]
-    else:
-        # values of queries × runs × judge repeats
-        rows = judged[judged["run_id"].isin(run_ids)]
-        repeats = sorted(rows["judge_repeat"].unique())
-        wide = rows.pivot(index="query_id", columns=["run_id", "judge_repeat"], values="value")
-        wide = wide.reindex(columns=pd.MultiIndex.from_product([run_ids, repeats]))
-        complete = wide.dropna()
-        values = complete.to_numpy("float64").reshape(len(complete), len(run_ids), len(repeats))
-        cube, n_left_out = values, int(wide.notna().any(axis=1).sum()) - len(complete)
-    if len(cube) < 2:
-        raise DataError(
-            f"{len(cube)} queries have a value in every repeat of {', '.join(run_ids)}",
-            field="metric",
-            allowed="at least two",
-        )
-    found = pd.DataFrame(variance_components(cube))
-    positive = found["variance"].clip(lower=0)
-    return pd.DataFrame(
-        {
-            "system": history.runs["system"].get(run_ids[0]),
-            "source": found["source"],
-            "n": cube.shape[0],
-            "n_repeats": cube.shape[1],
-            "n_judge_repeats": cube.shape[2],
-            "n_left_out": n_left_out,
-            "df": found["df"],
-            "variance": found["variance"],
-            "share": positive / positive.sum(),
-            "sd_of_mean": np.sqrt(found["of_mean"].clip(lower=0)),
-        }
-    )
 
 
 @dataclass(frozen=True)

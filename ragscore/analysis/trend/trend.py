@@ -13,7 +13,6 @@ import pandas as pd
 
 from ragscore.analysis.reported import aggregates
 from ragscore.analysis.result_forms import TableResult
-from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import (
     SCORE_KEYS,
     Goldens,
@@ -45,7 +44,7 @@ COLUMNS = [
     *BEFORE_SLICES, "mean", "low", "high", "p50", "p50_low", "p50_high", "p95", "n", "n_expected",
     "is_reported", "segment", "break_reason",
     "config_change",
-    "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
+    "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
 Means = Callable[[pd.DataFrame], pd.DataFrame]
@@ -68,13 +67,10 @@ class Trend(TableResult):
           queries; `is_reported`, True for a run without rows, of which only these statistics are
           known (NaN: not reported); `segment`.
         - `config_change`: what differs from the config of the same system's run before.
-        - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run
-          that joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its
-          mean by the new provenance; `provenance_effect`, the part of the change caused by the new
-          labels or settings (bridge_mean − its own mean); the remainder is the system.
+        - `break_reason`, on the first row of a segment: what changed.
         - `is_baseline`; `band_low`, `band_high`, the limits within which a run of an unchanged
           system lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats,
-          or where the baseline has no values by the segment's provenance); `in_band`;
+          or where the segment's provenance isn't the baseline's); `in_band`;
           `first_out_of_control`, True for the run from which on all are outside, on one side, two
           or more: one run in 18 of an unchanged series often is.
     declared
@@ -159,9 +155,8 @@ def trend(
 
     Scores are only comparable over time if they were computed the same way. A new `segment` begins
     where a component of the provenance changes: labels, match level and rule, policies, profile,
-    chunker version, judge, version of the metric (as far as the runs state them). A bridge joins
-    two segments: a run with values by the old and by the new provenance. The difference between its
-    two means is the part of the step that labels or settings cause.
+    chunker version, judge, version of the metric (as far as the runs state them). What other
+    labels broke is one line where all runs are scored anew: `store.evaluate(golden).trend(metric)`.
 
     Runs of which only aggregates are known stand beside the others, marked as reported: their
     breaks are where the hash of their eval set, their dataset version or their judge differs. What
@@ -175,8 +170,7 @@ def trend(
         As for `golden.slices`: one row per run and slice. Needs a golden set.
     golden
         One golden set or several, or paths of their files. A metric that isn't stored, such as
-        hit@7, is scored from the stored hits, by the golden set that each run was scored by. With
-        the newer golden set, the last run before a relabelling is scored again as a bridge. `by`
+        hit@7, is scored from the stored hits, by the golden set that each run was scored by. `by`
         slices by the first one.
     results
         The results that the scores were made of; not with a store.
@@ -230,7 +224,6 @@ def trend(
             )
         warn(f"left out, reporting no slices: {', '.join(left_out)}")
     segments = split_segments(history.provenance)
-    bridges = find_bridges(history, segments, goldens)
     names = () if by is None else slice_names(by)
     means: Means = partial(_means, history, goldens, names)
     table = _with_reported(means(history.scores), history)
@@ -250,8 +243,7 @@ def trend(
         break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
         config_change=pd.array([changes.get(run_id) for run_id in table["run_id"]], dtype="str"),
     )
-    table = _with_bridges(table, segments, bridges, means)
-    table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
+    table = _with_band(table, history, segments, means, goldens, names, baseline)
     columns = dict.fromkeys([*BEFORE_SLICES, *names, *COLUMNS])
     found = Trend(metric, names, table[list(columns)], history.declared.of([metric]))
     if isinstance(source, RunStore):  # systems look as before when an earlier run is saved later
@@ -297,20 +289,12 @@ def reported_trend(
 
 
 def break_texts(table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each break in `Trend.table`: what changed, and the bridge over it."""
-    is_sliced = any(name not in COLUMNS for name in table.columns)
-    texts = []
-    for row in table[table["break_reason"].notna()].drop_duplicates("segment").to_dict("records"):
-        text = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}; "
-        if pd.isna(row["bridge"]):
-            text += "nothing joins it to the one before"
-        else:
-            text += f"joined by {row['bridge']}, {row['bridge_reason']}"
-            if not is_sliced and pd.notna(row["provenance_effect"]):
-                effect = f"{row['provenance_effect']:+.3f}"
-                text += f": labels or settings cause {effect} of the step"
-        texts.append(text)
-    return texts
+    """Return what changed at each break in `Trend.table`."""
+    broken = table[table["break_reason"].notna()].drop_duplicates("segment")
+    return [
+        f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
+        for row in broken.to_dict("records")
+    ]
 
 
 def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
@@ -321,10 +305,9 @@ def as_drawn(table: pd.DataFrame) -> pd.DataFrame:
     """
     table = table.assign(system=table["system"].fillna("run").astype("str"))
     if table_kind(str(table["metric"].iloc[0])) in BY_QUANTILES:
-        of_means = ("bridge_mean", "provenance_effect", "band_low", "band_high")
         table = table.assign(
             **{name: table[source] for name, source in zip(*LED_BY, strict=True)},
-            **dict.fromkeys(of_means, np.nan), in_band=None, first_out_of_control=False,
+            band_low=np.nan, band_high=np.nan, in_band=None, first_out_of_control=False,
         )  # fmt: skip
     known = table[table["mean"].notna()]
     if not len(known):
@@ -397,61 +380,28 @@ def _joined(rows: pd.DataFrame, by: tuple[str, ...]) -> pd.Series:
     return slice_texts(rows, by)
 
 
-def _with_bridges(
-    table: pd.DataFrame, segments: list[Segment], bridges: dict[int, Bridge], means: Means
-) -> pd.DataFrame:
-    """Add the bridge to each segment, on the row of its first run, by slice."""
-    first = {
-        segment.run_ids[0]: bridges[segment.number]
-        for segment in segments
-        if segment.number in bridges
-    }
-    bridged = {
-        run_id: means(bridge.scores).set_index("slice")["mean"] for run_id, bridge in first.items()
-    }
-    own = table.set_index(["run_id", "slice"])["mean"]
-    keys = list(zip(table["run_id"], table["slice"], strict=True))
-    of_rows = [first.get(run_id) for run_id in table["run_id"]]
-    bridge_mean = np.array(
-        [
-            bridged[run_id].get(name, np.nan) if run_id in bridged else np.nan
-            for run_id, name in keys
-        ],
-        dtype=np.float64,
-    )
-    own_mean = np.array(
-        [
-            own.get((bridge.run_id, name), np.nan) if bridge else np.nan
-            for bridge, (_, name) in zip(of_rows, keys, strict=True)
-        ],
-        dtype=np.float64,
-    )
-    return table.assign(
-        bridge=pd.array([bridge.run_id if bridge else None for bridge in of_rows], dtype="str"),
-        bridge_reason=pd.array([bridge.how if bridge else None for bridge in of_rows], dtype="str"),
-        bridge_mean=bridge_mean,
-        provenance_effect=bridge_mean - own_mean,
-    )
-
-
 def _with_band(
     table: pd.DataFrame,
     history: History,
     segments: list[Segment],
-    bridges: dict[int, Bridge],
     means: Means,
     goldens: list[Golden],
     by: tuple[str, ...],
     baseline: str | None,
 ) -> pd.DataFrame:
-    """Add the noise band of each segment around its reference, and the run that left it."""
+    """Add the noise band around its reference, and the run that left it.
+
+    It is in the segments that were measured in the same way as the reference.
+    """
     reference = find_reference(history, baseline)
     run_ids = list(reference.run_ids)
     is_baseline = table["run_id"].isin(run_ids) & reference.is_baseline
     table = table.assign(is_baseline=is_baseline)
     centres: dict[int, pd.Series] = {}
-    if reference.groups:
-        centres = _centres(history, segments, bridges, means, goldens, run_ids)
+    if reference.groups and history.scored(run_ids):
+        home = next(segment for segment in segments if run_ids[0] in segment.run_ids)
+        own = means(history.scores_of(run_ids)).groupby("slice")["mean"].mean()
+        centres = {one.number: own for one in segments if one.same_as == home.same_as}
     is_unit = history.declared.describe(history.metric).is_unit
     parts = []
     members = slices(goldens[0], by) if by else pd.DataFrame()
@@ -467,36 +417,3 @@ def _with_band(
         of_rows = rows["segment"].map(centre).to_numpy("float64")
         parts.append(band_columns(rows, reference, of_rows, half, is_unit))
     return table.join(pd.concat(parts))
-
-
-def _centres(
-    history: History,
-    segments: list[Segment],
-    bridges: dict[int, Bridge],
-    means: Means,
-    goldens: list[Golden],
-    run_ids: list[str],
-) -> dict[int, pd.Series]:
-    """Return the centre of each segment's noise band: the reference's mean by slice.
-
-    Later segments take it from a bridge: unchanged if no value changed, else from the reference
-    itself, scored again. Segments without either are left out.
-    """
-    home = next(segment for segment in segments if run_ids[0] in segment.run_ids)
-    if not history.scored(run_ids):
-        return {}
-    own = means(history.scores_of(run_ids)).groupby("slice")["mean"].mean()
-    centres = {segment.number: own for segment in segments if segment.same_as == home.same_as}
-    segment_of = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
-    for segment in segments[home.number :]:
-        bridge = bridges.get(segment.number)
-        if segment.number in centres:
-            continue
-        if bridge and bridge.comparable and segment_of[bridge.run_id] in centres:
-            centres[segment.number] = centres[segment_of[bridge.run_id]]
-        elif len(run_ids) == 1:
-            if bridge is None or bridge.run_id != run_ids[0]:
-                bridge = scored_again(history, run_ids[0], segment, goldens)
-            if bridge is not None:
-                centres[segment.number] = means(bridge.scores).set_index("slice")["mean"]
-    return centres

@@ -44,11 +44,10 @@ def label(
         The runs whose hits are shown: `Results`, or what `rs.load_results` takes.
     show
         Filter to begin with: all, unlabelled, labelled, should refuse, near misses
-        (high-ranked hits without a label, to find missing ones), label first (the hits that
-        `first` lists), nothing right found, not in the file. By default all, or label first.
+        (high-ranked hits without a label, to find missing ones), nothing right found, not in the
+        file. By default all.
     options
-        level, runs, depth, texts, near and first of `LabelSession`:
-        `first=cmp.label_first()` opens the hits that move a comparison most.
+        level, runs, depth, texts and near of `LabelSession`.
 
     Returns
     -------
@@ -63,5 +62,5 @@ def label(
     with packages_of("lab", field="label"):
         from ragscore.golden.labelling.panel import LabelPanel
     session = LabelSession(golden_file, results, **options)
-    session.show(show or ("all" if options.get("first") is None else "label first"))
+    session.show(show or "all")
     return LabelPanel(session)

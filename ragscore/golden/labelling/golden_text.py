@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from ragscore.frames.data import DataError
 from ragscore.golden.labelling.minimal_diff import Span, json_lines, with_field, with_row, yaml_list
 from ragscore.io.file_content import not_text, read_bytes
-from ragscore.io.golden_file import file_rows, split_header
+from ragscore.io.golden_file import file_rows
 from ragscore.io.output import write_bytes
 from ragscore.io.source import Problems, Row, as_id
 
@@ -51,7 +51,7 @@ class GoldenText:
             apart.
         """
         rows: dict[str, Row] = {}
-        for row in self._listed[1]:
+        for row in file_rows(self.path, Problems(self.path, strict=True), self._body):
             query_id = as_id(row.values.get("id"))
             if query_id is None or query_id in rows:
                 missing = "the field is missing or no id"
@@ -66,27 +66,13 @@ class GoldenText:
         return rows
 
     @property
-    def header(self) -> Values | None:
-        """The rules that the file declares before its rows; None without any."""
-        header = self._listed[0]
-        return None if header is None else header.values
-
-    @cached_property
-    def _listed(self) -> tuple[Row | None, list[Row]]:
-        """The header, if there is one, and the rows."""
-        return split_header(file_rows(self.path, Problems(self.path, strict=True), self._body))
-
-    @property
     def _body(self) -> str:
         return self.text.removeprefix(BOM)
 
     @cached_property
     def spans(self) -> Span | None:
-        """Positions of the rows in the text, without a byte-order mark and the header."""
-        found = yaml_list(self._body, self.path) if self.is_yaml else json_lines(self._body)
-        if found is None:
-            return None
-        return replace(found, items=found.items[len(found.items) - len(self.rows) :])
+        """Positions of the rows in the text, without a byte-order mark."""
+        return yaml_list(self._body, self.path) if self.is_yaml else json_lines(self._body)
 
     def values(self, query_id: str) -> Values | None:
         """Return the fields of a row; None if there is no such row."""
@@ -171,10 +157,8 @@ class GoldenText:
         for attempt in tries:
             try:
                 found = attempt()
-                if (
-                    list(found.rows) == list(expected)
-                    and all(same(row.values, expected[name]) for name, row in found.rows.items())
-                    and found.header == self.header
+                if list(found.rows) == list(expected) and all(
+                    same(row.values, expected[name]) for name, row in found.rows.items()
                 ):
                     return found
             except DataError:

@@ -58,10 +58,7 @@ class Span:
 
 
 def yaml_list(text: str, path: Path) -> Span | None:
-    """Return the span of the list in a YAML text; None if the text is empty.
-
-    It is the last document: the one before it declares rules.
-    """
+    """Return the span of the list in a YAML text; None if the text is empty."""
     events, found = yaml_events(text, path), None
     for event in events:
         if isinstance(event, yaml.NodeEvent):

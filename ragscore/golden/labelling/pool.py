@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, run_names
-from ragscore.frames.errors import name_list
+from ragscore.frames.data import Results, run_names
 from ragscore.scoring.anchors import ELLIPSES, by_anchor
 from ragscore.scoring.grading import decidable
 from ragscore.scoring.rules import Rule, apply_rule, by_chunk, by_doc
@@ -79,38 +78,6 @@ def pooled_hits(
     number = pool.groupby("query_id", sort=False).cumcount() + 1
     front = ["query_id", "number", "best_rank", "n_runs", "found"]
     return pool.assign(number=number)[[*front, *(name for name in SHOWN if name in pool)]]
-
-
-def places_in(first: pd.DataFrame, pool: pd.DataFrame) -> dict[tuple[str, int], int]:
-    """Return the place of pooled passages in a list of hits: (query_id, number) -> its position.
-
-    Hits are found again by chunk id and, where the pool has another chunk of the same text, by
-    document. Passages that aren't listed are left out.
-
-    Raises
-    ------
-    DataError
-        The list has no query_id, or neither chunk_id nor doc_id.
-    """
-    ids = [name for name in ("chunk_id", "doc_id") if name in first and name in pool]
-    if "query_id" not in first or "rank" not in first or not ids:
-        raise DataError(
-            f"found the columns {name_list(list(first.columns))}",
-            field="first",
-            allowed="hits to label first, as cmp.label_first() lists them",
-        )
-    wanted = first.reset_index(drop=True).astype({"query_id": "str"})
-    wanted = wanted.assign(place=range(len(wanted)))
-    found: dict[tuple[str, int], int] = {}
-    for name in ids:
-        keys = ["query_id", name]
-        rows = wanted[[*keys, "place"]].dropna().merge(pool[[*keys, "number"]], on=keys)
-        rows = rows.drop_duplicates("place")
-        for query_id, number, place in zip(rows["query_id"], rows["number"], rows["place"],
-                                           strict=True):  # fmt: skip
-            found.setdefault((query_id, int(number)), int(place))
-        wanted = wanted[~wanted["place"].isin(rows["place"]).to_numpy()]
-    return found
 
 
 def _with_texts(hits: pd.DataFrame, known: pd.DataFrame | None) -> pd.DataFrame:

@@ -7,7 +7,6 @@ method returns. The panel and the terminal only display the session and pass cli
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -38,9 +37,6 @@ from ragscore.golden.labelling.sheet import Sheet
 from ragscore.io.load import load_results
 from ragscore.io.source import as_text
 
-if TYPE_CHECKING:
-    from ragscore.analysis.comparison.label_first import LabelFirst
-
 NEAR = 3  # ranks that count as high in a review of near misses
 # Fields that a new query copies from the one it is made from.
 COPIED_FIELDS = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
@@ -50,7 +46,6 @@ FILTERS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "labelled": lambda queries: queries["state"] == "labelled",
     "should refuse": lambda queries: queries["state"] == "should refuse",
     "near misses": lambda queries: queries["n_near_misses"] > 0,
-    "label first": lambda queries: queries["n_first"] > 0,
     "nothing right found": lambda queries: (
         (queries["state"] == "labelled") & (queries["n_right"] == 0)
     ),
@@ -92,7 +87,7 @@ class LabelSession:
         `Results`, or what `rs.load_results` takes.
     level
         What a click writes: "anchor" (path, heading and a snippet, which survive re-chunking),
-        "chunk" or "doc" (ids). By default that of `first`, if it is one of these, else "anchor".
+        "chunk" or "doc" (ids). By default "anchor".
     runs
         Runs to pool; by default all, in their order.
     depth
@@ -101,9 +96,6 @@ class LabelSession:
         Passages (chunk_id, text) for hits that kept no text of their own.
     near
         Last rank that counts as high in a review of near misses.
-    first
-        Hits to label first, as `cmp.label_first()` lists them, or its frame `hits`: under the
-        filter "label first" their queries come in this order, with these hits on top.
 
     Attributes
     ----------
@@ -123,16 +115,12 @@ class LabelSession:
 
     def __init__(
         self, golden_file: str | os.PathLike[str],
-        results: Results | str | os.PathLike[str] | list[str], *, level: str | None = None,
+        results: Results | str | os.PathLike[str] | list[str], *, level: str = "anchor",
         runs: list[str] | None = None, depth: int = 20, texts: pd.DataFrame | None = None,
-        near: int = NEAR, first: "LabelFirst | pd.DataFrame | None" = None,
+        near: int = NEAR,
     ) -> None:  # fmt: skip
         check_type(golden_file, (str, os.PathLike), "golden_file", "the name of a golden file")
-        wanted = None if first is None else first if isinstance(first, pd.DataFrame) else first.hits
-        level = level or (_level_of(wanted) if wanted is not None else "anchor")
         check_choice(level, LEVELS, "level")
-        if wanted is not None and "rank" in wanted and len(wanted):
-            depth = max(depth, int(wanted["rank"].max()))
         loaded = results if isinstance(results, Results) else load_results(results)
         self.file, self.level = GoldenFile(golden_file), level
         content = self.file.now
@@ -165,7 +153,6 @@ class LabelSession:
             near,
             pool,
             dict(zip(asked["query_id"], asked["query"], strict=True)),
-            wanted,
         )
         self._sheet.update(self.file.now.rows)
         if n_problems := len(self._sheet.problems.records):
@@ -178,8 +165,7 @@ class LabelSession:
 
         Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file),
         `n_targets` (relevant targets of every level), `n_hits` (pooled), `n_right` (hits with a
-        relevant label), `n_near_misses` (high-ranked hits without any label, in labelled queries),
-        `n_first` (hits without any label that `first` lists).
+        relevant label), `n_near_misses` (high-ranked hits without any label, in labelled queries).
         """
         return self._sheet.questions()
 
@@ -250,40 +236,28 @@ class LabelSession:
         self._order.clear()
         if self.filter == "near misses":
             self._order[query_id] = self._sheet.near_first(query_id)
-        elif self.filter == "label first":
-            self._order[query_id] = self._sheet.listed_first(query_id)
 
     def show(self, filter: str) -> None:
         """Stop only at some queries from now on.
 
-        Filters: all, unlabelled, labelled, should refuse, near misses, label first, nothing right
-        found, not in the file.
+        Filters: all, unlabelled, labelled, should refuse, near misses, nothing right found, not in
+        the file.
         """
         check_choice(filter, FILTERS, "filter")
         self.filter = filter
         stops = self.stops()
-        if stops and filter == "label first":
-            self.go(stops[0])
-        elif stops and self.query_id not in stops:
+        if stops and self.query_id not in stops:
             self.next()
         elif self.query_id:
             self.go(self.query_id)
         self.message = "" if stops else f"no query is left under “{filter}”"
 
     def stops(self) -> list[str]:
-        """Return the queries that pass the filter, in the order of the file.
-
-        Under "label first" the order is that of the list.
-        """
+        """Return the queries that pass the filter, in the order of the file."""
         queries = self.questions
         passes = FILTERS[self.filter](queries).to_numpy(dtype=bool)
         names = set(queries.loc[passes, "query_id"])
-        return [name for name in self._names() if name in names]
-
-    def _names(self) -> list[str]:
-        """Return every query in the order of the filter."""
-        listed = self._sheet.listed_queries if self.filter == "label first" else []
-        return list(dict.fromkeys([*listed, *self._sheet.names]))
+        return [name for name in self._sheet.names if name in names]
 
     def next(self) -> None:
         """Show the next query that passes the filter; after the last comes the first."""
@@ -294,7 +268,7 @@ class LabelSession:
         self._step(-1)
 
     def _step(self, way: int) -> None:
-        names, stops = self._names(), set(self.stops())
+        names, stops = self._sheet.names, set(self.stops())
         if not names:
             return
         here = names.index(self.query_id)
@@ -545,9 +519,3 @@ class LabelSession:
         while f"{origin}-{number}" in taken:
             number += 1
         return f"{origin}-{number}"
-
-
-def _level_of(first: pd.DataFrame) -> str:
-    """Return the level that labels of these hits must have to count where they were listed."""
-    levels = first["level"].astype("str").tolist() if "level" in first else []
-    return levels[0] if levels and levels[0] in LEVELS else "anchor"

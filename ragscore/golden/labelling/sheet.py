@@ -17,7 +17,6 @@ from ragscore.golden.labelling.marks import CHATBOT, FIELD_OF, Wording, listed_i
 from ragscore.golden.labelling.pool import (
     LABELS,
     labels_of,
-    places_in,
     snippet_of,
     with_labels,
 )
@@ -38,8 +37,6 @@ class Sheet:
         Text of each query of the runs, by query_id.
     near
         Last rank that counts as high.
-    first
-        Hits to label first, in their order.
     """
 
     def __init__(
@@ -50,7 +47,6 @@ class Sheet:
         near: int,
         pool: pd.DataFrame,
         asked: dict[str, str],
-        first: pd.DataFrame | None = None,
     ) -> None:
         self.problems = Problems(path, strict=False)
         self.wording, self.level, self.near, self.asked = wording, level, near, asked
@@ -58,7 +54,6 @@ class Sheet:
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, str] = {}
         self.pool = with_labels(pool, self._targets_of([]), level)
-        self._listed = {} if first is None else places_in(first, pool)
 
     def update(self, rows: dict[str, Row]) -> None:
         """Take over the rows that changed in the file."""
@@ -116,11 +111,8 @@ class Sheet:
         frame = pd.DataFrame(columns).astype(
             {"query_id": "str", "query": "str", "state": "str", "n_targets": "int64"}
         )
-        keys = zip(self.pool["query_id"], self.pool["number"], strict=True)
-        is_listed = np.array([key in self._listed for key in keys], dtype=bool)
         flags = self.pool[["query_id"]].assign(
             n_hits=1, n_right=self.pool["grade"].fillna(0) > 0, n_near_misses=self._near(),
-            n_first=is_listed & self.pool["grade"].isna(),
         )  # fmt: skip
         counts = flags.groupby("query_id").sum().reindex(names, fill_value=0)
         counts = counts.astype("int64").reset_index(drop=True)
@@ -169,18 +161,6 @@ class Sheet:
         """Return the numbers of a query's hits, high-ranked ones without a label first."""
         here = self.pool[self._of(query_id)].assign(other=~self._near()[self._of(query_id)])
         return here.sort_values(["other", "number"])["number"].tolist()
-
-    @property
-    def listed_queries(self) -> list[str]:
-        """The queries of the hits to label first, in the order of these."""
-        ordered = sorted(self._listed.items(), key=lambda entry: entry[1])
-        return list(dict.fromkeys(query_id for (query_id, _), _ in ordered))
-
-    def listed_first(self, query_id: str) -> list[int]:
-        """Return the numbers of a query's hits, those to label first on top."""
-        numbers = self.passages(query_id)["number"].tolist()
-        last = len(self._listed)
-        return sorted(numbers, key=lambda number: self._listed.get((query_id, number), last))
 
     def hit(self, query_id: str, number: int) -> Values:
         """Return one pooled hit, unknown values as None.

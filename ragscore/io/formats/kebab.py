@@ -1,10 +1,9 @@
-"""Files of kebab's harness -> `Results`: its SQLite file, one run and one comparison as JSON.
+"""Files of kebab's harness -> `Results`: its SQLite file, and one run as JSON.
 
 Records of queries are those of `per_query.jsonl`. The aggregate that a file stores for a run
-becomes `reported`. A comparison holds no records: its two runs are known by what it reports only.
+becomes `reported`.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, empty, from_records
-from ragscore.frames.errors import warn
+from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.file_content import read_text
 from ragscore.io.formats.fields import aggregate, json_object, run_name
 from ragscore.io.per_query import results_of
@@ -30,7 +28,7 @@ from ragscore.io.source import (
     json_fault,
     parse_json,
 )
-from ragscore.io.values import ID_ALLOWED, flatten, number, text, unify_types, whole
+from ragscore.io.values import ID_ALLOWED, number
 
 if TYPE_CHECKING:
     import sqlite3
@@ -52,11 +50,7 @@ AGGREGATES = {
 There, means are rounded to four decimals, and every query without expected documents should be
 refused.
 """
-COMPARED = frozenset(("run_a", "run_b", "aggregate_a", "aggregate_b"))
-SIDES = ("a", "b")
 AGGREGATE = "aggregate_json"  # column of the table eval_runs
-HIT_RANK = "hit_rank"  # what a comparison reports per query: the first hit's rank, NaN: no hit
-TOLERANCE = 5e-5  # numbers of four decimals are equal if they are nearer, whatever float32 adds
 
 Record = dict[str, Any]
 
@@ -148,131 +142,6 @@ def _numbers(
 
 def _with_reported(results: Results, reported: list[Record]) -> Results:
     return replace(results, reported=from_records(reported, "reported")) if reported else results
-
-
-# A comparison of two runs
-
-
-def read_comparison(path: Path, strict: bool) -> Results:
-    """Read the two runs of a comparison: their aggregates, and their first hits' ranks.
-
-    What the comparison says of a query stands beside its rank in the second run (`x_kind`,
-    `x_note`). Differences and kinds follow from the rest; those that don't are warned of.
-    """
-    problems = Problems(path, strict)
-    content, lines = json_object(path, "an object with two runs"), field_lines(read_text(path))
-    stated = [content.pop(f"run_{side}", None) for side in SIDES]
-    run_ids = [as_id(name) for name in stated]
-    for side, name, run_id in zip(SIDES, stated, run_ids, strict=True):
-        if run_id is None or run_ids.count(run_id) > 1:
-            raise DataError(
-                f"found {describe(name)}", file=path, line=lines.get(f"run_{side}"),
-                field=f"run_{side}", allowed="two runs, each by a name of its own",
-            )  # fmt: skip
-    aggregates = [content.pop(f"aggregate_{side}", None) for side in SIDES]
-    reported: list[Record] = []
-    of_side: list[dict[str, float]] = []
-    for side, run_id, stored in zip(SIDES, run_ids, aggregates, strict=True):
-        field = f"aggregate_{side}"
-        rows = _aggregate(stored, str(run_id), field, lines.get(field), problems)
-        of_side.append({row["metric"]: row["value"] for row in rows})
-        reported += rows
-    deltas = content.pop("deltas", None) or {}
-    if not isinstance(deltas, dict):
-        problems.reject(deltas, lines.get("deltas"), "deltas", "an object or null")
-        deltas = {}
-    match = text(
-        deltas.pop("chunker_version_match", None),
-        "deltas.chunker_version_match", lines.get("deltas"), problems,
-    )  # fmt: skip
-    wrong = _wrong_deltas(dict(_numbers(deltas, "deltas", lines.get("deltas"), problems)), *of_side)
-    for row in _compared_queries(content.pop("per_query", None), lines, problems):
-        ranks = [row.pop(f"{side}_{HIT_RANK}") for side in SIDES]
-        wrong += _wrong_kind(row, *ranks)
-        for run_id, rank in zip(run_ids, ranks, strict=True):
-            cell = {"run_id": run_id, "query_id": row["query_id"], "metric": HIT_RANK}
-            about = flatten({**row, "query_id": None}) if run_id == run_ids[1] else {}
-            reported.append(cell | {"value": math.nan if rank is None else float(rank)} | about)
-    if wrong:
-        warn(f"{path}: {len(wrong)} values contradict others of the file: {'; '.join(wrong)}")
-    pair = {"compared_with": run_ids[0], "chunker_version_match": match} | content
-    runs = [
-        {"run_id": run_id} | _totals(values) | (flatten(pair) if run_id == run_ids[1] else {})
-        for run_id, values in zip(run_ids, of_side, strict=True)
-    ]
-    return Results(
-        runs=from_records(unify_types(runs), "runs"),
-        responses=empty("responses"),
-        reported=from_records(unify_types(reported), "reported"),
-        problems=problems.frame(),
-    )
-
-
-def _totals(values: dict[str, float]) -> Record:
-    """Return how many queries a run had, as its aggregate counts them."""
-    counts = {"n_queries": "total_queries", "n_failed": "failed_queries"}
-    return {
-        column: int(values[name])
-        for column, name in counts.items()
-        if name in values and values[name].is_integer()
-    }
-
-
-def _compared_queries(stored: Any, lines: dict[str, int], problems: Problems) -> Iterator[Record]:
-    """Yield the record of each query once, with both ranks."""
-    allowed = "objects with a `query_id`, each once"
-    line = lines.get("per_query")
-    if not isinstance(stored, (list, type(None))):
-        problems.reject(stored, line, "per_query", f"a list of {allowed}")
-        return
-    seen: set[str] = set()
-    for record in stored or []:
-        query_id = as_id(record.get("query_id")) if isinstance(record, dict) else None
-        if query_id is None or query_id in seen:
-            problems.reject(record, line, "per_query", allowed)
-            continue
-        seen.add(query_id)
-        ranks = {
-            name: whole(record.get(name), f"per_query.{name}", line, problems, lowest=1)
-            for name in (f"{side}_{HIT_RANK}" for side in SIDES)
-        }
-        yield record | {"query_id": query_id} | ranks
-
-
-def _wrong_deltas(
-    deltas: dict[str, float | None], a: dict[str, float], b: dict[str, float]
-) -> list[str]:
-    """Name the differences that are not b − a."""
-    found = []
-    for name in (name for name in deltas if name in a and name in b):
-        stored, implied = deltas[name], b[name] - a[name]
-        if math.isnan(implied):
-            is_same = stored is None
-        else:
-            is_same = stored is not None and math.isclose(
-                stored, implied, rel_tol=1e-6, abs_tol=TOLERANCE
-            )
-        if not is_same:
-            values = [
-                "null" if one is None or math.isnan(one) else f"{one:.4f}"
-                for one in (stored, implied)
-            ]
-            found.append(f"deltas.{name} is {values[0]}, b − a is {values[1]}")
-    return found
-
-
-def _wrong_kind(row: Record, a: int | None, b: int | None) -> list[str]:
-    """Name a query's kind if its ranks make it another one."""
-    implied: tuple[str, ...] = ("win",)
-    if a == b:
-        implied = ("draw",)
-    elif b is None:
-        implied = ("regression", "loss")
-    elif a is not None and a < b:
-        implied = ("loss",)
-    if str(row.get("kind")) in {"win", "loss", "draw", "regression"} - set(implied):
-        return [f"{row['query_id']} is a {row['kind']}, by its ranks a {implied[0]}"]
-    return []
 
 
 # Every run of an SQLite file

@@ -16,7 +16,6 @@ from ragscore.io.detect import Sample
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
-    SATISFIED_BY,
     TAG_FIELDS,
     TEXT_FIELDS,
     Tables,
@@ -41,7 +40,7 @@ IMPLY_ANSWERABLE = {
 PARTS = ("targets", "checks", "conditions", "tags")
 _ORDER = (
     *TEXT_FIELDS, "expected_source_keys", "expected_metadata", *CHECK_FIELDS, *TAG_FIELDS,
-    "expected_empty", SATISFIED_BY, "recency_conflict_rule",
+    "expected_empty", "recency_conflict_rule",
 )  # fmt: skip
 """Fields of our golden file in the order in which they are written."""
 

@@ -1,4 +1,4 @@
-"""RAGChecker's files <-> `Results`, and their queries and reference answers -> `Golden`.
+"""RAGChecker's files -> `Results`, and their queries and reference answers -> `Golden`.
 
 A file is {"results": [{query_id, query, gt_answer, response, retrieved_context}]}. Its outputs add
 a dict of metrics to each result; those become `reported` values under the same names. Claims and
@@ -6,7 +6,6 @@ verdicts are kept as `x_*` columns, and the mean metrics of the file (in per cen
 run.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.formats.fields import Fields, frames_of, named_fields, run_name
-from ragscore.io.left_out import counting_left_out
-from ragscore.io.output import by_query, check_one_run, write_text
+from ragscore.io.formats.fields import Fields, frames_of, run_name
 from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, as_id, as_text
-from ragscore.io.values import extra_fields, flatten, number, row_dicts
+from ragscore.io.values import flatten, number
 
 RESPONSE: Fields = {"query": ("query", as_text), "response": ("answer", as_text)}
 HIT: Fields = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
@@ -194,63 +191,3 @@ def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
                 }
             )
     return judgments
-
-
-@counting_left_out("ragchecker")
-def write_ragchecker(results: Results, path: str | Path, golden: Golden | None = None) -> Path:
-    """Write one run as RAGChecker's file (gzip if it ends in .gz).
-
-    The file is RAGChecker's input, or its output if the run has reported values. A run that was
-    loaded from such a file is written with the same objects again, unknown fields included; a NaN
-    is null.
-
-    Parameters
-    ----------
-    results
-        Exactly one run (see `Results.select`).
-    golden
-        Gives queries their `gt_answer` (the reference answer), which RAGChecker needs, if the run
-        came from elsewhere.
-
-    Returns
-    -------
-    The file's path.
-
-    Raises
-    ------
-    DataError
-        No run or more than one; a hit without text, which is what RAGChecker judges; an `x_` column
-        that bears a known field's name.
-    """
-    check_one_run(results)
-    hits = by_query(results.hits.sort_values("rank", kind="stable"))
-    reported = {} if results.reported is None else by_query(results.reported)
-    references = {
-        query["query_id"]: {"gt_answer": query["reference_answer"]}
-        for query in ([] if golden is None else row_dicts(golden.queries))
-        if "reference_answer" in query
-    }
-    written = []
-    for response in row_dicts(results.responses.drop(columns="run_id")):
-        query_id = response["query_id"]
-        metrics = {row["metric"]: row.get("value") for row in reported.get(query_id, [])}
-        written.append(
-            {"query_id": query_id}
-            | named_fields(response, RESPONSE)
-            | references.get(query_id, {})
-            | {"retrieved_context": [_passage(hit) for hit in hits.get(query_id, [])]}
-            | extra_fields(response, RESULT_KEYS, "responses")
-            | ({"metrics": metrics} if metrics else {})
-        )
-    content = {"results": written} | extra_fields(next(row_dicts(results.runs)))
-    return write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-
-
-def _passage(hit: dict[str, Any]) -> dict[str, Any]:
-    if "text" not in hit:
-        raise DataError(
-            f"the hit of rank {hit['rank']} has none",
-            field="hits.text",
-            allowed="the text of every hit: it is what is judged",
-        )
-    return named_fields(hit, HIT) | extra_fields(hit, frozenset(HIT), "hits")

@@ -134,9 +134,8 @@ lists queries, labelled or not."""
 
 
 def aggregate(
-    metric: str, value: float, of: str | None = None, part: tuple[str, str] | None = None,
-    statistic: str = "mean", **about: Any,
-) -> dict[str, Any]:  # fmt: skip
+    metric: str, value: float, of: str | None = None, statistic: str = "mean", **about: Any
+) -> dict[str, Any]:
     """Return a row of reported values for what a tool reports of a whole run.
 
     Parameters
@@ -145,14 +144,11 @@ def aggregate(
         Its name, once in a file for each statistic.
     of
         The stored metric of single queries that it is the mean of.
-    part
-        The field of responses, and its value, of the queries that alone are counted.
     about
         What the file says of the metric: `ABOUT_METRIC`.
     """
-    named = {"of": of} | (dict(zip(("by", "part"), part, strict=True)) if part else {})
-    own = {"query_id": "", "metric": metric, "value": value, "statistic": statistic}
-    return own | named | about
+    own = {"query_id": "", "metric": metric, "value": value, "statistic": statistic, "of": of}
+    return own | about
 
 
 def one_per_query(cases: list[Record]) -> list[Record]:

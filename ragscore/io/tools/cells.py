@@ -393,10 +393,10 @@ def _of_hits(role: str, cells: Cells) -> list[float | None] | None:
 
 
 def is_scored(value: Any) -> bool:
-    """Return True for a pair of an id and its score."""
+    """Return True for a pair of an id and its score; two whole numbers are two ids."""
     if not (isinstance(value, list) and len(value) == 2):
         return False
-    return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
+    return isinstance(value[1], float) or (type(value[1]) is int and isinstance(value[0], str))
 
 
 def are_calls(value: Any) -> bool:

@@ -60,7 +60,6 @@ class Columns:
             one.per_query.set_index("query_id").reindex(self.ids).reset_index()
             for one in runs.compared
         ]
-        self._kept: dict[str, Any] = {}  # the lists made last, which are cut and written again
         found = [one["outcome"].dropna().unique().tolist() for one in self.per_query]
         self.words = list(dict.fromkeys([*OUTCOMES, *(str(word) for one in found for word in one)]))
 
@@ -180,7 +179,7 @@ class Columns:
                 ranks[place] = side.to_numpy("float64", na_value=np.nan)
             return ranks
         met = self.whole.met
-        met = met[met["is_read"].to_numpy() & (met["grade"] >= self.runs.policies.min_grade)]
+        met = met[met["is_read"].to_numpy() & (met["grade"] > 0)]
         firsts = met.groupby("query")["rank"].min()
         ranks[0, firsts.index] = firsts.to_numpy()
         return ranks
@@ -251,32 +250,11 @@ class Columns:
             found.append((name, [str(one) for one in values], codes))
         return found
 
-    def content(
-        self,
-        kept: Flags | None = None,
-        with_text: Flags | None = None,
-        listed: Flags | None = None,
-        depth: int | None = None,
-    ) -> dict[str, Any]:
-        """Return everything as lists.
-
-        Parameters
-        ----------
-        kept
-            Queries whose hits, targets and answers are in it; None: all that are listed.
-        with_text
-            Queries whose hits have their texts; None: all.
-        listed
-            Queries that are in it at all; None: all.
-        depth
-            Hits beyond this rank that met no target are not in it; None: all are.
-        """
-        shown = np.arange(self.n) if listed is None else np.flatnonzero(listed)
-        if kept is not None and self._kept.get("queries") is not kept:
-            self._kept = {"queries": kept, "lists": Lists(self.asked, kept, self.texts)}
-        lists = self.whole if kept is None else self._kept["lists"]
-        lists = lists if depth is None else lists.within(depth)
-        return Content(self, lists, shown).made(with_text, told=kept is not None)
+    def content(self, chosen: Flags | None = None) -> dict[str, Any]:
+        """Return everything as lists, of the queries chosen or of all."""
+        shown = np.arange(self.n) if chosen is None else np.flatnonzero(chosen)
+        lists = self.whole if chosen is None else Lists(self.asked, chosen, self.texts)
+        return Content(self, lists, shown).made()
 
 
 class Content:
@@ -289,11 +267,11 @@ class Content:
         self.number = np.full(columns.n, -1)
         self.number[shown] = np.arange(self.n)
 
-    def made(self, with_text: Flags | None, told: bool) -> dict[str, Any]:
-        """Return it all; `told`: with a flag for each query that is kept."""
-        columns, shown, keep = self.columns, self.shown, self.lists.keep
+    def made(self) -> dict[str, Any]:
+        """Return it all."""
+        columns, shown = self.columns, self.shown
         targets = self.lists.targets
-        items, hit_items, cited_items = self._items(keep if with_text is None else with_text)
+        items, hit_items, cited_items = self._items()
         queries = {
             "id": columns.ids[shown].tolist(),
             "text": columns.queries["query"].iloc[shown].tolist(),
@@ -306,8 +284,6 @@ class Content:
             "slice": [[codes[row] for row in shown.tolist()] for _, _, codes in columns.slices],
         }
         queries |= self._turns()
-        if told:
-            queries["kept"] = keep[shown].astype(int).tolist()
         runs = self.asked.results.runs.set_index(self.asked.results.runs["run_id"].astype("str"))
         styles = run_styles(self.runs.scores)
         k_of = runs["k"] if "k" in runs else pd.Series(dtype="Int64")
@@ -330,15 +306,12 @@ class Content:
                     "primary": name in self.runs.primary,
                     "decimals": {"binary": 0, "time": 1, "cost": 4}.get(metric.kind, 2),
                     "kind": metric.kind,
-                    "judged": metric.family == "judged",
                 }
                 for name in columns.metrics
                 for metric in [self.runs.declared.describe(name)]
             ],
             "outcomes": columns.words,
             "slices": [{"name": name, "values": values} for name, values, _ in columns.slices],
-            "n_queries": columns.n,
-            "min_grade": self.runs.policies.min_grade,
             "queries": queries,
             "items": items,
             "hits": self._hits_content(hit_items),
@@ -369,19 +342,15 @@ class Content:
     def _starts(self, rows: pd.DataFrame) -> list[int]:
         return starts(self.number[rows["query"].to_numpy()], self.n).tolist()
 
-    def _items(self, texts: Flags) -> tuple[dict[str, list[Any]], Codes, Codes]:
+    def _items(self) -> tuple[dict[str, list[Any]], Codes, Codes]:
         """Return the items in use by their columns, and their codes in hits and citations."""
         parts = [rows["item"].to_numpy() for rows in (self.lists.hits, self.lists.citations)]
-        of_query = [rows["query"].to_numpy() for rows in (self.lists.hits, self.lists.citations)]
         used = np.zeros(len(self.lists.items) + 1, dtype=bool)  # the last place: no item
-        read = used.copy()
-        for codes, query in zip(parts, of_query, strict=True):
+        for codes in parts:
             used[codes] = True
-            read[codes[texts[query]]] = True
         used[-1] = False
         code = np.where(used, np.cumsum(used) - 1, -1)
         rows = self.lists.items[used[:-1]]
-        rows = rows.assign(text=rows["text"].where(read[:-1][used[:-1]]))
         columns = {
             str(name): _plain(rows[name])
             for name in rows
@@ -450,8 +419,7 @@ class Content:
         rows[self.asked.run_of(responses), self.asked.query_of(responses)] = np.arange(
             len(responses)
         )
-        keep = self.lists.keep[self.shown]
-        return [np.where(keep, row[self.shown], -1) for row in rows[:-1]]
+        return [row[self.shown] for row in rows[:-1]]
 
     def _answers_content(self) -> dict[str, Any]:
         names = {
@@ -466,7 +434,6 @@ class Content:
         known = self.runs.golden.queries
         if "reference_answer" in known and known["reference_answer"].notna().any():
             rows = lookup(self.columns.ids[self.shown], pd.Index(known["query_id"]))
-            rows = np.where(self.lists.keep[self.shown], rows, -1)
             found["reference"] = _taken(known["reference_answer"], rows)
         return found
 

@@ -19,11 +19,11 @@ const ragscoreExplorer = (() => {
     ["↑ ↓ or j k", "previous and next query"], ["Page Up, Page Down", "a page of queries"],
     ["Home, End", "first and last query"], ["Enter", "go into the open query"],
     ["Esc", "back to the list"], ["[ ]", "previous and next changed query"],
-    ["1 – 8", "outcomes, from the left"], ["0", "changed queries, or all"], ["/", "search"],
+    ["/", "search"],
     ["← →", "another run"], ["t", "unfold all texts"], ["c", "copy code of the list"],
-    ["l", "copy a link to the query"], ["n", "note"], ["s", "what these share"], ["?", "this list"],
+    ["l", "copy a link to the query"], ["?", "this list"],
   ];
-  const HELP = "doc: target: answer: text: tag: note: search there; change:0.1..1 and a metric's"
+  const HELP = "doc: target: answer: text: tag: search there; change:0.1..1 and a metric's"
     + " name take a range. Put values with spaces in quotes.";
   const SPARE = 8; // rows drawn above and below those in sight
   const FIRST = 20; // hits of a list that are drawn at once, beside those that met a target
@@ -67,7 +67,7 @@ const ragscoreExplorer = (() => {
   }
 
   const LAYERS = { span: ["mark", "what the target asks for"], term: ["b", null],
-    own: ["ins", "not in the passage of the other run"], found: ["strong", null] };
+    found: ["strong", null] };
   /** A text with what stands out in it; layers are names and ranges. */
   function marked(text, layers, from, to) {
     return ragscorePassages.pieces(text, layers, from, to).map((piece) =>
@@ -112,7 +112,7 @@ const ragscoreExplorer = (() => {
   // ---- the data -------------------------------------------------------------------------------
   /** Columns as questions. `run` is the chosen run, `base` the one it is compared with, or -1. */
   class Model {
-    constructor(data, packed = []) {
+    constructor(data) {
       if (data.version !== 1) throw new Error(`data of version ${data.version}, not 1`);
       this.data = data;
       this.queries = data.queries;
@@ -122,16 +122,8 @@ const ragscoreExplorer = (() => {
       this.base = data.runs.length < 2 ? -1 : Math.max(baseline, 0);
       this.others = data.runs.map((_, r) => r).filter((r) => r !== this.base);
       this.run = this.others[0];
-      // Of many queries the details come in pieces, blocks of items first, which are unpacked when
-      // they are needed: until then a block of queries has nothing.
-      const { items: n_items = 0, from = [0] } = data.parts ?? {};
-      this.from = from;
-      this.blocks = from.map(() => (data.parts ? {} : data));
-      this.packed = data.parts ? packed.slice(n_items) : [];
-      this.waiting = new Map();
-      this.items = data.parts ? {} : data.items;
+      this.items = data.items;
       this.lowered = new Map();
-      this.itemParts = packed.slice(0, n_items);
       this.row = new Map(this.queries.id.map((id, i) => [id, i]));
       this.metrics = data.metrics ?? [];
       this.slices = data.slices ?? [];
@@ -141,44 +133,8 @@ const ragscoreExplorer = (() => {
         && this.others.some((r) => this.queries.outcome?.[r]?.some((code) => code >= 0));
     }
 
-    block(i) {
-      let b = this.from.length - 1;
-      while (this.from[b] > i) b -= 1;
-      return b;
-    }
-    /** The details of a query: a block, and the query's place in it. */
-    at(i) {
-      const b = this.block(i);
-      return [this.blocks[b], i - this.from[b]];
-    }
-    /** Tell if a block's details are here, with all items; of every block without a number. */
-    has(b) {
-      return this.itemParts.length === 0
-        && (b === undefined ? this.packed.every((one) => one === null) : !this.packed[b]);
-    }
-    /** Unpack a block's details, or all, once. */
-    async load(b) {
-      const once = (key, act) => {
-        if (!this.waiting.has(key)) this.waiting.set(key, act());
-        return this.waiting.get(key);
-      };
-      await once("items", async () => {
-        for (const one of this.itemParts) {
-          for (const [name, values] of Object.entries(await unpack(one))) {
-            this.items[name] = (this.items[name] ?? []).concat(values);
-          }
-        }
-        this.itemParts = [];
-        this.lowered.clear();
-      });
-      for (const one of b === undefined ? this.packed.keys() : [b]) {
-        await once(one, async () => {
-          if (!this.packed[one]) return;
-          this.blocks[one] = await unpack(this.packed[one]);
-          this.packed[one] = null;
-        });
-      }
-    }
+    /** The tables, and the place of a query in them. */
+    at(i) { return [this.data, i]; }
 
     outcome(i, run = this.run) {
       const code = this.queries.outcome?.[run]?.[i] ?? -1;
@@ -311,17 +267,16 @@ const ragscoreExplorer = (() => {
   const ARROWS = { up: "↑", down: "↓", same: "=" };
 
   // ---- the explorer ---------------------------------------------------------------------------
-  function boot(root, data, options = {}, packed = []) {
-    const model = new Model(data, packed);
+  function boot(root, data, options = {}) {
+    const model = new Model(data);
     const { queries } = model;
     const code = options.code ?? "cmp";
     const name = root.id || "x";
-    const ui = { outcome: null, search: "", metric: -1, sort: null, open: -1, hit: null, unfold: false, deep: false, shares: false, rows: [], place: new Map() };
+    const ui = { outcome: null, search: "", metric: -1, sort: null, open: -1, hit: null, unfold: false, deep: false, rows: [], place: new Map() };
     let layout = "", rowHeight = 28, drawLines = () => {}, frameAsked = false, told = "";
     const lowered = [];
     let distinctive = null, terms = new Set(); // of all queries, and of the open one
     if (!model.paired) ui.metric = model.primary[0] ?? (model.metrics.length ? 0 : -1);
-    const metric0 = ui.metric;
 
     // -- the skeleton
     root.classList.add("rs-explorer");
@@ -329,11 +284,15 @@ const ragscoreExplorer = (() => {
     const chips = el("div", { class: "x-chips", role: "group", "aria-label": "Outcome" });
     const search = el("input", { type: "search", placeholder: "Search, or doc: answer: tag: …", title:
       `Ids and texts of queries. ${HELP}`, "aria-label":
-      "Search ids and texts of queries, doc: target: answer: text: tag: note:", oninput: () => { ui.search = search.value; refilter(); } });
+      "Search ids and texts of queries, doc: target: answer: text: tag:", oninput: () => { ui.search = search.value; refilter(); } });
     const metric = metricChoice();
-    const filterButton = el("button", { type: "button", "aria-expanded": "false",
-      onclick: () => toggleFilters() });
-    const filters = el("div", { class: "x-filters", hidden: true });
+    const pickers = model.slices.map(({ name: slice, values }) => {
+      const made = el("select", { "aria-label": slice, onchange: () => seek(ragscoreSeeking.changed(
+        ui.search, fields, (one) => one.name === slice, made.value ? [slice, made.value] : null)) },
+      el("option", { value: "" }, slice), values.map((one) => el("option", { value: one },
+        line(String(one), 60))));
+      return made;
+    });
     const headline = el("div", { class: "x-line x-headline", role: "row", "aria-rowindex": "1" });
     const space = el("div", { class: "x-space", role: "presentation" });
     const empty = el("div", { class: "x-none", hidden: true });
@@ -360,10 +319,10 @@ const ragscoreExplorer = (() => {
           model.paired ? `${data.runs[model.base].id} against` : "run", runChoice))),
       el("div", { class: "x-main" },
         el("div", { class: "x-list", role: "region", "aria-label": "List of queries" },
-          el("div", { class: "x-tools" }, search, metric, filterButton,
+          el("div", { class: "x-tools" }, search, metric, pickers,
             el("button", { type: "button", "aria-label": "Keys", title: "Keys (?)",
               onclick: () => help() }, "?")),
-          filters, grid, foot),
+          grid, foot),
         panel),
       say);
     root.append(frame);
@@ -381,210 +340,7 @@ const ragscoreExplorer = (() => {
       return made;
     }
 
-    // -- facets: how many queries each value would leave, and where the others lie
-    const BINS = 24, GRID = 30; // of a histogram, and of both axes of the strip
-    const width = () => ui.metric >= 0 ? ui.metric : model.primary[0] ?? -1;
-    const facets = [];
-    function buildFilters() {
-      const range = (title, field, value, is = () => true) => facets.push({ title, field, value, is,
-        card: rangeCard(), names: [field] });
-      if (model.paired) {
-        facets.push({ title: () => `${model.metrics[width()].name}: ${
-          data.runs[model.base].id} × ${data.runs[model.run].id}`, is: () => width() >= 0,
-        card: rangeCard(130), both: true });
-        range(() => (ui.metric < 0 ? "size of change" : `Δ ${model.metrics[ui.metric].name}`),
-          () => "change", change);
-      }
-      range(() => model.metrics[width()].name, () => model.metrics[width()].name,
-        (i) => model.value(width(), i), () => !model.paired && width() >= 0);
-      model.metrics.forEach((one, m) => one.judged && range(() => `judge: ${one.name}`,
-        () => one.name, (i) => model.value(m, i), () => m !== width() || model.paired));
-      model.slices.forEach((slice, s) => {
-        const pick = (value) => seek(ragscoreSeeking.changed(ui.search, fields,
-          (one) => one.name === slice.name && isValue(one.value, value),
-          isOn(slice, value) ? null : [slice.name, value]));
-        const buttons = slice.values.map((value) => el("button", { type: "button", class: "x-value",
-          onclick: () => pick(String(value)) }, el("span", {}, line(String(value), 60)),
-        el("b", {})));
-        facets.push({ slice, s, buttons, is: () => true, field: () => slice.name, card: el("div",
-          { class: "x-facet", role: "group", "aria-label": slice.name },
-          el("b", { class: "x-name" }, slice.name), el("div", { class: "x-values" }, buttons)) });
-      });
-      filters.append(...facets.map((one) => one.card));
-      if (facets.length === 0) filterButton.hidden = true;
-    }
-    const isValue = (sought, value) => sought.toLowerCase() === String(value).toLowerCase();
-    const isOn = (slice, value) => parsed().tokens.some((one) => one.name === slice.name
-      && isValue(one.value, value));
     const change = (i) => (ui.metric < 0 ? model.size(i) : model.delta(ui.metric, i));
-
-    /** A card with a drawing to brush: two paths, of all queries and of those in the list. */
-    function rangeCard(high = 84) {
-      const canvas = svg("svg", { viewBox: `0 0 190 ${high}`, "aria-hidden": "true", width: 190,
-        height: high });
-      return el("div", { class: "x-facet x-range", role: "group" }, el("b", { class: "x-name" }),
-        canvas, el("div", { class: "x-ends x-small x-muted" }));
-    }
-    const round = (value, way) => {
-      const found = Number(value.toPrecision(3));
-      const step = 10 ** (Math.floor(Math.log10(Math.abs(value) || 1)) - 2);
-      return Number((way * (found - value) >= 0 ? found : found + way * step).toPrecision(4));
-    };
-    const between = ([low, high]) => `${round(low, -1)}..${round(high, 1)}`;
-
-    function drawFacet(facet, rows) {
-      facet.card.hidden = !facet.is();
-      if (facet.card.hidden) return;
-      if (facet.slice) {
-        const counts = facet.slice.values.map(() => 0);
-        for (const i of rows) for (const one of model.codes(facet.s, i)) counts[one] += 1;
-        const most = Math.max(1, ...counts);
-        facet.buttons.forEach((button, c) => {
-          button.lastChild.textContent = count(counts[c]);
-          button.style.setProperty("--share", `${100 * counts[c] / most}%`);
-          button.setAttribute("aria-pressed", String(isOn(facet.slice, facet.slice.values[c])));
-        });
-        return;
-      }
-      const [head, canvas, ends] = facet.card.children;
-      facet.card.setAttribute("aria-label", visible(facet.title()));
-      const field = facet.both ? model.metrics[width()].name : facet.field();
-      const on = parsed().tokens.find((one) => one.name === field);
-      head.replaceChildren(el("span", { title: visible(facet.title()) }, facet.title()), on ? el("button", { type: "button", class:
-        "x-link", onclick: () => brushed(field, null) }, "clear") : "");
-      canvas.replaceChildren();
-      (facet.both ? drawStrip : drawBins)(facet, canvas, ends, rows, field, on);
-    }
-    const brushed = (field, value) => seek(ragscoreSeeking.changed(ui.search, fields,
-      (one) => one.name === field, value === null ? null : [field, value]));
-
-    /** Ends of the values of all queries; null without any. */
-    function ends_(value) {
-      let low = Infinity, high = -Infinity;
-      for (let i = 0; i < model.n; i += 1) {
-        const one = value(i);
-        if (known(one)) [low, high] = [Math.min(low, one), Math.max(high, one)];
-      }
-      return low > high ? null : [low, high > low ? high : low + 1];
-    }
-    const path = (canvas, cls, d) => canvas.append(svg("path", { class: cls, d }));
-    function drawBins(facet, canvas, ends, rows, field, on) {
-      const found = ends_(facet.value);
-      ends.replaceChildren();
-      if (!found) return ends.append("no values");
-      const [low, high] = found, step = (high - low) / BINS;
-      const bin = (i) => Math.min(BINS - 1, Math.floor((facet.value(i) - low) / step));
-      const tally = (of) => {
-        const counts = new Array(BINS).fill(0);
-        for (const i of of) if (known(facet.value(i))) counts[bin(i)] += 1;
-        return counts;
-      };
-      const all = tally(queries.id.keys()), some = tally(rows);
-      const w = 190 / BINS, tallest = Math.sqrt(Math.max(...all, 1));
-      const bars = (counts) => counts.map((n, b) => (n ? `M${b * w} 84v${
-        -Math.max(2, 80 * Math.sqrt(n) / tallest)}h${w - 1}V84z` : "")).join("");
-      path(canvas, "x-all-of", bars(all));
-      path(canvas, "x-some-of", bars(some));
-      const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(high - low))));
-      ends.append(el("span", {}, number(low, decimals)), el("span", {}, number(high, decimals)));
-      const to = (x) => low + (high - low) * x / 190;
-      const chosen = on && ragscoreSeeking.ranges(on.value)?.[0];
-      if (chosen) {
-        const [a, b] = chosen.map((one) => 190 * (Math.min(Math.max(one, low), high) - low)
-          / (high - low));
-        canvas.append(svg("rect", { class: "x-brush", x: a, y: 0, width: Math.max(2, b - a),
-          height: 84 }));
-      }
-      brush(canvas, (box) => {
-        const at = [box.x, box.x + box.width].map((x) => Math.min(BINS - 1, Math.floor(x / w)));
-        const last = box.width < 3 ? at[0] : at[1];
-        brushed(field, between([to(at[0] * w), to((last + 1) * w)]));
-      }, 84);
-    }
-    /** All queries by their values in both runs: a disc's size says how many. */
-    function drawStrip(facet, canvas, ends, rows, field, on) {
-      const m = width(), size_ = 122, pad = 4, wide = 182;
-      const [one, two] = [(i) => model.value(m, i, model.base), (i) => model.value(m, i)];
-      const [a, b] = [ends_(one), ends_(two)];
-      ends.replaceChildren();
-      if (!a || !b) return ends.append("no values in both runs");
-      const low = Math.min(a[0], b[0]), high = Math.max(a[1], b[1]);
-      const cell = (value) => Math.round((value - low) / (high - low) * GRID);
-      const tally = (of) => {
-        const counts = new Map();
-        for (const i of of) {
-          if (!known(one(i)) || !known(two(i))) continue;
-          const key = cell(one(i)) * 100 + cell(two(i));
-          counts.set(key, (counts.get(key) ?? 0) + 1);
-        }
-        return counts;
-      };
-      const all = tally(queries.id.keys()), some = tally(rows);
-      const most = Math.max(1, ...all.values());
-      const discs = (counts) => [...counts].map(([key, n]) => {
-        const r = 1.4 + 5 * Math.sqrt(n / most);
-        const x = pad + Math.floor(key / 100) / GRID * wide;
-        const y = pad + (1 - key % 100 / GRID) * size_;
-        return `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0z`;
-      }).join("");
-      path(canvas, "x-even", `M${pad} ${pad + size_}L${pad + wide} ${pad}`);
-      path(canvas, "x-all-of", discs(all));
-      path(canvas, "x-some-of", discs(some));
-      ends.append(`→ ${data.runs[model.base].id}, ↑ ${data.runs[model.run].id}`);
-      const place = [(value) => pad + (Math.min(Math.max(value, low), high) - low) / (high - low)
-        * wide, (value) => pad + (1 - (Math.min(Math.max(value, low), high) - low) / (high - low))
-        * size_];
-      const chosen = on && ragscoreSeeking.ranges(on.value);
-      if (chosen?.length === 2) {
-        const [x, x2] = chosen[0].map(place[0]), [y2, y] = chosen[1].map(place[1]);
-        canvas.append(svg("rect", { class: "x-brush", x: x - 3, y: y - 3, width: x2 - x + 6,
-          height: y2 - y + 6 }));
-      }
-      const back = (x, of) => Math.min(Math.max(low + (x - pad) / of * (high - low), low), high);
-      brush(canvas, (box) => {
-        const more = box.width < 3 && box.height < 3 ? 4 : 0; // a click is a disc
-        const x = [back(box.x - more, wide), back(box.x + box.width + more, wide)];
-        const y = [box.y + box.height + more, box.y - more].map((at) => back(pad + size_ - at + pad,
-          size_));
-        brushed(field, `${between(x)}>${between(y)}`);
-      }, 130);
-    }
-    /** Drag a rectangle; `act` gets it in the drawing's own units. */
-    function brush(canvas, act, high) {
-      const at = (event) => {
-        const box = canvas.getBoundingClientRect();
-        return [Math.min(Math.max((event.clientX - box.left) / box.width * 190, 0), 190),
-          Math.min(Math.max((event.clientY - box.top) / box.height * high, 0), high)];
-      };
-      canvas.onpointerdown = (down) => {
-        const [x, y] = at(down);
-        const drawn_ = svg("rect", { class: "x-brush" });
-        canvas.append(drawn_);
-        canvas.setPointerCapture(down.pointerId);
-        let box = { x, y, width: 0, height: 0 };
-        canvas.onpointermove = (event) => {
-          const [x2, y2] = at(event);
-          box = { x: Math.min(x, x2), y: Math.min(y, y2), width: Math.abs(x2 - x),
-            height: Math.abs(y2 - y) };
-          const full = high === 84 ? { ...box, y: 0, height: high } : box;
-          for (const [key, value] of Object.entries(full)) drawn_.setAttribute(key, value);
-        };
-        canvas.onpointerup = () => {
-          canvas.onpointermove = canvas.onpointerup = null;
-          act(box);
-        };
-        canvas.onpointercancel = () => {
-          canvas.onpointermove = canvas.onpointerup = null;
-          drawn_.remove();
-        };
-      };
-    }
-    function toggleFilters(show = filters.hidden) {
-      filters.hidden = !show;
-      filterButton.setAttribute("aria-expanded", String(show));
-      if (show) refilter();
-      ask();
-    }
 
     // -- which queries, in which order
     const wanted = () => (model.judged ? ui.outcome : null);
@@ -607,15 +363,12 @@ const ragscoreExplorer = (() => {
       answer: (i, has) => sides().some((r) => has(model.answer(i, r).text)),
       tag: (i, has) => model.slices.some((slice, s) =>
         model.codes(s, i).some((c) => has(String(slice.values[c])))),
-      note: (i, has) => has(notes.get(queries.id[i])),
     };
-    const DEEP = ["doc", "target", "answer", "text"]; // of which a page may have to be unpacked
-    const notes = new Map();
     const sliceOf = new Map(model.slices.map((slice, s) => [slice.name, s]));
     const metricOf = new Map(model.metrics.map((one, m) => [one.name, m]));
     const ofItems = { doc: ["id", "doc", "path"], text: ["text"] }; // what of an item is sought
     const fields = new Set([...Object.keys(ofItems), ...Object.keys(places), ...sliceOf.keys(), ...metricOf.keys(),
-      "change", "words"]);
+      "change"]);
     let parsedOf = null, parsedAs = null;
     function parsed() {
       if (parsedOf !== ui.search) {
@@ -650,10 +403,9 @@ const ragscoreExplorer = (() => {
         const some = new Set(own.flatMap((one, c) => (one.includes(value.toLowerCase()) ? [c] : [])));
         return (i) => model.codes(s, i).some((c) => some.has(c));
       }
-      if (m !== undefined || field === "change" || field === "words") {
+      if (m !== undefined || field === "change") {
         const inside = (one, [low, high]) => known(one) && one >= low && one <= high;
         if (!range) return () => false;
-        if (field === "words") return (i) => inside(nWords(i), range[0]);
         if (field === "change") return (i) => inside(change(i), range[0]);
         return (i) => inside(model.value(m, i), range.at(-1))
           && (range.length < 2 || inside(model.value(m, i, model.base), range[0]));
@@ -671,32 +423,21 @@ const ragscoreExplorer = (() => {
       };
     }
     const passes_ = new Map();
-    /** The tests that are on; each may be taken away on its own when nothing is left. */
+    /** The tests that are on, each with what the list is told to be cut by. */
     function tests() {
       const { tokens, rest } = parsed(), made = [];
       if (rest) {
         const low = rest.toLowerCase();
-        made.push({ name: `the search for “${line(rest, 40)}”`, by: "the search",
-          passes: (i) => text(i).includes(low),
-          clear: () => seek(tokens.map((one) =>
-            ragscoreSeeking.token(one.name, one.value)).join(" ")) });
+        made.push({ by: "the search", passes: (i) => text(i).includes(low) });
       }
       for (const field of new Set(tokens.map((one) => one.name))) {
         const own = tokens.filter((one) => one.name === field);
         const any = own.map((one) => {
-          const key = JSON.stringify([one.name, one.value, model.run, ui.metric,
-            field === "note" ? [...notes] : 0, model.has()]);
+          const key = JSON.stringify([one.name, one.value, model.run, ui.metric]);
           if (!passes_.has(key)) passes_.set(key, passing(one));
           return passes_.get(key);
         });
-        made.push({ name: own.map((one) => ragscoreSeeking.token(field, one.value)).join(" "),
-          by: field, field, passes: (i) => any.some((passes) => passes(i)),
-          clear: () => seek(ragscoreSeeking.changed(ui.search, fields,
-            (one) => one.name === field)) });
-      }
-      if (made.some((one) => DEEP.includes(one.field)) && !model.has()) {
-        note("Unpacking…");
-        model.load().then(() => refilter());
+        made.push({ by: field, passes: (i) => any.some((passes) => passes(i)) });
       }
       return made;
     }
@@ -711,7 +452,7 @@ const ragscoreExplorer = (() => {
 
     function filter() {
       const checks = tests(), passes = byOutcome();
-      const found = { rows: [], outcomes: new Map(), hidden: new Map(), by: new Map(), near: new Map(),
+      const found = { rows: [], outcomes: new Map(), hidden: new Map(), by: new Map(),
         changed: 0, all: 0 };
       const add = (map, key) => map.set(key, (map.get(key) ?? 0) + 1);
       for (let i = 0; i < model.n; i += 1) {
@@ -719,11 +460,6 @@ const ragscoreExplorer = (() => {
         const isIn = passes(i);
         if (failed) {
           add(found.by, failed.by);
-          // A facet counts what its other values would show.
-          if (failed.field && isIn && checks.every((one) => one === failed || one.passes(i))) {
-            if (!found.near.has(failed.field)) found.near.set(failed.field, []);
-            found.near.get(failed.field).push(i);
-          }
           continue;
         }
         // Chips count what they would show, so they come after every other filter.
@@ -784,11 +520,9 @@ const ragscoreExplorer = (() => {
       drawHead();
       drawChips(found);
       drawStatus(found);
-      if (!filters.hidden) {
-        for (const one of facets) {
-          drawFacet(one, one.both ? ui.rows : [...ui.rows, ...found.near.get(one.field?.()) ?? []]);
-        }
-      }
+      model.slices.forEach((one, s) => {
+        pickers[s].value = parsed().tokens.find((token) => token.name === one.name)?.value ?? "";
+      });
       reveal();
       paint();
       const bar = panel.querySelector(".x-place");
@@ -818,13 +552,13 @@ const ragscoreExplorer = (() => {
       const all = set?.length === data.outcomes.length;
       chips.replaceChildren(
         chip("changed", found.changed, set === null && !quiet.none, () => pick(null), null, "none",
-          "Queries with another outcome, or another value of a primary metric (key 0)"),
+          "Queries with another outcome, or another value of a primary metric"),
         chip("all", found.all, all || (set === null && quiet.none), () => pick(data.outcomes), null,
-          "none", "Every query (key 0)"),
+          "none", "Every query"),
         el("span", { class: "x-between" }),
-        ...chipWords().map((word, at) => chip(word, found.outcomes.get(word) ?? 0,
+        ...chipWords().map((word) => chip(word, found.outcomes.get(word) ?? 0,
           !all && (set ?? []).includes(word), () => toggle(word), GLYPHS[word],
-          TONES[word] ?? "none", `Only ${word} (key ${at + 1})`)));
+          TONES[word] ?? "none", `Only ${word}`)));
       if (focused !== false && focused >= 0) chips.children[focused]?.focus();
     }
     function pick(set) {
@@ -849,13 +583,6 @@ const ragscoreExplorer = (() => {
         status.append(` – hidden: ${visible(parts.join(", "))}. `, el("button", { type: "button",
           class: "x-link x-all", onclick: () => clearAll() }, `Show all ${count(total)}`));
       }
-      if (ui.rows.length > 0 && ui.rows.length < model.n) {
-        status.append(" ", el("button", { type: "button", class: "x-link",
-          title: "Over-represented tags, lengths and documents (s)", onclick: () => askShares() },
-        "What do these share?"));
-      }
-      const on = parsed().tokens.length;
-      filterButton.textContent = on ? `Facets (${on})` : "Facets";
       space.hidden = ui.rows.length === 0;
       empty.hidden = ui.rows.length > 0;
       if (ui.rows.length === 0) drawEmpty();
@@ -864,31 +591,10 @@ const ragscoreExplorer = (() => {
       ui.search = search.value = "";
       pick(model.judged ? data.outcomes : null);
     }
-    /** What each filter alone keeps away: the way out of an empty list. */
     function drawEmpty() {
-      const checks = tests(), passes = byOutcome();
-      const left = (without) => {
-        let n = 0;
-        for (let i = 0; i < model.n; i += 1) {
-          if ((without === passes || passes(i))
-            && checks.every((one) => one === without || one.passes(i))) n += 1;
-        }
-        return n;
-      };
-      const way = (label, n, act) => n > 0 && el("button", { type: "button",
-        onclick: act }, `Without ${label}: ${many(n, "query")}`);
-      const set = wanted();
-      const ways = [
-        ...checks.map((one) => way(one.name, left(one), () => one.clear())),
-        model.paired && way(set === null ? "“changed”" : `outcome ${set.join(", ")}`, left(passes),
-          () => pick(data.outcomes)),
-      ].filter(Boolean);
-      empty.replaceChildren(
-        el("p", {}, model.n ? "No query matches." : "There are no queries."),
-        ...(ways.length || !model.n ? ways
-          : [el("p", { class: "x-muted" }, "Only all filters together empty the list.")]),
-        ...(model.n ? [el("button", { type: "button", onclick: () => clearAll() },
-          "Clear all filters")] : []));
+      empty.replaceChildren(el("p", {}, model.n ? "No query matches." : "There are no queries."),
+        model.n > 0 && el("button", { type: "button", onclick: () => clearAll() },
+          "Clear all filters") || "");
     }
 
     function drawHead() {
@@ -939,7 +645,7 @@ const ragscoreExplorer = (() => {
     }
     const cells = {
       outcome: (i) => (model.outcome(i) ? badge(model.outcome(i)) : ""),
-      id: (i) => [notes.has(queries.id[i]) ? "✎ " : "", found_(line(queries.id[i], 120), "query")].flat(),
+      id: (i) => found_(line(queries.id[i], 120), "query"),
       text: (i) => found_(line(queries.text[i] ?? ""), "query"),
       first: (i) => queries.first?.[model.run]?.[i] ?? (model.error(i, model.run) ? "failed" : NONE),
       change: changeText,
@@ -1013,10 +719,10 @@ const ragscoreExplorer = (() => {
 
     // -- opening queries
     function open(i, hit = null) {
-      if (i === ui.open && !hit && !ui.shares) return;
+      if (i === ui.open && !hit) return;
       ui.open = i;
       ui.hit = hit;
-      ui.deep = ui.shares = false;
+      ui.deep = false;
       reveal();
       ask(true);
       tell();
@@ -1087,7 +793,6 @@ const ragscoreExplorer = (() => {
       const i = ui.open;
       drawLines = () => {};
       panel.scrollTop = 0;
-      if (ui.shares) return drawShares();
       if (i < 0) {
         panel.setAttribute("aria-label", "Query");
         panel.replaceChildren(el("p", { class: "x-muted" }, "Choose a query in the list."));
@@ -1095,7 +800,6 @@ const ragscoreExplorer = (() => {
       }
       panel.setAttribute("aria-label", `Query ${visible(line(queries.id[i], 80))}`);
       const outcome = model.outcome(i);
-      const kept = queries.kept?.[i] !== 0;
       panel.replaceChildren(...[
         toolbar(),
         el("div", { class: "x-title" }, el("h3", {}, whole(queries.id[i])),
@@ -1103,137 +807,13 @@ const ragscoreExplorer = (() => {
             `${GLYPHS[outcome]} ${outcome}`),
           model.note(i) && el("span", {}, model.targets(i).length ? model.brief(i)
             : model.note(i))),
-        ...talk(i), facts(i), measures(i), noteArea(i), targetTable(i),
-        kept && !model.has(model.block(i)) ? unpacking(i) : kept ? hitsPart(i) : el("section", {}, el("p", {},
-          "Hits and answers of this query are left out.", " ", (data.left_out ?? []).join(" "))),
-        kept && answersPart(i), checksPart(i), allMetrics(i),
+        ...talk(i), facts(i), measures(i), targetTable(i), hitsPart(i), answersPart(i),
+        checksPart(i), allMetrics(i),
       ].filter(Boolean));
       if (ui.hit) light(hitElement(ui.hit.run, ui.hit.rank));
       drawLines();
     }
 
-    // -- what the queries of the list share
-    function askShares() {
-      if (ui.rows.length === 0 || ui.rows.length === model.n) return false;
-      ui.shares = true;
-      frame.dataset.view = "query";
-      ask(true);
-      tell();
-      return true;
-    }
-    const nWords = (i) => ragscorePassages.words(queries.text[i] ?? "").length;
-    /** Features with their queries: name, code of a token, and which queries have it. */
-    function features() {
-      const made = new Map();
-      const add = (kind, value, token, i) => {
-        const key = JSON.stringify([kind, value]);
-        if (!made.has(key)) made.set(key, { kind, value, token, rows: new Set() });
-        made.get(key).rows.add(i);
-      };
-      const filtered = new Set(parsed().tokens.map((one) => one.name));
-      const lengths = [...queries.id.keys()].map(nWords);
-      const ordered = lengths.toSorted((a, b) => a - b);
-      const [short, long] = [1, 2].map((part) => ordered[Math.floor(part * model.n / 3)]);
-      for (let i = 0; i < model.n; i += 1) {
-        model.slices.forEach((slice, s) => {
-          if (filtered.has(slice.name)) return; // shared because it was asked for
-          for (const c of model.codes(s, i)) {
-            add(slice.name, String(slice.values[c]), [slice.name, String(slice.values[c])], i);
-          }
-        });
-        if (!filtered.has("words")) {
-          if (lengths[i] <= short) add("words", `up to ${short}`, ["words", `..${short}`], i);
-          if (lengths[i] >= long) add("words", `${long} or more`, ["words", `${long}..`], i);
-        }
-        for (const one of model.targets(i)) add("target", one.name, ["target", one.name], i);
-        if (filtered.has("doc")) continue;
-        for (const r of sides()) {
-          for (const hit of model.hits(i, r)) {
-            if (hit.place > 10) continue;
-            const doc = hit.doc ?? hit.id;
-            add(`in the first 10 of ${data.runs[r].id}`, doc, ["doc", doc], i);
-          }
-        }
-      }
-      return [...made.values()];
-    }
-    function drawShares() {
-      panel.setAttribute("aria-label", "What the queries of the list share");
-      const back = el("div", { class: "x-bar" }, el("button", { type: "button", onclick: () => {
-        ui.shares = false;
-        leave();
-        ask(true);
-        tell();
-      } }, "‹ Back"));
-      if (!model.has()) {
-        model.load().then(() => { if (ui.shares) ask(true); });
-        return panel.replaceChildren(back, el("p", { class: "x-muted" }, "Unpacking…"));
-      }
-      const chosen = new Set(ui.rows), n = chosen.size;
-      const all = features().map((one) => ({ ...one, having: one.rows.size,
-        inside: [...one.rows].filter((i) => chosen.has(i)).length }));
-      const rows = ragscoreShares.tested(all, n, model.n);
-      const clear = rows.filter((one) => one.p <= ragscoreShares.ALPHA);
-      const shown_ = clear.length ? clear.slice(0, 40) : rows.slice(0, 5);
-      const share = (part, whole_) => `${count(part)} (${Math.round(100 * part / whole_)} %)`;
-      const p = (value) => (value < 0.001 ? "< .001" : value.toFixed(3).replace(/^0/, ""));
-      const copyBoth = (one) => {
-        const ids = [...one.rows].map((i) => python(queries.id[i])).join(", ");
-        const golden = `part = ${code}.golden.select([${ids}])`;
-        const slice = sliceOf.has(one.kind) && (code === "cmp" || model.judged);
-        copy(slice ? `${golden}\n${code === "cmp" ? "cmp" : frameName().replace(".per_query", "")
-        }.slices(${python(one.kind)})` : golden, "Golden filter and slice");
-      };
-      panel.replaceChildren(back,
-        el("h3", { class: "x-text" }, `What do these ${many(n, "query")} share?`),
-        el("p", { class: "x-muted" }, clear.length ? `${many(clear.length, "feature")} more often `
-          + `than in the other ${count(model.n - n)}.` : rows.length ? "Nothing is certain: no "
-          + "feature is over-represented after correction. The smallest p:"
-          : "No feature is frequent enough to tell."),
-        shown_.length > 0 && el("div", { class: "x-scroll" }, el("table", {}, el("thead", {},
-          el("tr", {}, ["feature", "these", "others", "p", ""].map((name_, at) => el("th",
-            { class: at > 0 && at < 4 ? "x-right" : null }, name_)))),
-        el("tbody", {}, shown_.map((one) => el("tr", {}, el("td", {}, el("span",
-          { class: "x-muted" }, `${one.kind} `), whole(one.value)),
-        el("td", { class: "x-right x-nowrap" }, share(one.inside, n)),
-        el("td", { class: "x-right x-nowrap" }, share(one.having - one.inside, model.n - n)),
-        el("td", { class: "x-right x-nowrap" }, p(one.p)),
-        el("td", { class: "x-nowrap" }, el("button", { type: "button", onclick: () => {
-          ui.shares = false;
-          seek(ragscoreSeeking.changed(ui.search, fields, () => false, one.token));
-          leave();
-          ask(true);
-        } }, "Show"), " ", el("button", { type: "button", onclick: () => copyBoth(one) },
-        "Copy"))))))) || "",
-        el("p", { class: "x-muted x-small" }, "Fisher's exact test, one-sided, against the other "
-          + `queries here; p by Holm over ${count(rows.length)} of ${many(all.length, "feature")} `
-          + "that are frequent enough to reach .05. What the list is filtered by is left out."));
-    }
-
-    // -- notes
-    function noteArea(i) {
-      const id = queries.id[i];
-      const area = el("textarea", { class: "x-note", rows: 1, placeholder: "Note (n)",
-        "aria-label": "Note on this query", oninput: () => {
-          if (area.value) notes.set(id, area.value);
-          else notes.delete(id);
-          copyNotes.hidden = notes.size === 0;
-          drawn.get(ui.place.get(i))?.remove();
-          drawn.delete(ui.place.get(i));
-          ask();
-          tell();
-        } });
-      area.value = notes.get(id) ?? "";
-      const copyNotes = el("button", { type: "button", onclick: () => copy(`notes = {\n${
-        [...notes].map(([key, text_]) => `    ${python(key)}: ${python(text_)},`).join("\n")}\n}`,
-      "Notes by query") }, "Copy notes");
-      copyNotes.hidden = notes.size === 0;
-      return el("div", { class: "x-row x-noting" }, area, copyNotes);
-    }
-    function unpacking(i) {
-      model.load(model.block(i)).then(() => { if (ui.open === i) ask(true); });
-      return el("p", { class: "x-muted" }, "Unpacking…");
-    }
     function toolbar() {
       const button = (label, title, act, attributes = {}) => el("button", { type: "button", title,
         onclick: act, ...attributes }, label);
@@ -1243,8 +823,6 @@ const ragscoreExplorer = (() => {
         button("↓", "Next query (j)", () => move(1), { "aria-label": "Next query" }),
         el("span", { class: "x-place" }, placeText()),
         el("span", { class: "x-acts" },
-          options.label && button("Label in Python", "Judge this query's hits in the notebook",
-            () => options.select?.({ ...state(), label: true })),
           button("Copy code", "Code that gives these queries (c)", () => copyCode()),
           options.link && button("Copy link", "What opens this query again (l)",
             () => copyLink())));
@@ -1356,7 +934,6 @@ const ragscoreExplorer = (() => {
       watch.observe(root);
       const lists = sides().map((r) => model.hits(i, r));
       const calls = sides().map((r) => model.calls(i, r));
-      lists.forEach((hits, side) => compare(hits, lists[1 - side] ?? [], sides()[1 - side]));
       if (ui.hit?.rank > FIRST) ui.deep = true;
       const more = lists.reduce((n, hits) => n + hits.length - few(hits).length, 0);
       const all = more > 0 && el("button", { type: "button", class: "x-link", onclick: () => {
@@ -1365,7 +942,7 @@ const ragscoreExplorer = (() => {
       } }, `Show ${many(more, "more hit")}`);
       const most = Math.max(...calls.flat().map((one) => one.call), 0);
       const isBare = (one) => !one.asked && !one.tool && !one.error;
-      const key = lists.length > 1 && !inOneList() && lists.flat().length > 0 && el("p",
+      const key = lists.length > 1 && lists.flat().length > 0 && el("p",
         { class: "x-key" },
         "Lines join the same passage: solid up, dashed down, dotted same; thick and ★ for targets.");
       if (most < 2 && calls.flat().every(isBare)) {
@@ -1381,7 +958,7 @@ const ragscoreExplorer = (() => {
       for (let n = 1; n <= most; n += 1) {
         const made = calls.map((of) => of.find((one) => one.call === n) ?? null);
         if (made.every((one) => one === null)) continue;
-        const heads = sides().map((r, side) => el("div", {}, (parts.length === 0 || inOneList()) && runHead(r),
+        const heads = sides().map((r, side) => el("div", {}, parts.length === 0 && runHead(r),
           callHead(i, made[side], lists[side], calls[side])));
         parts.push(el("div", { class: "x-call", role: "group", "aria-label": `Call ${n}` },
           oneCall(i, lists.map((hits) => hits.filter((hit) => hit.call === n)), heads, made)));
@@ -1390,21 +967,8 @@ const ragscoreExplorer = (() => {
         failures(i), parts, all, key);
     }
     const few = (hits) => (ui.deep ? hits : hits.filter((hit, at) => at < FIRST || hit.isTarget));
-    /** Give each hit the other run's passage to compare it with: its own, else its document's. */
-    function compare(hits, others, r) {
-      const [same, kin] = ["id", "doc"].map((name) => new Map(others.toReversed()
-        .filter((one) => known(one[name]) && known(one.text)).map((one) => [one[name], one])));
-      for (const hit of hits) {
-        hit.mate = same.get(hit.id) ?? kin.get(hit.doc) ?? null;
-        hit.peer = others.find((one) => one.call === hit.call && one.place === hit.place) ?? null;
-        hit.against = r;
-      }
-    }
-    const inOneList = () => layout === "phone" && sides().length > 1;
     function oneCall(i, lists, heads, made = null) {
-      const pairs = lists.length > 1 ? pair(...lists) : [];
-      return inOneList() ? merged(i, lists, heads, made)
-        : sideBySide(i, lists, pairs, heads, made);
+      return sideBySide(i, lists, lists.length > 1 ? pair(...lists) : [], heads, made);
     }
     /** What a call asked, and what it gave: hits, targets that it was first to find, repeats. */
     function callHead(i, call, hits, calls) {
@@ -1417,7 +981,7 @@ const ragscoreExplorer = (() => {
         .flatMap((hit) => hit.targets));
       const targets = model.targets(i);
       const names = [...new Set(own.flatMap((hit) => hit.targets))].filter((t) => !before.has(t)
-        && !(targets[t]?.grade < (data.min_grade ?? 1))).map((t) => targets[t]?.name);
+        && !(targets[t]?.grade < 1)).map((t) => targets[t]?.name);
       const repeated = own.filter((hit) => known(hit.repeats)).length;
       return el("div", { class: "x-callhead" },
         el("p", {}, el("b", {}, `Call ${call.call}`), call.tool && ` · ${line(call.tool, 80)}`,
@@ -1509,8 +1073,8 @@ const ragscoreExplorer = (() => {
       if (way === "same") return ["= same", "x-muted"];
       return [`${ARROWS[way]} ${side === 0 ? "to" : "from"} ${hit.other}`, ""];
     }
-    function hitRow(hit, side, i, ranks = null) {
-      const [moved, tone] = ranks ? [ranks, ""] : movement(hit, side);
+    function hitRow(hit, side, i) {
+      const [moved, tone] = movement(hit, side);
       const row = el("li", { class: `x-hit${hit.isTarget ? " x-is-target" : ""}` });
       row.dataset.run = hit.run;
       row.dataset.rank = hit.rank;
@@ -1523,32 +1087,27 @@ const ragscoreExplorer = (() => {
         ui.hit = { run: hit.run, rank: hit.rank };
         tell();
       } },
-      el("span", { class: "x-rank" }, ranks ? "" : String(hit.place)),
+      el("span", { class: "x-rank" }, String(hit.place)),
       el("span", {}, whole(hit.id, sought("doc")), target, known(hit.repeats) && el("span",
         { class: "x-muted x-small" }, ` as in call ${hit.repeats}`)),
       el("span", { class: `x-move ${tone}` }, moved),
       el("span", { class: "x-under" }, el("span", {}, hit.heading || ""),
-        known(hit.score) && !ranks && el("span", { class: "x-right" }, number(hit.score, 3))),
+        known(hit.score) && el("span", { class: "x-right" }, number(hit.score, 3))),
       known(hit.text) && preview(hit));
-      if (ranks) button.firstChild.remove();
-      if (ranks) button.style.gridTemplateColumns = "minmax(0, 1fr) auto";
-      if (ranks) for (const one of [...button.children].slice(2)) one.style.gridColumn = "1 / -1";
       row.append(button);
       if (ui.unfold) unfold(row, true);
       return row;
     }
-    /** What stands out in a hit's text; `whole_`: with the words that the other run's lacks. */
-    function layers(hit, whole_) {
-      const { termsIn, differing } = ragscorePassages;
-      return [["term", termsIn(hit.text, terms)],
-        ["own", whole_ && hit.mate ? differing(hit.text, hit.mate.text) : []],
+    /** What stands out in a hit's text. */
+    function layers(hit) {
+      return [["term", ragscorePassages.termsIn(hit.text, terms)],
         ["found", sought("text").flatMap((one) => ragscorePassages.places(hit.text, one))],
         ["span", hit.span ? [{ from: hit.span[0], to: hit.span[1] }] : []]];
     }
     function preview(hit) {
-      const over = layers(hit, false);
-      const from = ragscorePassages.start(hit.text, hit.span ?? (over[2][1][0]
-        && [over[2][1][0].from]), over[0][1], PREVIEW);
+      const over = layers(hit);
+      const from = ragscorePassages.start(hit.text, hit.span ?? (over[1][1][0]
+        && [over[1][1][0].from]), over[0][1], PREVIEW);
       return el("span", { class: "x-preview" }, from > 0 && "…",
         marked(hit.text, over, from, Math.min(hit.text.length, from + PREVIEW)));
     }
@@ -1573,55 +1132,8 @@ const ragscoreExplorer = (() => {
         return el("p", { class: "x-muted" }, "No text of this hit is here; ",
           el("code", {}, `${code}.explore(texts=…)`), " brings texts.");
       }
-      return [el("p", { class: "x-long" }, marked(hit.text, layers(hit, true))),
-        el("p", { class: "x-muted x-small" }, evidence(hit))];
+      return el("p", { class: "x-long" }, marked(hit.text, layers(hit)));
     }
-    /** Say what of the query a passage has, and how it differs from the other run's. */
-    function evidence({ text: own, mate, peer, id, against, place }) {
-      const said = [];
-      const has = (text) => new Map(ragscorePassages.termsIn(text ?? "", terms)
-        .map((one) => [one.key, text.slice(one.from, one.to)]));
-      const here = has(own);
-      if (terms.size) {
-        said.push(`Words of the query: ${here.size} of ${terms.size}`);
-        const there = peer && known(peer.text) && peer.id !== id
-          && [...has(peer.text)].filter(([key]) => !here.has(key)).map(([, word]) => word);
-        if (there?.length) {
-          said.push(`; rank ${place} of ${data.runs[against].id} also has ${there.join(", ")}`);
-        }
-        said.push(". ");
-      }
-      if (mate && mate.text === own) said.push(`The same text at rank ${mate.place} of ${
-        data.runs[against].id}.`);
-      else if (mate) said.push("Underlined: not in ", mate.id === id ? "the text" : whole(mate.id),
-        `, rank ${mate.place} of ${data.runs[against].id}.`);
-      return said;
-    }
-
-    /** A phone has no room for two lists: one, by document, as "3 → 1". */
-    function merged(i, lists, heads, made) {
-      const [left, right] = lists;
-      const gone = left.filter((hit) => !known(hit.other));
-      const failed = made ? [] : failures(i);
-      const rows = [...few(right), ...few(gone)];
-      const arrow = (hit) => {
-        const [before, after] = hit.run === sides()[0] ? [hit.place, null] : [hit.other, hit.place];
-        const call = known(hit.elsewhere) && `call ${hit.elsewhere}`;
-        if (!known(before)) return `${call || "new"} → ${after}`;
-        if (!known(after)) return `${before} → ${call || "gone"}`;
-        return `${before} → ${after} ${ARROWS[direction(before, after)]}`;
-      };
-      return el("div", {},
-        made ? made.map((call, side) => call && el("div", {}, heads[side],
-          call.error && noHits(i, sides()[side], call)))
-          : el("p", { class: "x-runhead" }, runName(sides()[0]), " → ", runName(sides()[1])),
-        failed,
-        rows.length ? el("ol", { class: "x-hits", "aria-label": "Hits of both runs" },
-          rows.map((hit) => hitRow(hit, null, i, arrow(hit))))
-          : !failed.length && !made?.some((call) => call?.error) && el("p", { class: "x-muted" },
-            made ? "No documents." : "No hits."));
-    }
-
     let lit = null;
     function hitElement(run, rank) {
       const r = typeof run === "number" ? run : data.runs.findIndex((one) => one.id === run);
@@ -1683,7 +1195,7 @@ const ragscoreExplorer = (() => {
     function citedHit(one, r) {
       const id = citedId(one);
       return id === null ? null : [...panel.querySelectorAll(".x-hit")].find((row) =>
-        row.hit.id === id && (layout === "phone" || row.hit.run === r));
+        row.hit.id === id && row.hit.run === r);
     }
     function citedWhere(one, r) {
       const id = citedId(one);
@@ -1755,39 +1267,9 @@ const ragscoreExplorer = (() => {
     }
 
     // -- code and links
-    const frameName = () => {
-      if (code === "cmp") return "cmp.per_query";
-      return model.judged ? `ev.compare(${python(data.runs[model.base].id)}, ${
-        python(data.runs[model.run].id)}).per_query` : "ev.golden.queries";
-    };
-    /** Python that gives the queries of the list: by mask where the frame has what was asked. */
-    function snippet() {
-      const masks = [];
-      const ids = () => masks.splice(0, Infinity,
-        `q["query_id"].isin([${ui.rows.map((i) => python(queries.id[i])).join(", ")}])`);
-      const set = wanted();
-      const isin = (words) => `q["outcome"].isin([${words.map(python).join(", ")}])`;
-      // A frame of all queries answers a mask with queries that are not here.
-      const partial = data.n_queries > model.n && !(model.judged && (set ?? CHANGED)
-        .every((word) => CHANGED.includes(word)));
-      const asChanged = model.judged && set === null && !quiet.none;
-      const plain = asChanged && ui.rows.every((i) => CHANGED.includes(model.outcome(i)));
-      if (asChanged && plain) masks.push(isin(CHANGED.filter((word) => chipWords().includes(word))));
-      else if (set && set.length < data.outcomes.length) masks.push(isin(set));
-      const { tokens, rest } = parsed();
-      if (rest) {
-        const has = (column) => `q[${python(column)}].str.contains(${python(rest)}, `
-          + "case=False, regex=False)";
-        masks.push(`(${has("query")} | ${has("query_id")})`);
-      }
-      if (tokens.length || partial || (asChanged && !plain)
-        || (model.paired && !model.judged && !quiet.none)) ids();
-      const { column, way } = sorting();
-      const by = { id: "query_id", text: "query" }[column];
-      return `q = ${frameName()}\nq${masks.length ? `[${masks.join(" & ")}]` : ""}${
-        by ? `.sort_values(${python(by)}${way < 0 ? ", ascending=False" : ""}${
-          by === "query" ? ', kind="stable"' : ""})` : ""}`;
-    }
+    /** Python that gives the queries of the list. */
+    const snippet = () => `part = ${code === "cmp" ? "cmp" : "ev"}.golden.select([${
+      ui.rows.map((i) => python(queries.id[i])).join(", ")}])`;
     function reopening() {
       const parts = [];
       if (ui.open >= 0) parts.push(`query=${python(queries.id[ui.open])}`);
@@ -1799,52 +1281,8 @@ const ragscoreExplorer = (() => {
       }
       return `${code}.explore(${parts.join(", ")})`;
     }
-    function address() {
-      const params = new URLSearchParams();
-      const { query, outcome, search: sought, run } = state();
-      if (query !== null) params.set("x.q", query);
-      if (outcome) {
-        params.set("x.outcome", outcome.length === data.outcomes.length ? "all" : outcome.join(","));
-      }
-      if (sought) params.set("x.search", sought);
-      if (model.others.length > 1 && run !== null) params.set("x.run", run);
-      if (ui.metric !== metric0) params.set("x.metric", model.metrics[ui.metric]?.name ?? "");
-      if (ui.sort) params.set("x.sort", `${ui.sort.way < 0 ? "-" : ""}${ui.sort.column}`);
-      if (ui.hit) params.set("x.hit", `${ui.hit.rank},${data.runs[ui.hit.run].id}`);
-      if (ui.shares) params.set("x.shares", "1");
-      for (const [id, text_] of notes) params.append("x.note", JSON.stringify([id, text_]));
-      // what the page around keeps there stays
-      if (options.link === "hash") for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
-        if (value && !name.startsWith("x.")) params.set(name, value);
-      }
-      return `#${params}`;
-    }
-    function readAddress() {
-      const params = new URLSearchParams(location.hash.slice(1));
-      const found = {};
-      if (params.has("x.q")) found.query = params.get("x.q");
-      const outcome = params.get("x.outcome");
-      if (outcome) found.outcome = outcome === "all" ? data.outcomes : outcome.split(",");
-      if (params.has("x.search")) found.search = params.get("x.search");
-      if (params.has("x.run")) found.run = params.get("x.run");
-      if (params.has("x.metric")) found.metric = params.get("x.metric");
-      if (params.has("x.shares")) found.shares = true;
-      if (params.has("x.sort")) found.sort = params.get("x.sort");
-      const hit = /^(\d+),(.*)$/s.exec(params.get("x.hit") ?? "");
-      if (hit) found.hit = { rank: Number(hit[1]), run: hit[2] };
-      if (params.has("x.note")) found.notes = params.getAll("x.note").flatMap((one) => {
-        try {
-          const [id, text_] = JSON.parse(one);
-          return typeof text_ === "string" && model.row.has(id) ? [[id, text_]] : [];
-        } catch {
-          return []; // cut off on its way
-        }
-      });
-      if (Object.keys(found).length === 0) return null;
-      // An address says it all: what it doesn't name is as it was at first.
-      return { outcome: null, search: "", metric: metric0 < 0 ? "" : model.metrics[metric0].name,
-        sort: "", ...found };
-    }
+    const address = () => `#x.q=${encodeURIComponent(queries.id[ui.open] ?? "")}`;
+    const asked = () => new URLSearchParams(location.hash.slice(1)).get("x.q");
     const copyCode = () => copy(snippet(), "Code for these queries");
     const copyLink = () => (options.link === "hash"
       ? copy(location.href.replace(/#.*$/s, "") + address(), "Link to this query")
@@ -1888,49 +1326,24 @@ const ragscoreExplorer = (() => {
         search: ui.search,
         run: model.run === undefined ? null : data.runs[model.run].id,
         hit: ui.hit && { run: data.runs[ui.hit.run].id, rank: ui.hit.rank },
-        metric: model.metrics[ui.metric]?.name ?? "",
-        shares: ui.shares,
-        sort: ui.sort && `${ui.sort.way < 0 ? "-" : ""}${ui.sort.column}`,
-        notes: [...notes],
       };
     }
-    let writing = 0, written = false, first = null; // the address of what is shown at first
+    let writing = 0;
     function tell() {
       if (!ready) return;
       const now = JSON.stringify(state());
       if (now === told) return;
       told = now;
       options.select?.(state());
-      if (options.link !== "hash") return;
-      // Browsers count changes of the address: keys held down make one, not hundreds. Back leads
-      // to the last one that stood for a moment.
-      clearTimeout(writing);
-      writing = setTimeout(() => {
-        const next = address();
-        if (next === location.hash) return;
-        if (!written) history.replaceState(history.state, "", first ?? location.href);
-        written = true;
-        history.pushState(history.state, "", next);
-      }, 250);
+      if (options.link !== "hash" || asked() === queries.id[ui.open]) return;
+      clearTimeout(writing); // browsers limit changes: keys held down make one, not hundreds
+      writing = setTimeout(() => history.replaceState(history.state, "", address()), 250);
     }
     function show(next = {}) {
       const outcomes = Array.isArray(next.outcome)
         ? (data.outcomes ?? []).filter((word) => next.outcome.includes(word)) : null;
       if ("outcome" in next) ui.outcome = outcomes?.length ? outcomes : null;
       if (typeof next.search === "string") ui.search = search.value = next.search;
-      if (typeof next.metric === "string") {
-        ui.metric = metricOf.get(next.metric) ?? (model.paired ? -1 : metric0);
-        metric.value = String(ui.metric);
-      }
-      if (typeof next.sort === "string") {
-        const column = next.sort.replace(/^-/, "");
-        ui.sort = Object.hasOwn(COLUMNS, column) ? { column, way: next.sort === column ? 1 : -1 }
-          : null;
-      }
-      if (next.notes) {
-        notes.clear();
-        for (const [id, text_] of next.notes) notes.set(id, text_);
-      }
       const run = data.runs.findIndex((one) => one.id === next.run);
       if (model.others.includes(run)) {
         model.run = run;
@@ -1949,8 +1362,6 @@ const ragscoreExplorer = (() => {
           frame.dataset.view = "query";
         }
       }
-      if ("outcome" in next) ui.shares = next.shares === true;
-      if (ui.shares) frame.dataset.view = "query";
       ask(true);
     }
 
@@ -1986,24 +1397,9 @@ const ragscoreExplorer = (() => {
         ui.unfold = !ui.unfold;
         for (const row of panel.querySelectorAll(".x-hit")) unfold(row, ui.unfold);
       },
-      n: () => {
-        const area = panel.querySelector(".x-note");
-        if (!area) return false;
-        enter(false);
-        area.focus();
-        return true;
-      },
-      s: () => askShares(),
       c: () => copyCode(), l: () => (options.link ? copyLink() : false), "?": () => help(),
       ArrowLeft: () => turn(-1), ArrowRight: () => turn(1), Escape: () => leave(),
-      0: () => model.judged && pick(wanted() === null ? data.outcomes : null),
     };
-    for (let key = 1; key <= 8; key += 1) {
-      anywhere[key] = () => {
-        const word = model.judged && chipWords()[key - 1];
-        return word ? toggle(word) : false;
-      };
-    }
     const alone = root.parentElement === document.body;
     function onKey(event) {
       if (!root.isConnected) return document.removeEventListener("keydown", onKey);
@@ -2013,8 +1409,7 @@ const ragscoreExplorer = (() => {
       if (target.closest?.("dialog")) return;
       const typing = target.matches?.("input, select, textarea:not([readonly])");
       if (typing) {
-        if (key === "Escape" && target.matches(".x-note")) panel.focus();
-        else if (key === "Escape" || (target === search && (key === "Enter" || key === "ArrowDown"))) {
+        if (key === "Escape" || (target === search && (key === "Enter" || key === "ArrowDown"))) {
           event.preventDefault();
           leave();
         }
@@ -2038,17 +1433,15 @@ const ragscoreExplorer = (() => {
     function resize() {
       if (!root.isConnected) return;
       const style = getComputedStyle(frame);
-      const nextLayout = style.getPropertyValue("--layout").trim();
       const nextHeight = Number(style.getPropertyValue("--row")) || 28;
-      const relaid = nextLayout !== layout, reheight = nextHeight !== rowHeight;
-      layout = nextLayout;
+      const reheight = nextHeight !== rowHeight;
+      layout = style.getPropertyValue("--layout").trim();
       rowHeight = nextHeight;
       if (reheight) {
         drawn.clear();
         space.replaceChildren();
         space.style.height = `${ui.rows.length * rowHeight}px`;
       }
-      if (relaid && ui.open >= 0) drawPanel();
       reveal();
       paint();
       drawLines();
@@ -2057,14 +1450,11 @@ const ragscoreExplorer = (() => {
     new ResizeObserver(() => resize()).observe(root);
     new ResizeObserver(() => ask()).observe(body);
     if (options.link === "hash") {
-      addEventListener("popstate", () => { // also where another address was typed
-        const asked = root.isConnected && readAddress();
-        if (asked) {
-          show(asked);
-          clearTimeout(writing); // it stands there already
-          told = JSON.stringify(state());
-          root.scrollIntoView({ block: "nearest" });
-        }
+      addEventListener("hashchange", () => { // a link of the page, or another address was typed
+        if (!root.isConnected || asked() === null) return;
+        clearTimeout(writing); // it stands there already
+        show({ query: asked() });
+        root.scrollIntoView({ block: "nearest" });
       });
     }
 
@@ -2072,11 +1462,8 @@ const ragscoreExplorer = (() => {
     let ready = false;
     const theme = (one) => { root.dataset.theme = one ?? "auto"; };
     theme(options.theme);
-    const asked = (options.link === "hash" && readAddress()) || options.state || {};
-    buildFilters();
     resize();
-    if (facets.length > 0 && layout === "wide" && root.clientHeight > 760) toggleFilters(true);
-    show(asked);
+    show({ ...options.state, ...(options.link === "hash" && asked() !== null && { query: asked() }) });
     if (ui.open < 0) {
       ui.open = worst();
       reveal();
@@ -2085,13 +1472,9 @@ const ragscoreExplorer = (() => {
     panelDue = false;
     paint();
     ready = true;
-    tell0();
-    /** What is open at first is a selection, too, but no reason to write the address. */
-    function tell0() {
-      told = JSON.stringify(state());
-      if (options.link === "hash") first = readAddress() ? location.hash : address();
-      options.select?.(state());
-    }
+    // What is open at first is a selection, too, but no reason to write the address.
+    told = JSON.stringify(state());
+    options.select?.(state());
     return { show, state, resize, theme };
   }
 

@@ -6,8 +6,6 @@ holds.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -51,12 +49,7 @@ if TYPE_CHECKING:
     from ragscore.golden.labelling.panel import LabelPanel
 
 LARGEST = 20  # rows of the plain table
-MAX_MB = 4.0  # up to here a page opens within half a second
-LISTED = 20_000  # queries up to which all of them are listed, also those without details
-TRIED = 500  # queries up to which what fits is tried out
-SHORT = 250_000  # hits without texts that fit
-NEAR = 10  # the rank up to which hits stay longest
-SAMPLE = 100  # queries of more, by which sizes are told beforehand
+MAX_QUERIES = 1_000  # with texts about 4 MB, which a page opens within half a second
 HIT = ["run_id", "rank", "chunk_id", "doc_id", "path"]
 
 
@@ -167,25 +160,6 @@ class Explorer:
         known = own[[name for name in HIT if name in own]].head(1).to_dict("records")
         return self._selection([{**row, **(known[0] if known else {})}])
 
-    @property
-    def notes(self) -> pd.DataFrame:
-        """One row per query with a note written in the notebook: query_id, note.
-
-        Raises
-        ------
-        DataError
-            anywidget, which brings the notes back, is not installed.
-        """
-        given = _bridge(self.frame_name).state.get("notes")
-        rows = [
-            tuple(one)
-            for one in (given if isinstance(given, list) else [])
-            if isinstance(one, list) and len(one) == 2 and all(isinstance(x, str) for x in one)
-        ]
-        known = pd.DataFrame(rows, columns=["query_id", "note"], dtype="str")
-        known = known[known["query_id"].isin(self._columns.ids).to_numpy()]
-        return known.drop_duplicates("query_id", keep="last", ignore_index=True)
-
     def _selection(self, rows: list[dict[Any, Any]]) -> pd.DataFrame:
         names = ["query_id", "query", "outcome", *HIT]
         return pd.DataFrame(rows, columns=names).astype(
@@ -193,7 +167,7 @@ class Explorer:
         )
 
     def label(self, golden_file: str | Path) -> LabelPanel:
-        """Open `rs.label` at the selected query, with the chosen hit on top.
+        """Open `rs.label` at the selected query.
 
         Parameters
         ----------
@@ -213,15 +187,8 @@ class Explorer:
             raise DataError(
                 "no query is selected", field="label", allowed="click a query in the explorer first"
             )
-        chosen = selected.dropna(subset="rank").dropna(axis="columns", how="all")
-        session = LabelSession(
-            golden_file, self.results, texts=self._texts, first=chosen if len(chosen) else None
-        )
-        if len(chosen):
-            session.show("label first")
-        if session.query_id != selected["query_id"].iloc[0]:  # the hit is labelled already
-            session.show("all")
-            session.go(selected["query_id"].iloc[0])
+        session = LabelSession(golden_file, self.results, texts=self._texts)
+        session.go(selected["query_id"].iloc[0])
         return LabelPanel(session)
 
     @property
@@ -277,7 +244,7 @@ def _bridge(name: str) -> Any:
 def explore_comparison(
     cmp: Comparison, query: str | None = None, outcome: list[str] | str | None = None, *,
     search: str = "", by: Slicing | None = None, texts: pd.DataFrame | None = None,
-    max_mb: float = MAX_MB,
+    max_queries: int = MAX_QUERIES,
 ) -> Explorer:  # fmt: skip
     """Look through the queries of both runs, side by side: an `Explorer`.
 
@@ -296,10 +263,9 @@ def explore_comparison(
         lang and all kinds of tags with 2 to 200 values.
     texts
         Passages (chunk_id, text) to show where the hits kept no text of their own.
-    max_mb
-        Largest size. Beyond it texts are kept of changed queries only, then no deep hits that met
-        nothing, then nothing but changed queries; it says so. Of more than 20,000 queries, the
-        others are then not listed either.
+    max_queries
+        At most so many queries are in it: first those that changed, as they are to be read; of one
+        run those without a hit. It says how many are not.
 
     Returns
     -------
@@ -335,13 +301,13 @@ def explore_comparison(
             describe_matching(cmp.level, cmp.k),
         ],
     }
-    return _explorer(runs, head, "cmp", query, outcome, search, by, texts, max_mb)
+    return _explorer(runs, head, "cmp", query, outcome, search, by, texts, max_queries)
 
 
 def explore_runs(
     ev: Any, query: str | None, runs: list[str] | str | None, baseline: str | None, *,
     outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
-    max_mb: float,
+    max_queries: int,
 ) -> Explorer:  # fmt: skip
     """Look through the queries of some runs; see `Evaluation.explore`."""
     given = [] if runs is None else names_of(runs, "runs")
@@ -378,7 +344,7 @@ def explore_runs(
         "verdict": [*verdict, describe_matching(level, k)],
     }
     with all_runs(*ev._in_order):
-        return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_mb)
+        return _explorer(shown, head, "ev", query, outcome, search, by, texts, max_queries)
 
 
 def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges, ...], list[str]]:
@@ -428,19 +394,22 @@ def _means(ev: Any, run_id: str) -> str:
 def _explorer(
     runs: Runs, head: dict[str, Any], code: str, query: str | None,
     outcome: list[str] | str | None, search: str, by: Slicing | None, texts: pd.DataFrame | None,
-    max_mb: float,
+    max_queries: int,
 ) -> Explorer:  # fmt: skip
     if texts is not None:
         check_type(texts, pd.DataFrame, "texts", "passages: a DataFrame of chunk_id and text")
     check_type(search, str, "search", "words to look for")
-    check_type(max_mb, (int, float), "max_mb", "a number of megabytes")
+    check_type(max_queries, int, "max_queries", "a number of queries")
+    if max_queries < 1:
+        raise DataError(f"found {max_queries}", field="max_queries", allowed="1 or more")
     columns = Columns(runs, by, texts)
     state = {
         "query": _known_query(query, columns),
         "outcome": _known_outcomes(outcome, columns),
         "search": search,
     }
-    packed, left_out = _fitted(columns, head, code, max_mb * 1e6, query)
+    chosen, left_out = _limited(columns, code, max_queries, query)
+    packed = pack({"version": 1, **head, "left_out": left_out, **columns.content(chosen)})
     shown = runs.results.select(runs.run_ids)
     return Explorer(head["title"], left_out, state, shown, packed, columns, code, texts)
 
@@ -473,95 +442,25 @@ def _known_outcomes(outcome: list[str] | str | None, columns: Columns) -> list[s
 # What fits
 
 
-def _fitted(
-    columns: Columns, head: dict[str, Any], code: str, limit: float, query: str | None
-) -> tuple[str, tuple[str, ...]]:
-    """Return the content packed, no larger than the limit, and what that left out.
-
-    Of many queries, plans that a sample says are too large are not tried.
-    """
-    general = []  # what these runs don't hold at all
+def _limited(
+    columns: Columns, code: str, most: int, query: str | None
+) -> tuple[Flags | None, tuple[str, ...]]:
+    """Flag at most so many queries, that one and those to read first; say what is left out."""
+    left_out, chosen = list[str](), None
     if columns.n_unasked:
-        general.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
+        left_out.append(f"{columns.n_unasked:,} golden queries that no run was asked are left out.")
     if columns.lacks_texts:
-        general.append(
+        left_out.append(
             f"The hits kept no text. {code}.explore(texts=frame) shows it,"
             " from a frame with chunk_id and text."
         )
-    fits = columns.n <= TRIED or (columns.lacks_texts and len(columns.results.hits) <= SHORT)
-    sizes = None if fits else _sizes(columns)
-    whole = columns.n * sizes[0] if sizes else 0.0
-    packed, left_out = "", list[str]()
-    plans = list(_plans(columns, query))
-    for place, (kept, with_text, listed, depth, told) in enumerate(plans, start=1):
-        if sizes and place < len(plans):
-            n_listed, n_kept = (columns.n if one is None else one.sum() for one in (listed, kept))
-            if sizes[1] * n_listed + sizes[2 if depth is None else 3] * n_kept > limit:
-                continue
-        left_out = [*general]
-        if told:
-            left_out.append(
-                f"{told}: all would be {'up to ' if sizes else ''}{whole / 1e6:.1f} MB."
-                f" {code}.explore(max_mb={math.ceil(whole / 1e6)}) shows them."
-            )
-        content = {"version": 1, **head, "left_out": left_out}
-        packed = pack(content | columns.content(kept, with_text, listed, depth))
-        whole = whole or len(packed)
-        if len(packed) <= limit:
-            break
-    return packed, tuple(left_out)
-
-
-def _sizes(columns: Columns) -> tuple[float, float, float, float]:
-    """Return the characters that a query takes: all of it, its row in the list, and its lists.
-
-    By a sample, whose documents are shared less than those of all queries: the first is no less
-    than it takes. The last two are without documents, which stand once; the last is up to `NEAR`.
-    """
-    sample = np.zeros(columns.n, dtype=bool)
-    sample[:: math.ceil(columns.n / SAMPLE)] = True
-    n = int(sample.sum())
-    whole = columns.content(sample, None, sample)
-    near = columns.content(sample, None, sample, NEAR)
-    part_of = {name: whole[name] for name in ("queries", "slices")}
-    parts = (whole, part_of, {**whole, "items": {}}, {**near, "items": {}})
-    every, listed, bare, cut = (1.1 * len(pack(one)) / n for one in parts)
-    return every, listed, bare - listed, cut - listed
-
-
-def _plans(
-    columns: Columns, query: str | None
-) -> Iterator[tuple[Flags | None, Flags | None, Flags | None, int | None, str]]:
-    """Yield what to keep, largest first.
-
-    Queries with details, those with texts, those that are listed, the rank up to which hits that
-    met nothing stay, and what is left out. Of long lists the deep hits go first, then texts go
-    before details. Queries that changed stay longest, those that changed most last.
-    """
-    yield None, None, None, None, ""
-    chosen = columns.of_interest.copy()
-    asked = columns.ids == query
-    rest = "unchanged queries" if columns.runs.compared else "queries without a miss"
-    keep = chosen | asked
-    n = columns.n - int(keep.sum())
-    none = np.zeros(columns.n, dtype=bool)
-    yield None, keep, None, None, f"Texts of {n:,} {rest} are left out"
-    depth, deep = None, ""
-    if (columns.results.hits["rank"] > NEAR).any():
-        depth = NEAR
-        deep = f"Hits beyond rank {depth} of every run that met no target, and "
-        yield None, keep, None, depth, f"{deep}texts of {n:,} {rest}, are left out"
-        yield None, none, None, depth, f"{deep}all texts, are left out"
-    is_long = columns.n > LISTED
-    what = deep + ("" if is_long else f"{'hits' if deep else 'Hits'} and answers of ")
-    listed = keep if is_long else None
-    yield keep, keep, listed, depth, f"{what}{n:,} {rest} are left out"
-    yield keep, none, listed, depth, f"{what}{n:,} {rest}, and all texts, are left out"
-    left = int(chosen.sum())
-    while left > 1:
-        left //= 2
-        keep = asked.copy()
-        keep[columns.order[:left]] = True
-        n = columns.n - int(keep.sum())
-        listed = keep if is_long else None
-        yield keep, none, listed, depth, f"{what}{n:,} queries, and all texts, are left out"
+    if columns.n > most:
+        asked = columns.ids.get_indexer(pd.Index([] if query is None else [query]))
+        order = pd.unique(np.concatenate([asked, columns.order, np.arange(columns.n)]))
+        chosen = np.zeros(columns.n, dtype=bool)
+        chosen[order[:most]] = True
+        left_out.append(
+            f"{most:,} of {columns.n:,} queries are here, those to read first:"
+            f" {code}.explore(max_queries={columns.n}) shows all."
+        )
+    return chosen, tuple(left_out)

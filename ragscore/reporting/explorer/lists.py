@@ -6,7 +6,6 @@ by run and query, in which each document or passage stands once.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -142,20 +141,6 @@ class Lists:
         self.targets, self.met = self._targets()
         self.citations = self._citations()
         self.calls = self._calls()
-
-    def within(self, depth: int) -> Lists:
-        """Return these without hits that are deeper in each run's list and met no target.
-
-        What any run has within the depth, or what met a target, stays in every run of the query.
-        """
-        near = (self.hits["place"] <= depth).to_numpy(copy=True)
-        near[self.met["hit"]] = True
-        passage = self.hits["query"].to_numpy() * np.int64(len(self.items) + 1) + self.hits["item"]
-        keep = passage.isin(passage[near]).to_numpy()
-        cut = copy(self)
-        cut.hits = self.hits[keep].reset_index(drop=True)
-        cut.met = self.met.assign(hit=(np.cumsum(keep) - 1)[self.met["hit"]])
-        return cut
 
     def is_kept(self, query: Codes) -> Flags:
         """Flag the rows of kept queries."""

@@ -17,10 +17,9 @@ for (const root of document.querySelectorAll(".rs-explorer:not([data-started])")
     });
   }
   const plain = root.querySelector(".rs-plain");
-  const [first, ...parts] = packed.trim().split("\n");
-  ragscoreExplorer.unpack(first).then((data) => {
+  ragscoreExplorer.unpack(packed).then((data) => {
     root.replaceChildren();
-    view = ragscoreExplorer.boot(root, data, { ...options, theme }, parts);
+    view = ragscoreExplorer.boot(root, data, { ...options, theme });
     if (inFrame) parent.postMessage({ ragscore: root.id, ready: true }, "*");
   }).catch((error) => {
     const note = document.createElement("p");

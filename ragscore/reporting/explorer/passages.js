@@ -1,11 +1,10 @@
 "use strict";
-// What a passage shows as evidence: words of the query, and words that another passage lacks.
+// What a passage shows as evidence: words of the query.
 //
 // In: texts. Out: ranges [from, to) of them, and a text cut into pieces by its ranges. No elements.
 const ragscorePassages = (() => {
   const COMMON = 0.06; // a word of more queries than this share distinguishes none of them
   const FEW = 20; // queries below which no word is common
-  const MOST_CELLS = 4e6; // of an alignment of two texts
 
   /** The words of a text with their places; `key` is what makes two words equal. */
   function words(text) {
@@ -38,43 +37,6 @@ const ragscorePassages = (() => {
     return found;
   }
 
-  /** Words of a text that the longest common subsequence with another text passes over. */
-  function differing(text, other) {
-    const one = words(text), two = words(other);
-    let begin = 0, ends = 0;
-    const n = Math.min(one.length, two.length);
-    while (begin < n && one[begin].key === two[begin].key) begin += 1;
-    while (ends < n - begin && one.at(-1 - ends).key === two.at(-1 - ends).key) ends += 1;
-    const a = one.slice(begin, one.length - ends), b = two.slice(begin, two.length - ends);
-    if (a.length * b.length > MOST_CELLS) return joined(a);
-    const wide = b.length + 1;
-    const length = new Uint16Array((a.length + 1) * wide); // of what i and j begin
-    for (let i = a.length - 1; i >= 0; i -= 1) {
-      for (let j = b.length - 1; j >= 0; j -= 1) {
-        length[i * wide + j] = a[i].key === b[j].key ? length[(i + 1) * wide + j + 1] + 1
-          : Math.max(length[(i + 1) * wide + j], length[i * wide + j + 1]);
-      }
-    }
-    const own = [];
-    for (let i = 0, j = 0; i < a.length;) {
-      if (j < b.length && a[i].key === b[j].key) { i += 1; j += 1; }
-      else if (j < b.length && length[i * wide + j + 1] >= length[(i + 1) * wide + j]) j += 1;
-      else { own.push(a[i]); i += 1; }
-    }
-    return joined(own, one);
-  }
-  /** Words that follow each other as one range. */
-  function joined(own, all = own) {
-    const next = new Map(all.slice(1).map((one, at) => [all[at].from, one.from]));
-    const found = [];
-    for (const { from, to } of own) {
-      const last = found.at(-1);
-      if (last && next.get(last.word) === from) Object.assign(last, { to, word: from });
-      else found.push({ from, to, word: from });
-    }
-    return found;
-  }
-
   /** A text as pieces, each with the names of the layers that cover it. */
   function pieces(text, layers, begin = 0, end = text.length) {
     const inside = layers.map(([name, ranges]) => [name, ranges.filter((one) =>
@@ -103,5 +65,5 @@ const ragscorePassages = (() => {
     return space > best - 60 ? space + 1 : best;
   }
 
-  return { words, distinctive, termsIn, places, differing, pieces, start };
+  return { distinctive, termsIn, places, pieces, start };
 })();

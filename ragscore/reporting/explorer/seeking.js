@@ -57,5 +57,5 @@ const ragscoreSeeking = (() => {
     return found.length > 2 || found.some((one) => !one || one.some(Number.isNaN)) ? null : found;
   }
 
-  return { parse, changed, ranges, token };
+  return { parse, changed, ranges };
 })();

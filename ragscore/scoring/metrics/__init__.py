@@ -1,16 +1,7 @@
 """Metrics: one declaration each, by family."""
 
 from ragscore.scoring.metrics.columns import ranking_columns, score_hits
-from ragscore.scoring.metrics.credit import (
-    WHOLE_LIST,
-    Credit,
-    GainFunction,
-    creditable_targets,
-    in_order,
-    irrelevant_targets,
-    place_in_group,
-    stated_gains,
-)
+from ragscore.scoring.metrics.credit import WHOLE_LIST
 from ragscore.scoring.metrics.declaration import ROUNDING, Bounds, Label, Metric
 from ragscore.scoring.metrics.declared import (
     DECLARED,
@@ -40,9 +31,7 @@ from ragscore.scoring.metrics.table import (
     ADDED,
     BY_NAME,
     CRITERIA,
-    GRADED,
     HEADLINE,
-    MOVABLE,
     OF_NUGGETS,
     OTHER_NAMES,
     RANKING,
@@ -54,9 +43,7 @@ __all__ = [
     "ADDED",
     "BY_NAME",
     "CRITERIA",
-    "GRADED",
     "HEADLINE",
-    "MOVABLE",
     "OF_NUGGETS",
     "OTHER_NAMES",
     "RANKING",
@@ -71,18 +58,13 @@ __all__ = [
     "Asked",
     "Bounds",
     "Card",
-    "Credit",
-    "GainFunction",
     "Declarations",
     "Label",
     "Metric",
     "asked_for",
-    "creditable_targets",
     "declared_by",
     "default_metrics",
     "headline_of",
-    "in_order",
-    "irrelevant_targets",
     "is_better",
     "is_label",
     "is_own",
@@ -90,8 +72,6 @@ __all__ = [
     "metric",
     "metrics",
     "parse_label",
-    "place_in_group",
-    "stated_gains",
     "ranking_columns",
     "score_hits",
     "table_kind",

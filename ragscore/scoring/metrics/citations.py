@@ -10,9 +10,7 @@ from ragscore.frames.typing import Values
 from ragscore.scoring.metrics.family import Family
 from ragscore.scoring.metrics.needs import (
     ANSWERS,
-    CATALOGUE,
     CITATIONS,
-    NO_HIT,
     NOT_GROUNDED,
     NOTHING_CITED,
     RELEVANT,
@@ -68,36 +66,9 @@ def recall(facts: Any) -> Values:
 
 
 @metric(
-    "retrieved_cited", "hits that the answer cites / hits, by chunk id, else document, else path",
-    gaps=(NO_HIT,), default=False, fields=passages,
-)  # fmt: skip
-def retrieved(facts: Any) -> Values:
-    return facts.cited.n_hits_cited / facts.cited.n_hits
-
-
-@metric(
     "citation_fabricated",
     "cited passages that are not among the query's hits / passages cited, each once",
     gaps=(NOTHING_CITED,), better="lower", fields=passages,
 )  # fmt: skip
 def fabricated(facts: Any) -> Values:
     return facts.cited.n_fabricated / facts.cited.n_passages
-
-
-@metric(
-    "citation_out_of_scope",
-    "cited passages outside the run's chunk catalogue, or the folders that the response's scope"
-    " names / passages cited of which that is known",
-    needs=(ANSWERS, CATALOGUE), gaps=(NOTHING_CITED,), better="lower", default=False,
-    otherwise="neither catalogue nor folders are known", fields=("responses.scope", "chunks"),
-)  # fmt: skip
-def out_of_scope(facts: Any) -> Values:
-    return facts.cited.n_outside / facts.cited.n_bounded
-
-
-@metric(
-    "citation_duplicate", "citations of a passage that the answer has cited already / citations",
-    gaps=(NOTHING_CITED,), better="lower", default=False,
-)  # fmt: skip
-def duplicate(facts: Any) -> Values:
-    return 1 - facts.cited.n_passages / facts.cited.n_cited

@@ -14,7 +14,6 @@ from ragscore.scoring.metrics.credit import (
     creditable_targets,
     in_order,
     irrelevant_targets,
-    place_in_group,
     stated_gains,
 )
 from ragscore.scoring.metrics.declaration import Label
@@ -66,24 +65,20 @@ def ranking_columns(
     golden: Golden,
     rows: pd.DataFrame,
     labels: list[Label],
-    min_grade: int = 1,
-    judged_only: bool = False,
     knows_irrelevant: bool | None = None,
     results: Results | None = None,
     is_part: bool = False,
 ) -> dict[str, Values]:
-    """Return the columns of `score_hits` as arrays, with the policies of these names.
+    """Return the columns of `score_hits` as arrays.
 
-    `graded` must have been made with the same `min_grade`. `knows_irrelevant` tells if the whole
-    golden set, of which this one may be a part, judges any document as not relevant. Metrics of
-    your own read `results`, to whose responses `rows` then point, and which may be a part of a run.
+    `knows_irrelevant` tells if the whole golden set, of which this one may be a part, judges any
+    document as not relevant. Metrics of your own read `results`, to whose responses `rows` then
+    point, and which may be a part of a run.
     """
     if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
-    if judged_only:
-        graded, found, rows = _judged_only(graded, found, rows, queries)
-    credit = _credit(graded, golden.targets, rows, queries, min_grade)
+    credit = _credit(graded, golden.targets, rows, queries)
     credit.stated = stated_gains(golden.targets)
     credit.complete_rank = cache(
         lambda: _complete_rank(found, golden.support_groups, rows, queries)
@@ -93,7 +88,7 @@ def ranking_columns(
     columns: dict[str, Values] = {}
     for label in labels:
         if IRRELEVANT in label.metric.needs and knows_irrelevant is None:
-            knows_irrelevant = judges_irrelevant(golden.targets, min_grade)
+            knows_irrelevant = judges_irrelevant(golden.targets)
         if IRRELEVANT in label.metric.needs and not knows_irrelevant:
             columns[label.text] = np.full(len(rows), np.nan)
         else:
@@ -101,29 +96,11 @@ def ranking_columns(
     return columns
 
 
-def _judged_only(
-    graded: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the same as if only judged hits had been returned: ranks and numbers closed up."""
-    row, met = (_row_with_hits(frame, rows, queries) for frame in (graded, found))
-    rank = graded["rank"].to_numpy()
-    order = np.lexsort((rank, row))
-    closed = np.empty(len(rank), dtype=np.int64)
-    closed[order] = place_in_group(row[order]) + 1
-    depth = int(rank.max(initial=0)) + 1
-    # every target that was met was met by a judged hit
-    at = pd.Index(row * depth + rank).get_indexer(met * depth + found["rank"].to_numpy())
-    n_hits = np.bincount(row[row >= 0], minlength=len(rows))
-    graded = graded.assign(rank=closed, rank_in_list=rank)
-    return graded, found.assign(rank=closed[at]), rows.assign(n_hits=n_hits)
-
-
 def _credit(
     graded: pd.DataFrame,
     targets: pd.DataFrame,
     rows: pd.DataFrame,
     queries: pd.Index,
-    min_grade: int,
 ) -> Credit:
     row = _row_with_hits(graded, rows, queries)
     order = in_order(row, graded["rank"].to_numpy())
@@ -133,7 +110,7 @@ def _credit(
     return Credit.of(
         {"row": row[order], **numbers}, rows["n_hits"].to_numpy("float64"),
         creditable_targets(targets, queries), row_query, len(queries),
-        lambda: irrelevant_targets(targets, queries, min_grade)[row_query], min_grade,
+        lambda: irrelevant_targets(targets, queries)[row_query],
     )  # fmt: skip
 
 
@@ -151,18 +128,13 @@ def _hit_lists(
     row, rank = row[at], rank[at]
     judged_row = _row_with_hits(graded, rows, queries)
     judged = graded[judged_row >= 0]
-    of_judged = judged["rank_in_list" if "rank_in_list" in judged else "rank"].to_numpy()
+    of_judged = judged["rank"].to_numpy()
     depth = int(rank.max(initial=0)) + 1
     place = np.searchsorted(row * depth + rank, judged_row[judged_row >= 0] * depth + of_judged)
     names = ("grade", "gain", "n_found")
     of_hits = {name: np.zeros(len(at), np.int64) for name in names}
     for name in names:
         of_hits[name][place] = judged[name].to_numpy()
-    if "rank_in_list" in judged:  # judged hits alone are left, and move up
-        rank[place] = judged["rank"].to_numpy()
-        kept = np.sort(place)
-        at, row, rank = at[kept], row[kept], rank[kept]
-        of_hits = {name: values[kept] for name, values in of_hits.items()}
     places = {"hits": at, "responses": rows["response"].to_numpy()}
     frames = {"hits": hits, "responses": results.responses}
     run = codes_of(rows["run_id"]).astype(np.int64)

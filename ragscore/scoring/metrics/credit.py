@@ -15,7 +15,7 @@ from ragscore.frames.codes import all_differ, lookup, pair_numbers
 from ragscore.frames.errors import DataError
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.metrics.declaration import Label
-from ragscore.scoring.metrics.needs import GRADES, TARGETS
+from ragscore.scoring.metrics.needs import TARGETS
 
 WHOLE_LIST = 2**31 - 1  # no list is longer: ranks have 32 bits
 GainFunction = Callable[[npt.NDArray[np.int64]], Values]
@@ -42,7 +42,6 @@ class Credit:
     ideal_grade: npt.NDArray[np.int64]
     row_query: npt.NDArray[np.int64]
     n_irrelevant: Callable[[], Values]  # targets of each row's query judged not to be relevant
-    min_grade: int
     # the rank at which some support group of each row is complete; NaN without groups
     complete_rank: Callable[[], Values] | None = None
     listed: Callable[[], Any] | None = None  # `HitLists` of all hits
@@ -60,18 +59,16 @@ class Credit:
         row_query: npt.NDArray[np.int64],
         n_queries: int,
         n_irrelevant: Callable[[], Values],
-        min_grade: int,
     ) -> "Credit":
         """Return it from graded hits, in order, and the query and grade of each target."""
         query, grade = targets
         best_first = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
         query, grade = query[best_first], grade[best_first]
-        relevant = query if min_grade == 1 else query[grade >= min_grade]
         return cls(
             **of_hits, n_rows=len(n_hits), n_hits=n_hits,
-            n_targets=per_query(relevant, n_queries)[row_query], ideal_query=query,
+            n_targets=per_query(query, n_queries)[row_query], ideal_query=query,
             ideal_place=place_in_group(query), ideal_grade=grade, row_query=row_query,
-            n_irrelevant=n_irrelevant, min_grade=min_grade,
+            n_irrelevant=n_irrelevant,
         )  # fmt: skip
 
     def at_cutoff(self, k: int | None) -> "Credit":
@@ -93,11 +90,9 @@ class Credit:
         assert label.metric.compute is not None
         with np.errstate(invalid="ignore", divide="ignore"):
             values = label.metric.compute(self.at_cutoff(label.k), label)
-        needs = label.metric.needs
-        if GRADES not in needs and TARGETS not in needs:
+        if TARGETS not in label.metric.needs:
             return values
-        needed = self.n_graded if GRADES in needs else self.n_targets
-        return np.where(needed == 0, np.nan, values)
+        return np.where(self.n_targets == 0, np.nan, values)
 
     def total(self, weights: npt.NDArray[np.generic]) -> Values:
         """Sum `weights` over the graded hits of each row."""
@@ -117,13 +112,6 @@ class Credit:
             self.ideals[gain, k] = np.append(of_query, 0.0)[self.row_query]
         return self.ideals[gain, k]
 
-    @property
-    def n_graded(self) -> Values:
-        """The number of targets of grade ≥ 1 of each row's query."""
-        if self.min_grade == 1:
-            return self.n_targets
-        return per_query(self.ideal_query, int(self.row_query.max(initial=-1)) + 1)[self.row_query]
-
     def lists(self, of: str) -> Any:
         """Return the `HitLists` that formulas of lists are computed from."""
         assert self.listed is not None
@@ -134,13 +122,13 @@ class Credit:
         """The rank of each row's first relevant hit; infinity where there is none."""
         if self.first is None:
             # backwards: the last one written is the first one found
-            relevant = np.flatnonzero(self.grade >= self.min_grade)[::-1]
+            relevant = np.flatnonzero(self.grade > 0)[::-1]
             self.first = np.full(self.n_rows, np.inf)
             self.first[self.row[relevant]] = self.rank[relevant]
         return self.first
 
 
-def irrelevant_targets(targets: pd.DataFrame, queries: pd.Index, min_grade: int) -> Values:
+def irrelevant_targets(targets: pd.DataFrame, queries: pd.Index) -> Values:
     """Count the targets of each query that were judged not to be relevant, and 0 at the end.
 
     Of alternatives the best grade counts.
@@ -151,7 +139,7 @@ def irrelevant_targets(targets: pd.DataFrame, queries: pd.Index, min_grade: int)
     np.maximum.at(best, number, targets["grade"].to_numpy())
     query_of = np.zeros(len(best), dtype=np.int64)
     query_of[number] = query
-    return per_query(query_of[(best >= 0) & (best < min_grade)], len(queries))
+    return per_query(query_of[best == 0], len(queries))
 
 
 def stated_gains(targets: pd.DataFrame) -> GainFunction | None:

@@ -1,7 +1,7 @@
 """The declaration of a metric: everything that is known of it, in one place.
 
-Applicability, reasons for a missing value, `supported_metrics`, policies, primaries and bounds
-read these fields; none of them knows a metric by its name.
+Applicability, reasons for a missing value, `supported_metrics`, policies and primaries read these
+fields; none of them knows a metric by its name.
 """
 
 import re
@@ -14,10 +14,9 @@ import numpy as np
 from ragscore.frames.data import DataError
 from ragscore.frames.escaping import visible
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics.needs import GRADES, Either, Gap, Need, RunNeed
+from ragscore.scoring.metrics.needs import Gap, Need, RunNeed
 
 TOOLS = ("trec_eval", "ir_measures", "ranx")
-Relabelled = Callable[[Any, Any], tuple[Values | None, Values | None]]
 Bounds = tuple[float, float]
 NO_BOUNDS = (-np.inf, np.inf)
 ROUNDING = 1e-9  # of a scale of 1: values that differ by less are equal, or within a bound
@@ -48,9 +47,6 @@ class Metric:
         True if it doesn't apply to queries that should be refused.
     gaps, otherwise
         Why a row that has everything has no value; why none other is known.
-    monotone, unjudged
-        How labels of unjudged hits move it: in one direction, or by its own function, an end of
-        which may be None where it is `monotone`. Neither: they don't.
     vacuous
         Its value where nothing is relevant and policies want one; None: it stays NaN.
     aspect, priority
@@ -90,7 +86,7 @@ class Metric:
     version: int = 1
     compute: Callable[..., Values] | None = field(default=None, compare=False)
     family: str = ""
-    needs: tuple[Need | RunNeed | Either, ...] = ()
+    needs: tuple[Need | RunNeed, ...] = ()
     where: str = "asked"
     on_failure: str = "lost"
     ends_at_refusal: bool = False
@@ -99,8 +95,6 @@ class Metric:
     otherwise: str = ""
     nothing: str = ""  # what a judge of it may find none of
     reads_matches: bool = False
-    monotone: bool = False
-    unjudged: Relabelled | None = None
     vacuous: float | None = 1.0
     of_calls: str = ""
     aspect: str = ""
@@ -195,30 +189,20 @@ class Metric:
         return tuple(need for need in self.needs if isinstance(need, Need))
 
     @property
-    def run_needs(self) -> tuple[RunNeed | Either, ...]:
+    def run_needs(self) -> tuple[RunNeed, ...]:
         """What it needs of a run."""
         return tuple(need for need in self.needs if not isinstance(need, Need))
 
     @property
     def recorded(self) -> RunNeed | None:
         """What it is read from, of a response."""
-        found = (one for one in self.run_needs if isinstance(one, RunNeed) and one.here)
+        found = (one for one in self.run_needs if one.here)
         return next(found, None)
-
-    @property
-    def is_graded(self) -> bool:
-        """True if `min_grade` doesn't touch it."""
-        return GRADES in self.needs
 
     @property
     def criterion(self) -> str | None:
         """What a judge measures; "" for any; None if it isn't judged."""
         return self.recorded.criterion if self.family == "judged" and self.recorded else None
-
-    @property
-    def can_move(self) -> bool:
-        """True if the label of an unjudged hit can change it."""
-        return self.monotone or self.unjudged is not None
 
     def is_unlike_without(self, field: str) -> bool:
         """Tell if it is measured otherwise where results lack this field."""

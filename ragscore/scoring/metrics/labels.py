@@ -133,12 +133,11 @@ def _parameter(text: str, name: str, given: str, at: str | None) -> float | None
     """Return the parameter of a label, with the parts that ir_measures may write in parentheses."""
     parts = [part.strip().rpartition("=") for part in given.split(",") if part.strip()]
     stated = {key: value for key, _, value in parts}
-    for key, default, policy in (
-        ("rel", "1", "min_grade"),
-        ("judged_only", "False", "judged_only"),
+    for key, default, allowed in (
+        ("rel", "1", "a golden set whose lower grades are 0"),
+        ("judged_only", "False", "results with judged hits alone"),
     ):
         if stated.pop(key, default) != default:
-            allowed = f"the policy {policy}, which holds for every metric of a scoring"
             raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
     if name == "iprec":
         stated["r"] = at or ""

@@ -17,7 +17,6 @@ from ragscore.frames.errors import name_list
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.metrics.credit import WHOLE_LIST, Credit, GainFunction
 from ragscore.scoring.metrics.declaration import Label
-from ragscore.scoring.metrics.sums import sum_so_far
 
 Column = npt.NDArray[Any]
 
@@ -136,9 +135,9 @@ class HitLists(Lists):
 
     @property
     def is_relevant(self) -> Flags:
-        """Hits of grade `min_grade` or more."""
+        """Hits of grade 1 or more."""
         assert self.credit is not None
-        return np.asarray(self.grade >= self.credit.min_grade)
+        return np.asarray(self.grade > 0)
 
     @property
     def n_targets(self) -> Values:
@@ -245,3 +244,20 @@ class ListFormula:
         whole = replace(given.lists(self.of), reads=self.reads, label=text)
         lists = whole.up_to(label.k) if label and isinstance(whole, HitLists) else whole
         return values_of(self.function, lists, whole)
+
+
+def sum_so_far(values: Values, row: Codes) -> Values:
+    """Return the sum of values up to each element of its row.
+
+    Rows are added up apart: a sum that runs on through all rows would depend on their order.
+    """
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    n = np.diff(begins, append=len(row))
+    total, place = values.astype("float64"), 0
+    while len(begins):  # the first of each row, then the second of each longer one, ...
+        at = begins + place
+        if place:
+            total[at] += total[at - 1]
+        place += 1
+        begins, n = begins[n > place], n[n > place]
+    return total

@@ -24,12 +24,12 @@ class Need:
     """Something that a golden set must say of a query so that a metric applies to it.
 
     `queries` flags the golden queries that have it; it is given a match level (None: none) if
-    `by_level`, and the lowest relevant grade.
+    `by_level`.
     """
 
     text: str  # what `supported_metrics` asks for
     lacking: str  # "the query has no ..."
-    queries: Callable[[Golden, str | None, int], Flags]
+    queries: Callable[[Golden, str | None], Flags]
     by_level: bool = False
     of_golden: str = ""  # said instead of `lacking`, of what no query of a golden set has
     absent: str = ""  # in `nan_when`; by default "no" and what lacks
@@ -43,24 +43,24 @@ class Need:
         """True if it depends on the level at which hits are matched."""
         return self.by_level and not self.of_golden
 
-    def of_queries(self, golden: Golden, level: str | None, grade: int) -> Flags:
+    def of_queries(self, golden: Golden, level: str | None) -> Flags:
         """Return `queries`, found once per golden set."""
-        name = ("need", self, level if self.by_level else None, grade)
-        return golden._once(name, lambda: self.queries(golden, level, grade))
+        name = ("need", self, level if self.by_level else None)
+        return golden._once(name, lambda: self.queries(golden, level))
 
-    def of_queries_anywhere(self, golden: Golden, grade: int) -> Flags:
+    def of_queries_anywhere(self, golden: Golden) -> Flags:
         """Flag the golden queries that have it at any level."""
         levels = LEVELS if self.by_level else (None,)
-        return np.any([self.of_queries(golden, at, grade) for at in levels], axis=0)
+        return np.any([self.of_queries(golden, at) for at in levels], axis=0)
 
-    def reason(self, grade: int) -> str:
-        """Return why a query has no value."""
-        above = f" of grade {grade} or more" if grade > 1 else ""
-        return self.of_golden or f"the query has no {self.lacking.format(grade=above)}"
+    @property
+    def reason(self) -> str:
+        """Why a query has no value."""
+        return self.of_golden or f"the query has no {self.lacking}"
 
     def count(self, golden: list[Golden]) -> int:
         """Count the queries that have it, at any level."""
-        return sum(int(self.of_queries_anywhere(one, 1).sum()) for one in golden)
+        return sum(int(self.of_queries_anywhere(one).sum()) for one in golden)
 
 
 @dataclass(frozen=True)
@@ -112,19 +112,6 @@ def needs_of(reads: tuple[str, ...]) -> tuple[RunNeed, ...]:
 
 
 @dataclass(frozen=True)
-class Either:
-    """Two needs of which one is enough."""
-
-    text: str
-    of: tuple[RunNeed, ...]
-    here = None
-
-    def count(self, results: list[Any]) -> int:
-        """Count the rows that have a value of either."""
-        return sum(one.count(results) for one in self.of)
-
-
-@dataclass(frozen=True)
 class Gap:
     """A reason why a row that has everything has nothing to measure."""
 
@@ -138,26 +125,26 @@ def among(golden: Golden, query_ids: pd.Series) -> Flags:
     return is_among(queries, query_ids) if len(query_ids) else np.zeros(len(queries), dtype=bool)
 
 
-def _targets(golden: Golden, level: str | None, grade: int) -> Flags:
+def _targets(golden: Golden, level: str | None, grade: int = 1) -> Flags:
     if level is None:
         return np.zeros(len(golden.queries), dtype=bool)
     targets = targets_at(golden, level).targets
     return among(golden, targets.loc[targets["grade"] >= grade, "query_id"])
 
 
-def judges_irrelevant(targets: pd.DataFrame, min_grade: int = 1) -> bool:
+def judges_irrelevant(targets: pd.DataFrame) -> bool:
     """Tell if any target was judged not to be relevant; of alternatives the best grade counts."""
-    if not (targets["grade"] < min_grade).any():
+    if not (targets["grade"] < 1).any():
         return False
     best = targets.groupby(["query_id", "target_id"], observed=True, sort=False)["grade"].max()
-    return bool((best < min_grade).any())
+    return bool((best < 1).any())
 
 
 def checked(text: str, lacking: str, *kinds: str) -> Need:
     """Return the need of a check of these kinds."""
     return Need(
         text, lacking,
-        lambda golden, level, grade: among(
+        lambda golden, level: among(
             golden, golden.checks.loc[is_among(golden.checks["kind"], [*kinds]), "query_id"]
         ),
     )  # fmt: skip
@@ -181,14 +168,14 @@ def _texts_only(golden: Golden) -> Flags:
     return among(golden, texts) & ~among(golden, pd.concat(found))
 
 
-def _findings(golden: Golden, level: str | None, grade: int) -> Flags:
+def _findings(golden: Golden, level: str | None) -> Flags:
     rankless = golden.checks.loc[is_among(golden.checks["kind"], RANKLESS), "query_id"]
     others = among(golden, golden.refusals) | among(golden, rankless)
-    return _targets(golden, level, grade) | others
+    return _targets(golden, level) | others
 
 
-def _labelled(answerable: bool) -> Callable[[Golden, str | None, int], Flags]:
-    return lambda golden, level, grade: (
+def _labelled(answerable: bool) -> Callable[[Golden, str | None], Flags]:
+    return lambda golden, level: (
         golden.queries["answerable"].eq(answerable).fillna(False).to_numpy(dtype=bool)
     )
 
@@ -196,16 +183,12 @@ def _labelled(answerable: bool) -> Callable[[Golden, str | None, int], Flags]:
 _TEXTS = "texts that an answer must or must not hold (must_contain, forbidden)"
 _TARGETS = "targets: expected chunk or document ids, spans or anchors"
 TARGETS = Need(
-    _TARGETS, "target{grade} at this match level", _targets, by_level=True,
-    absent="no target of grade ≥ min_grade at the match level",
-)  # fmt: skip
-GRADES = Need(
-    _TARGETS, "target at this match level", lambda golden, level, _: _targets(golden, level, 1),
-    by_level=True, absent="no target of grade ≥ 1 at the match level",
+    _TARGETS, "target at this match level", _targets, by_level=True,
+    absent="no target of grade ≥ 1 at the match level",
 )  # fmt: skip
 GROUPS = Need(
     "support groups (required_support_groups)", "support group",
-    lambda golden, level, _: (
+    lambda golden, level: (
         np.zeros(len(golden.queries), dtype=bool)
         if level is None
         else among(golden, targets_at(golden, level).support_groups["query_id"])
@@ -215,16 +198,16 @@ GROUPS = Need(
 _NONE = "the golden set judges no document as not relevant"
 IRRELEVANT = Need(
     "documents judged as not relevant (grade 0)", "",
-    lambda golden, level, grade: np.full(
+    lambda golden, level: np.full(
         len(golden.queries),
-        level is not None and judges_irrelevant(targets_at(golden, level).targets, grade),
+        level is not None and judges_irrelevant(targets_at(golden, level).targets),
     ),
     by_level=True, of_golden=f"{_NONE}; it would be recall",
     absent=f"{_NONE}, without which it would be recall",
 )  # fmt: skip
 RELEVANT = Need(
     _TARGETS, "target",
-    lambda golden, level, _: among(
+    lambda golden, level: among(
         golden, golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
     ),
 )  # fmt: skip
@@ -233,7 +216,7 @@ RELEVANT = Need(
 def _facts_with(what: str, lacking: str, column: str, value: str | None = None) -> Need:
     """Return the need of key facts that have this column, or this value in it."""
 
-    def of_queries(golden: Golden, level: str | None, grade: int) -> Flags:
+    def of_queries(golden: Golden, level: str | None) -> Flags:
         checks = golden.checks
         held = checks["kind"].eq("key_fact")
         if column not in checks:
@@ -246,11 +229,11 @@ def _facts_with(what: str, lacking: str, column: str, value: str | None = None) 
 
 
 ANCHORS = Need(
-    "anchors (gold_supports)", "anchor", lambda golden, level, _: _targets(golden, "anchor", 0)
+    "anchors (gold_supports)", "anchor", lambda golden, level: _targets(golden, "anchor", 0)
 )
 FOLDERS = Need(
     "folders or anchors of queries", "folder or anchor",
-    lambda golden, level, _: (
+    lambda golden, level: (
         among(golden, golden.tags.loc[golden.tags["kind"] == "folder", "query_id"])
         | _targets(golden, "anchor", 0)
     ),
@@ -262,12 +245,12 @@ FINDINGS = Need(
 )  # fmt: skip
 EXPECTATIONS = Need(
     f"something to judge by: {_FINDINGS}; or {_TEXTS}", "expectation",
-    lambda golden, level, grade: _findings(golden, level, grade) | texts_only(golden),
+    lambda golden, level: _findings(golden, level) | texts_only(golden),
     by_level=True, absent="neither found nor, where nothing is to be found, answer_checks",
 )  # fmt: skip
 REFERENCE = Need(
     "reference answers", "reference answer",
-    lambda golden, level, _: (
+    lambda golden, level: (
         golden.queries["reference_answer"].notna().to_numpy()
         if "reference_answer" in golden.queries
         else np.zeros(len(golden.queries), dtype=bool)
@@ -316,10 +299,6 @@ SCOPES = RunNeed(
     "the folders that were searched (scope)", "responses", ("scope",), "choice of folders",
     lambda facts: facts.with_value("scope"), absent="no choice of folders recorded",
 )  # fmt: skip
-CATALOGUE = Either(
-    "the run's chunk catalogue, or the folders that were searched",
-    (RunNeed("", "chunks"), SCOPES),
-)
 
 
 def judged(criterion: str) -> RunNeed:

@@ -18,7 +18,6 @@ from ragscore.scoring.metrics.lists import ListFormula
 from ragscore.scoring.metrics.needs import (
     ANSWERABLE,
     CITATIONS,
-    GRADES,
     GROUPS,
     HITS,
     KEY_FACTS,
@@ -40,7 +39,7 @@ OF = {  # its family, and what a run must have
     "judgments": ("judgments", RunNeed("judgments", "judgments")),
 }  # fmt: skip
 NEEDS = {
-    "targets": TARGETS, "grades": GRADES, "support_groups": GROUPS, "answerable": ANSWERABLE,
+    "targets": TARGETS, "support_groups": GROUPS, "answerable": ANSWERABLE,
     "unanswerable": UNANSWERABLE, "reference_answer": REFERENCE, "key_facts": KEY_FACTS,
     "must_contain": TEXT_CHECKS,
 }  # fmt: skip
@@ -126,7 +125,7 @@ def metric(
         The columns that it reads, such as "hits.x_tokens" or "responses.cost_usd". Where a run has
         no value of one, the metric is NaN, and `ev.explain` says so.
     needs
-        What the golden set must say of a query: "targets" (of hits the default), "grades",
+        What the golden set must say of a query: "targets" (of hits the default),
         "support_groups", "answerable", "unanswerable", "reference_answer", "key_facts",
         "must_contain". () for nothing: the metric then applies to every query.
     kind

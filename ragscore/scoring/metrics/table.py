@@ -52,8 +52,6 @@ ADDED = {
 }
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = tuple(dict.fromkeys(one.base for one in TABLE if one.family == "ranking"))
-GRADED = tuple(dict.fromkeys(one.base for one in TABLE if one.is_graded))
-MOVABLE = tuple(dict.fromkeys(one.base for one in TABLE if one.can_move))
 CRITERIA = tuple(one.name for one in TABLE if one.criterion == one.name)
 OF_NUGGETS = tuple(one.name for one in TABLE if one.criterion == "nuggets")
 PARAMETERS = {m.base: m.parameter[0] for m in TABLE if m.parameter and m.parameter[0] is not None}

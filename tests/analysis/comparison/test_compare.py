@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,7 +10,6 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import config_diff
-from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import shown_largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from tests.messages import refused, warned
@@ -192,38 +190,10 @@ def test_latency_has_the_difference_of_its_means_and_of_its_medians(write_golden
     assert float(moved.loc["latency_ms (p50)", "delta"]) == 1  # the median, not the mean
 
 
-def test_a_report_of_the_harness_reloads_with_all_that_it_holds(pair):
+def test_a_report_of_a_harness_is_rounded_first_and_then_compared_as_in_its_json(pair):
     cmp = compare_runs(*pair, "a", "b", profile="kebab")
-    again = Comparison.from_json(cmp.to_json())
-    assert again.to_json() == cmp.to_json() and again.to_markdown() == cmp.to_markdown()
-    assert again.counts == cmp.counts == {"win": 2, "loss": 1} and again.profile.name == "kebab"
-    # rounded first, then compared, as in its JSON
-    assert "| MRR | 0.4167 | 0.8333 | +0.4166 |" in again.to_markdown()
-
-
-def test_outcomes_of_a_harness_s_report_are_known_or_refused(pair):
-    report = json.loads(compare_runs(*pair, "a", "b", profile="kebab").to_json())
-    report["per_query"][1]["kind"] = "only_a"
-    again = Comparison.from_json(json.dumps(report))
-    assert again.per_query["outcome"].tolist() == ["loss", "only_baseline", "win"]
-    assert json.loads(again.to_json())["per_query"][1]["kind"] == "only_a"
-    report["per_query"][1]["kind"] = "better"
-    with refused("better", field="per_query.kind"):
-        Comparison.from_json(json.dumps(report))
-
-
-SHARED_REPORT = Path(__file__).parents[4] / "shared/data/kebab-eval/compare-1.json"
-
-
-@pytest.mark.skipif(not SHARED_REPORT.exists(), reason="needs a report beside the checkout")
-def test_a_report_that_the_harness_wrote_is_read():
-    text = SHARED_REPORT.read_text(encoding="utf-8")
-    cmp, report = Comparison.from_json(text), json.loads(text)
-    assert (cmp.baseline, cmp.candidate) == ("run_a", "run_b")
     assert cmp.counts == {"win": 2, "loss": 1}
-    written = json.loads(cmp.to_json())
-    assert written["per_query"] == report["per_query"]
-    assert written["deltas"]["hit_at_k"] == pytest.approx(report["deltas"]["hit_at_k"], abs=5e-5)
+    assert "| MRR | 0.4167 | 0.8333 | +0.4166 |" in cmp.to_markdown()
 
 
 def test_a_profile_of_ones_own_is_compared_by_its_aggregates(pair):
@@ -277,9 +247,6 @@ def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
         assert cmp.per_query["rank_baseline"].tolist()[0] == rank
         assert cmp.targets["rank_baseline"].tolist() == [rank]
         assert cmp.deltas["baseline"].tolist() == [1 / rank]
-    vacuous = compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
-    assert vacuous.deltas[["baseline", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]]
-    assert vacuous.policies["empty_gold"] == "one"
 
 
 def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
@@ -313,7 +280,7 @@ def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
 
 @pytest.mark.parametrize(
     ("policy", "value"),
-    [("collapse", "doc"), ("empty_gold", "one"), ("unknown", "miss"), ("match", "doc")],
+    [("collapse", "doc"), ("missing", "zero"), ("unknown", "miss"), ("match", "doc")],
 )
 def test_a_policy_beside_a_profile_is_refused(pair, policy, value):
     with refused(policy, value):
@@ -368,21 +335,9 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
     assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()
 
 
-def test_with_judged_hits_only_an_unjudged_one_before_the_first_costs_no_rank(write_golden):
-    golden = rs.load_golden({"q": {"good": 1, "bad": 0}})
-    results = rs.load_results({"a": {"q": ["new", "good"]}, "b": {"q": ["bad", "good"]}})
-
-    def ranks(**policies):
-        rows = compare_runs(results, golden, "a", "b", metrics=["mrr"], **policies).per_query
-        return rows[["rank_baseline", "rank_candidate", "outcome"]].values.tolist()
-
-    assert ranks() == [[2, 2, "draw"]]
-    assert ranks(judged_only=True) == [[1, 2, "loss"]]
-
-
-def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
+def test_ties_hold_for_outcomes_as_for_scores(write_golden):
     golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 1, "high": 2}}])
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"low": 0, "high": 2}}])
     )
     lists = {"a": [("high", 1, 1.0), ("low", 2, 9.0)], "b": [("low", 1, 9.0), ("high", 2, 1.0)]}
     hits = pd.DataFrame(
@@ -396,6 +351,5 @@ def test_min_grade_and_ties_hold_for_outcomes_as_for_scores(write_golden):
         cmp = compare_runs(results, golden, "a", "b", metrics=["mrr"], match="doc", **policies)
         return cmp.per_query["outcome"].iloc[0]
 
-    assert outcome() == "draw"  # both find a document at rank 1
-    assert outcome(min_grade=2) == "loss"  # of grade 2 only at rank 2
-    assert outcome(min_grade=2, ties="trec") == "draw"  # by score both lists are low, high
+    assert outcome() == "loss"  # at rank 1, and 2
+    assert outcome(ties="trec") == "draw"  # by score both lists are low, high

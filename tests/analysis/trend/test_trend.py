@@ -1,23 +1,19 @@
-"""Trends: where the line breaks, what joins it again, and when it left the noise."""
+"""Trends: where the line breaks, and when it left the noise."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES
 from matplotlib.dates import date2num
 from scipy.stats import t as student
-from stored import put_table, stored_table
 
 import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
-from ragscore.analysis.trend.noise import first_outside, noise_components, noise_floor
+from ragscore.analysis.trend.noise import first_outside, noise_floor
 from ragscore.analysis.trend.trend import trend
-from ragscore.cli import main
 from ragscore.scoring.summary import summarize
 from tests.demo.variations import earlier_golden
 from tests.messages import refused, says, warned
@@ -27,7 +23,7 @@ DEMO = Path(__file__).parents[3] / "data" / "demo"
 JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
     "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None,
-    "policies": {"errors": "miss", "match": "auto"},
+    "policies": {"missing": "zero", "match": "auto"},
     "provenance": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]},
     "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
 }  # fmt: skip
@@ -87,8 +83,8 @@ def with_provenance(**parts):
         ("mrr@10", SCORING | {"rule": "mine"}, ["rule", "by_chunk → mine"]),
         (
             "mrr@10",
-            SCORING | {"policies": {"errors": "nan", "match": "auto"}},
-            ["errors", "miss → nan"],
+            SCORING | {"policies": {"missing": "exclude", "match": "auto"}},
+            ["missing", "zero → exclude"],
         ),
         ("mrr@10", SCORING | {"profile": "trec"}, ["profile", "none → trec"]),
         ("mrr@10", with_provenance(metric_versions={"mrr@k": 2}), ["mrr@k", "1 → 2"]),
@@ -132,7 +128,7 @@ def test_another_chunker_breaks_the_line_and_says_what_differs():
         ("faithfulness",
         with_provenance(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})),
         ("mrr@10", with_provenance(fields={"hits.text": True, "chunks": False})),
-        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}),
+        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"missing": "zero", "match": "chunk"}}),
         ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
     ],
 )  # fmt: skip
@@ -160,18 +156,6 @@ def test_the_history_is_broken_where_labels_and_passages_change(table):
     says(broken["06-bm25-passages-400"], chunkers)
 
 
-def test_the_history_is_joined_by_what_can_still_be_compared(table):
-    bridges = table.dropna(subset=["bridge"])
-    assert bridges[["bridge", "bridge_reason"]].to_numpy().tolist() == [
-        ["05-bm25-k1.5", "compared by document"],
-        ["05-bm25-k1.5", "measured as before"],
-        ["13-rerank-30", "the same results, measured by both"],
-    ]
-    means = table.set_index("run_id")["mean"]
-    relabelled = means["14-rerank-30-relabelled"] - means["13-rerank-30"]
-    assert bridges["provenance_effect"].tolist() == pytest.approx([0, 0, relabelled])
-
-
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
     both = [golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
@@ -181,20 +165,6 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
     columns = ["mean", "low", "high", "n", "n_expected"]
     theirs = stored.set_index("run_id").loc[table.index, columns]
     np.testing.assert_allclose(table[columns], theirs)
-
-
-def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden):
-    # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
-    names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
-    alone = trend_table(store, "mrr@10", order=names)
-    assert alone["break_reason"].notna().tolist() == [False, False, True]
-    assert alone["bridge"].isna().all()
-    joined = trend_table(store, "mrr@10", order=names, golden=golden).iloc[2]
-    assert joined["bridge"] == "13-rerank-30"
-    assert joined["bridge_reason"] == "scored again by the newer provenance"
-    today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
-    assert joined["bridge_mean"] == pytest.approx(today)
-    assert joined["provenance_effect"] == pytest.approx(today - alone["mean"].iloc[1])
 
 
 @pytest.fixture
@@ -212,36 +182,6 @@ def changing(write_golden, write_run, tmp_path):
         )  # fmt: skip
         store.save(rs.load_results(file), golden=by)
     return store, new
-
-
-def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
-    store, new = changing
-    row = trend_table(store, "hit@1", golden=new).iloc[2]
-    # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
-    assert row["bridge"] == "b"
-    assert row[["bridge_mean", "provenance_effect"]].tolist() == pytest.approx([1 / 3, -1 / 3])
-
-
-def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
-    store, new = changing
-    scores = stored_table(store, "c", "scores")
-    put_table(store, "c", "scores", scores.assign(**{"hit@1": 1.0}))
-    assert trend_table(store, "hit@1", golden=new)["bridge"].isna().all()
-
-
-def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_run, tmp_path):
-    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
-    store = rs.RunStore(tmp_path / "store")
-    for n, version in enumerate(["test@1", "test@2"]):
-        hits = [hit("c1", "d1", 1 + n, chunker_version=version)]
-        file = write_run(
-            f"r{n}", [record("q1", hits)], created_at=f"2026-01-0{n + 1}T00:00:00Z",
-            chunker_version=version,
-        )  # fmt: skip
-        store.save(rs.load_results(file), golden=golden, match="chunk")
-    table = trend_table(store, "hit@1")
-    assert table["segment"].tolist() == [1, 2] and table["bridge"].isna().all()
-    says(table["break_reason"].iloc[1], "test@1", "test@2")
 
 
 def noisy(means):
@@ -311,46 +251,17 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     assert floor["sd"].iloc[0] == pytest.approx(means.std())
     in_band = table.dropna(subset=["in_band"])
     assert set(in_band["segment"]) == {4} and in_band["in_band"].all()
-    parts = noise_components(store, "mrr@10").set_index("source")
-    assert (parts["sd_of_mean"].drop("queries") ** 2).sum() == pytest.approx(means.var())
-    assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
-def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
+def test_a_band_holds_where_runs_are_measured_as_the_baseline_was(store, golden, table):
     means = table.set_index("run_id")["mean"]
     found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
     assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"])
-    assert np.isnan(middle["06-bm25-passages-400"])
-    assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
+    others = ["06-bm25-passages-400", "18-rerank-unstemmed"]  # other passages, other labels
+    assert middle[others].isna().all()
     early = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     assert early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
-    assert early["band_low"].notna().all()
-
-
-def judged(write_golden, write_run, values):
-    """Results of one run whose judge was asked several times: query -> values by judge repeat."""
-    golden = rs.load_golden(write_golden(THREE_QUERIES))
-    records = [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values]
-    file = write_run("a", records, system="s", created_at="2026-01-01T00:00:00Z")
-    rows = [
-        {"run_id": "a", "query_id": name, "criterion": "faithfulness", "item": "", "value": value,
-        "judge": "m", "repeat": n}
-        for name, of in values.items() for n, value in enumerate(of, 1)
-    ]  # fmt: skip
-    return replace(rs.load_results(file), judgments=pd.DataFrame(rows)), golden
-
-
-def test_judge_repeats_are_split_from_queries(write_golden, write_run):
-    values = {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
-    results, golden = judged(write_golden, write_run, values)
-    scores = rs.score(results, golden, ["faithfulness"])
-    found = noise_components(scores, "faithfulness", results=results).set_index("source")
-    # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged
-    # once only.
-    expected = {"queries": 0.07, "judge repeats": 0.02}
-    assert found["variance"].to_dict() == pytest.approx(expected)
-    assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
 @pytest.mark.parametrize("by", ["difficulty", ["difficulty", "category"]])
@@ -364,15 +275,11 @@ def test_slices_are_trends_of_their_own(store, golden, by):
     assert found == pytest.approx(means.to_dict(), nan_ok=True)
 
 
-def test_a_relabelling_has_its_effect_slice_by_slice(store, golden):
+def test_slices_have_panels_in_their_own_order(store, golden):
     table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
-    own = table[table["difficulty"] == "hard"].set_index("run_id")
-    relabelled = own.loc["14-rerank-30-relabelled"]
-    effect = relabelled["mean"] - own.loc["13-rerank-30", "mean"]
-    assert relabelled["provenance_effect"] == pytest.approx(effect)
     axes = rs.plot.trend(table).figure.axes
     titles = [" ".join(ax.get_title().split()) for ax in axes]
-    assert titles == ["easy (n = 41)", "medium (n = 60)", "hard (n = 49)"], "in their own order"
+    assert titles == ["easy (n = 41)", "medium (n = 60)", "hard (n = 49)"]
     with refused("difficulty", "figure=", field="ax"):
         rs.plot.trend(table, ax=axes[0])
 
@@ -434,30 +341,25 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
     assert {"bm25", "dense", "hybrid", "hybrid_rerank"} <= names
 
 
-def test_a_line_steps_where_labels_changed_and_goes_on(changing):
+def test_a_line_ends_where_labels_changed_unless_all_runs_are_scored_anew(changing):
     store, new = changing
     ax = store.trend("hit@1", golden=new).plot()
-    first, second, third = days(pd.Series(["2026-01-01", "2026-01-02", "2026-01-03"]))
-    # a finds q2, b finds q2 and q3; by the newer labels, which want x for q3, b and c find q2
-    assert ax.lines[0].get_xydata().ravel().tolist() == pytest.approx([
-        first, 1 / 3, second, 2 / 3, second + 0.5, 2 / 3, second + 0.5, 1 / 3, third, 1 / 3,
-    ])  # fmt: skip
-    assert ax.lines[0].get_markevery() == [0, 1, 4], "only runs have marks"
-    # without the newer labels nothing joins the two: the line ends, and another one begins
-    assert np.isnan(store.trend("hit@1").plot().lines[0].get_ydata()).tolist() == [
-        False, False, True, False,
-    ]  # fmt: skip
+    assert np.isnan(ax.lines[0].get_ydata()).tolist() == [False, False, True, False]
+    # a finds q1, b finds q2 and q3; by the newer labels, which want x for q3, a finds that, too
+    anew = store.evaluate(new).trend("hit@1").table
+    assert anew["segment"].tolist() == [1, 1, 1]
+    assert anew["mean"].tolist() == pytest.approx([2 / 3, 1 / 3, 1 / 3])
 
 
-def test_the_band_is_drawn_where_it_decides(store, golden):
-    found = store.trend("mrr@10", golden=golden, baseline="13-rerank-30").table
-    assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3, 4]
+def test_the_band_is_drawn_where_it_decides(store):
+    found = store.trend("mrr@10", baseline="13-rerank-30").table.query("segment < 4")
+    assert found.loc[found["band_low"].notna(), "segment"].unique().tolist() == [1, 3]
     at = days(found["created_at"])
     ax = rs.plot.trend(found)
-    # the newest run lies within; the earlier segments have nothing to say
+    # the newest run lies within; the first segment has nothing to say
     (band,) = [one for one in ax.collections if one.get_zorder() == 0]
     start, end = band.get_datalim(ax.transData).intervalx
-    assert start == pytest.approx((at[12] + at[13]) / 2) and end > at[-1]
+    assert start == pytest.approx((at[5] + at[6]) / 2) and end > at[-1]
 
 
 def test_notes_stand_at_their_dates_or_before_their_runs(table):
@@ -481,19 +383,6 @@ def test_the_picture_marks_baseline_and_departure(store, golden):
     at = days(found["created_at"])
     rings = {line.get_label(): list(line.get_xdata()) for line in ax.get_lines()}
     assert (rings["baseline"], rings["left the noise band"]) == ([at[4]], [at[6]])
-
-
-def test_the_command_prints_the_table_and_the_breaks(capsys):
-    command = ["trend", str(DEMO / "history"), "--metric", "mrr@10"]
-    more = ["--golden", str(DEMO / "golden.yaml"), "--baseline", "05-bm25-k1.5"]
-    assert main([*command, *more]) == 0
-    printed = capsys.readouterr().out
-    says(printed, "05-bm25-k1.5", "0.236", "[0.183, 0.299]", "baseline")
-    says(printed, "07-dense", "0.441", "left the band")
-    says(printed, "13-rerank-30", "14-rerank-30-relabelled", "5ad89f3d", "63253d3c", "+0.037")
-    assert main([*command, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
 
 
 def test_dates_put_in_after_loading_are_read_as_times():

@@ -7,7 +7,6 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.cli import main
 from tests.messages import names, refused, warned
 
 CONFIG = {
@@ -229,7 +228,7 @@ def test_a_folder_mode_is_the_mode_of_its_responses(ev):
     assert ev.summary("hit@5", by="mode")[["mode", "n"]].to_numpy().tolist() == [["on", 4]] * 2
 
 
-def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden, folder, capsys):
+def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden):
     # ranks: 1, 2, none, 7; and 1, 1, 3, 6
     means = [0.75, 1.0]
     with warned("hit@7", 5):
@@ -239,9 +238,6 @@ def test_a_label_that_is_not_stored_is_scored_from_the_stored_hits(store, golden
     found = store.trend("hit@7", golden=golden)
     assert found.table["mean"].tolist() == means
     assert found.table["segment"].tolist() == [1, 1]
-    options = ["--golden", str(folder / "eval_set.jsonl")]
-    assert main(["trend", str(folder / "store"), "--metric", "hit@7", *options]) == 0
-    assert "0.750" in capsys.readouterr().out
 
 
 def test_hits_are_scored_only_by_the_golden_set_that_they_were_scored_by(store, golden):

@@ -391,10 +391,6 @@ RECORD = st.fixed_dictionaries(
               "elapsed_ms": VALUES, "error": VALUES, "query_id": VALUES, "own": VALUES,
               "json": VALUES},
 )  # fmt: skip
-CHOICES = st.dictionaries(
-    st.sampled_from(["hits", "values"]), st.sampled_from(["any", "all"]) | VALUES
-)
-EXPECTATIONS = st.sampled_from(["expected_metadata", "expected_substrings"])
 QUESTION = st.fixed_dictionaries(
     {"query": st.sampled_from(["a", "b"]) | VALUES},
     optional={"tool": VALUES, "filters": VALUES,
@@ -402,7 +398,6 @@ QUESTION = st.fixed_dictionaries(
     "own": VALUES,
               "expected_substrings": st.lists(TEXT, max_size=2) | VALUES,
               "must_not_contain_source_keys": st.lists(TEXT, max_size=2) | VALUES,
-              "satisfied_by": st.dictionaries(EXPECTATIONS, CHOICES | VALUES) | VALUES,
               "expected_empty": st.booleans() | VALUES, "expect_lessons_call": VALUES},
 )  # fmt: skip
 

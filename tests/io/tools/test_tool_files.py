@@ -241,56 +241,6 @@ def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
         rs.io.write_trec_rag(results, tmp_path / "out.jsonl")
 
 
-# RAGChecker's inputs and outputs
-
-CHECKED = {
-    "results": [
-        {
-            "query_id": "7", "query": "longest?", "gt_answer": "The Nile.", "response": "nile",
-            "metrics": {"f1": 0.5, "recall": None}, "response_claims": [["a"]],
-            "retrieved_context": [{"doc_id": "000", "text": "It is.", "lang": "en"},
-            {"text": "x", "span": {"start": 1}}], "json": 1,
-        },
-        {"query_id": "8", "query": "", "gt_answer": "?", "retrieved_context": [], "metrics": {}},
-    ],
-    "metrics": {"overall": {"f1": 68.3}}, "note": ["x"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["checked.json", "checked.json.gz"])
-def test_a_ragchecker_file_is_written_as_it_was(write, tmp_path, name):
-    results = rs.load_results(write("checked.json", CHECKED))
-    file = rs.io.write_ragchecker(results, tmp_path / "new" / name)
-    assert name.endswith(".gz") or json.loads(file.read_text()) == CHECKED
-    assert_same(rs.load_results(file), results)
-
-
-def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(
-    write_run, write_golden, tmp_path
-):
-    results = rs.load_results(
-        write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})])
-    )
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "reference_answer": "right"}]))
-    with warned("run.json", "config", "elapsed_ms"):
-        file = rs.io.write_ragchecker(results, tmp_path / "run.json", golden)
-    written = json.loads(file.read_text())["results"][0]
-    assert (written["gt_answer"], written["response"], written["query"]) == (
-        "right",
-        "a",
-        "question q",
-    )
-    assert {name: written["retrieved_context"][0][name] for name in ("doc_id", "text")} == {
-        "doc_id": "d1",
-        "text": "snip",
-    }
-    with refused("rank 1", field="hits.text"):
-        rs.io.write_ragchecker(
-            rs.Results(results.runs, results.responses, results.hits.drop(columns="text")),
-            tmp_path / "x.json",
-        )
-
-
 # BEIR folders
 
 QUESTIONS = [
