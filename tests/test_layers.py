@@ -16,31 +16,31 @@ PACKAGE = ROOT / "ragscore"
 # A folder a layer: what it may import of the others, and the statements that it has reached.
 # A number is only lowered: what grows beyond it fails.
 FOLDERS = {
-    "frames": ("", 2226),
-    "stats": ("frames", 1664),
-    "io": ("frames", 10474),
-    "scoring": ("frames stats io", 6622),
-    "store": ("frames io scoring", 2858),
-    "analysis": ("frames stats io scoring store", 6825),
-    "golden": ("frames stats io scoring analysis", 2387),
-    "plot": ("frames stats scoring analysis", 1860),
-    "reporting": ("frames stats io scoring store analysis golden plot", 2056),
-    "judging": ("frames stats io scoring store analysis", 1922),
+    "frames": ("", 2181),
+    "stats": ("frames", 1618),
+    "io": ("frames", 9802),
+    "scoring": ("frames stats io", 5871),
+    "store": ("frames io scoring", 2566),
+    "analysis": ("frames stats io scoring store", 6014),
+    "golden": ("frames stats io scoring analysis", 2050),
+    "plot": ("frames stats scoring analysis", 1581),
+    "reporting": ("frames stats io scoring store analysis golden plot", 1825),
+    "judging": ("frames stats io scoring store analysis", 1770),
     "collecting": ("frames io analysis", 1316),
-    "demo": ("frames io store collecting evaluation", 774),
-    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 640),
+    "demo": ("frames io store collecting evaluation", 566),
+    "evaluation": ("frames io scoring store analysis golden plot reporting judging", 617),
     "cli": (
         "frames io scoring store analysis golden judging collecting demo evaluation __init__",
-        860,
+        817,
     ),
     "__init__": ("", 4),
 }
 # The same of what isn't the package's code.
 REACHED = {
-    "modules": 317,
-    "public names": 428,
-    "statements of tests": 29656,
-    "words written by hand in notebooks": 41068,
+    "modules": 302,
+    "public names": 404,
+    "statements of tests": 27647,
+    "words written by hand in notebooks": 39442,
     "lines of README": 227,
 }
 ON_USE_ONLY = (
