@@ -13,6 +13,7 @@ from scipy.stats import permutation_test
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
+from ragscore.analysis.comparison.text import _moved
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.metrics import parse_label
 from ragscore.stats import minimum_detectable_rate
@@ -31,6 +32,14 @@ def test_a_binary_metric_is_tested_by_mcnemars_mid_p():
     assert row["p"] == pytest.approx((2 * (1 + 10) + 45) / 2**10, abs=1e-12)
     assert row[["n_better", "n_worse", "n_same", "n_expected_by_chance"]].tolist() == [8, 2, 30, 5]
     assert row["verdict"] == "can't tell"
+
+
+def test_a_change_is_listed_only_where_exact_and_mid_p_are_small():
+    for n_moved, exact, mid, listed in ((5, 1 / 16, 1 / 32, []), (6, 1 / 32, 1 / 64, ["hit@5"])):
+        row = deltas_of("hit@5", [0] * n_moved + [1] * 40, [1] * (n_moved + 40))
+        assert (row["p_exact"], row["p"]) == pytest.approx((exact, mid))
+        table = pd.DataFrame([row]).assign(verdict="can't tell", p_adjusted=row["p"])
+        assert _moved(table) == listed
 
 
 def test_a_bounded_metric_is_tested_by_permutation_of_the_mean():
