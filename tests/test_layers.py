@@ -39,9 +39,9 @@ FOLDERS = {
 REACHED = {
     "modules": 302,
     "public names": 404,
-    "statements of tests": 27647,
-    "words written by hand in notebooks": 39442,
-    "lines of README": 227,
+    "statements of tests": 27654,
+    "words written by hand in notebooks": 38840,
+    "lines of README": 226,
 }
 ON_USE_ONLY = (
     "scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx",
