@@ -12,10 +12,10 @@ from scipy.stats import permutation_test
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas
+from ragscore.analysis.comparison.deltas import jointly_tested, paired_deltas, read_by_medians
 from ragscore.analysis.comparison.text import _moved
 from ragscore.scoring.intervals import query_clusters
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import NOTHING_DECLARED, parse_label
 from ragscore.stats import minimum_detectable_rate
 from tests.messages import refused
 
@@ -68,6 +68,13 @@ def test_times_are_told_by_the_interval_of_their_median():
     row = deltas_of("latency_ms", [10.0] * 12, [8.0] * 6 + [7.0] * 6)
     assert row[["p50_delta", "p50_low", "p50_high"]].tolist() == [-2.5, -3, -2]
     assert row["verdict"] == "better"
+
+
+def test_times_that_no_query_has_in_both_runs_have_no_p():
+    first, second = (pd.DataFrame({"latency_ms": one}) for one in ([3.0, np.nan], [np.nan, 4.0]))
+    deltas = paired_deltas(first, second, first * np.nan)
+    read = read_by_medians(deltas, NOTHING_DECLARED)
+    assert read["n"].tolist() == [0] and read["p"].isna().all()
 
 
 def test_points_of_a_judge_are_bounded_by_their_own_range():
