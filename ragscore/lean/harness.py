@@ -1,0 +1,132 @@
+"""Aggregates of runs as other harnesses write them: numbers to the bit, ready for JSON."""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.lean.readings import HARNESSES, Harness, Reading, find_reading, k_of_runs
+from ragscore.lean.score import scored
+
+
+def aggregate(
+    results: Results, golden: Golden, profile: str | Reading
+) -> dict[str, dict[str, Any]]:
+    """Aggregate each run as a harness writes it: run_id -> a dict; see `Evaluation.to_profile`."""
+    check_inputs(results, golden)
+    reading = find_reading(profile)
+    if reading.name not in HARNESSES:
+        raise DataError(
+            "no profile given", field="profile", allowed=f"one of {', '.join(HARNESSES)}"
+        )
+    harness = HARNESSES[reading.name]
+    ks = k_of_runs(results.runs, harness.default_k)
+    return {
+        run_id: aggregate_rows(rows, harness, ks[run_id])
+        for run_id, rows in rows_by_run(results, golden, reading).items()
+    }
+
+
+def rows_by_run(results: Results, golden: Golden, reading: Reading) -> dict[str, pd.DataFrame]:
+    """Return the rows of scores per run that a harness counts, missing ones only if it does."""
+    harness = HARNESSES[reading.name]
+    labels = harness.labels(dict.fromkeys(k_of_runs(results.runs, harness.default_k).values()))
+    scores = scored(results, golden, [*labels, "failed"], profile=reading).scores
+    scores = _with_outcomes(scores, results)
+    counts_missing = reading.policies.get("missing") == "zero"
+    return {
+        str(run_id): rows if counts_missing else rows[rows["state"] != "missing"]
+        for run_id, rows in scores.groupby("run_id", observed=False)
+    }
+
+
+def _with_outcomes(scores: pd.DataFrame, results: Results) -> pd.DataFrame:
+    """Return scores in which queries of which only the outcome is recorded have its values.
+
+    That is: n_hits says that there were hits, and none is among the results. The outcome is
+    `passed`, and `rank_first_match`, which is absent where nothing matched.
+    """
+    if results.reported is None or "found" not in scores:
+        return scores
+    told = results.reported.pivot_table("value", ["run_id", "query_id"], "metric", observed=True)
+    told = told.reindex(columns=["n_hits", "passed", "rank_first_match"])
+    cells = pd.MultiIndex.from_arrays([scores["run_id"].astype("str"), scores.index.astype("str")])
+    hits = pd.MultiIndex.from_frame(results.hits[["run_id", "query_id"]].astype("str"))
+    told.index = pd.MultiIndex.from_tuples([(str(run), str(query)) for run, query in told.index])
+    outcome = told.reindex(cells).set_axis(scores.index)
+    is_told = ((outcome["n_hits"] > 0) & outcome["passed"].notna() & ~cells.isin(hits)).to_numpy()
+    rank = outcome["rank_first_match"].fillna(np.inf).to_numpy()
+    changed = {"found": outcome["passed"].to_numpy()}
+    for text in [str(one) for one in scores if str(one).startswith(("hit@", "mrr"))]:
+        k = float(found[1]) if (found := re.search(r"@(\d+)", text)) else np.inf
+        changed[text] = np.where(rank <= k, 1.0 if text.startswith("hit") else 1 / rank, 0.0)
+    return scores.assign(
+        **{text: np.where(is_told, values, scores[text]) for text, values in changed.items()}
+    )
+
+
+def aggregate_rows(rows: pd.DataFrame, harness: Harness, run_k: int | None) -> dict[str, Any]:
+    """Return the aggregate of these rows of one run."""
+    found: dict[str, Any] = {}
+    for key, text in harness.keys.items():
+        value: Any = (
+            {str(k): _value(rows, key, harness.at(text, run_k, k), harness) for k in harness.ks}
+            if "{k}" in text
+            else _value(rows, key, harness.at(text, run_k), harness)
+        )
+        if value is not None or key not in harness.omitted:
+            set_nested(found, key, value)
+    counts = {
+        "rows": len(rows),
+        "asked": int(rows["state"].ne("extra").sum()),
+        "failed": int(rows["failed"].sum()),
+    }
+    for key, counted in harness.totals.items():
+        set_nested(found, key, counts[counted])
+    return found
+
+
+def _value(rows: pd.DataFrame, key: str, expression: str, harness: Harness) -> float | None:
+    """Return a statistic of a column: its mean for `label`, or such as `p50(label)`."""
+    head, _, inner = expression.partition("(")
+    statistic, label = (head, inner.removesuffix(")")) if inner else ("mean", head)
+    values = rows[label].to_numpy("float64")
+    if key in harness.over_all:
+        values = np.nan_to_num(values[rows["state"].ne("extra").to_numpy()])
+    else:
+        values = values[~np.isnan(values)]
+    if not len(values):
+        return 0.0 if key in harness.zero else None
+    if statistic in ("mean", "sum"):
+        # exact sums: the order of queries changes no bit, and so no decimal that is rounded
+        found = math.fsum(values) / (len(values) if statistic == "mean" else 1)
+    else:
+        share = int(statistic[1:]) / 100
+        at = min(int(share * len(values)), len(values) - 1)
+        found = float(np.sort(values)[at] if harness.floors else np.quantile(values, share))
+    return round_half_away(found, harness.decimals_of.get(key, harness.decimals))
+
+
+def round_half_away(value: float, decimals: int | None) -> float:
+    """Round half away from zero (Python's own rounds half to even); None leaves the value."""
+    if decimals is None or np.isnan(value):
+        return value
+    return float(np.copysign(np.floor(abs(value) * 10**decimals + 0.5) / 10**decimals, value))
+
+
+def set_nested(found: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value at a dotted key."""
+    *parents, leaf = key.split(".")
+    for parent in parents:
+        found = found.setdefault(parent, {})
+    found[leaf] = value
+
+
+def get_nested(found: Any, key: str) -> Any:
+    """Return the value at a dotted key, None where there is none."""
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

@@ -1,0 +1,146 @@
+"""Confidence intervals of a run's means and quantiles, by what each metric's kind asks for."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.codes import lookup
+from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.errors import excerpt, nearest
+from ragscore.frames.typing import Flags, Values
+from ragscore.lean.metrics.declaration import ROUNDING, Bounds, Metric
+from ragscore.stats import interval_of_means, quantile_interval
+
+Groups = npt.NDArray[np.int64]
+BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
+
+
+def query_clusters(
+    golden: Golden | None, query_ids: pd.Index, cluster: str | None
+) -> Groups | None:
+    """Return the cluster number of each query by a column of `golden.queries`, -1 for none.
+
+    "group" stands for the conversation, too, where queries name one. None if no two of these
+    queries share a cluster; without a golden set there are no clusters.
+
+    Raises
+    ------
+    DataError
+        The golden set has no such column ("group" may be absent), or a column other than "group" is
+        asked for without a golden set.
+    """
+    if cluster is None or (golden is None and cluster == "group"):
+        return None
+    if golden is None:
+        raise DataError(
+            f"cluster={cluster!r} needs the golden set",
+            field="cluster",
+            allowed="a golden set, or cluster=None",
+        )
+    check_type(cluster, str, "cluster", "a column of golden.queries, or None")
+    queries = golden.queries
+    column = queries.get(cluster)
+    if cluster == "group" and "conversation" in queries:
+        # turns of one conversation depend on each other, and so do paraphrases
+        talk = queries["conversation"]
+        column = talk if column is None else talk.fillna(column)
+    if column is None:
+        if cluster == "group":
+            return None
+        known = [str(name) for name in queries if name not in ("query_id", "query", "position")]
+        raise DataError(
+            f"found {excerpt(cluster)}",
+            field="cluster",
+            allowed=nearest(cluster, known, "a column of golden.queries:"),
+        )
+    # numbered by name: sums over clusters don't depend on the order of queries
+    number = np.append(pd.factorize(column.astype("str"), sort=True)[0], -1)
+    return shared_only(number[lookup(query_ids, pd.Index(queries["query_id"]))])
+
+
+def shared_only(codes: Groups | None) -> Groups | None:
+    """Return the clusters that hold several of these queries, others as -1; None without any."""
+    if codes is None:
+        return None
+    is_shared = np.append(np.bincount(codes[codes >= 0], minlength=1) > 1, False)[codes]
+    return np.where(is_shared, codes, -1) if is_shared.any() else None
+
+
+def cluster_name(golden: Golden | None, cluster: str | None) -> str | None:
+    """Return the column that `query_clusters` takes: "group" may stand for the conversation."""
+    if cluster != "group" or golden is None or "conversation" not in golden.queries:
+        return cluster
+    return "conversation" if golden.queries["conversation"].notna().any() else cluster
+
+
+def clusters_text(
+    golden: Golden | None, query_ids: pd.Index, cluster: str | None, *, talks: bool = False
+) -> str:
+    """Say how many clusters of queries intervals account for; "" without any.
+
+    With `talks`, clusters count that are conversations, and no others.
+    """
+    name, shared = cluster_name(golden, cluster), query_clusters(golden, query_ids, cluster)
+    if shared is None or (talks and name != "conversation"):
+        return ""
+    n, of = len(set(shared[shared >= 0])), int((shared >= 0).sum())
+    what = "conversations" if name == "conversation" else f"clusters ({name})"
+    return f"Intervals allow for {n} {what} of {of} queries in all."
+
+
+def kind_of(metric: Metric) -> str:
+    """Return the kind that intervals and tests go by; a scale with two ends is bounded."""
+    return "bounded" if metric.kind == "other" and np.isfinite(metric.width) else metric.kind
+
+
+def are_timed(metrics: Iterable[Metric]) -> Flags:
+    """Flag times and costs, of which quantiles are shown."""
+    return np.array([metric.kind in BY_QUANTILES for metric in metrics], dtype=bool)
+
+
+def scales_of(metrics: Iterable[Metric]) -> Values:
+    """Return the scale of each metric, by which its values are divided before they are tested."""
+    return np.array([metric.scale for metric in metrics], dtype=np.float64)
+
+
+def intervals(
+    values: Values, metrics: Sequence[Metric], groups: Groups | None = None,
+    confidence: float = 0.95,
+) -> tuple[Values, Values]:  # fmt: skip
+    """Return the interval of every column's mean, by its metric.
+
+    Values beyond a metric's range, which other tools' scores may have, are treated as a metric
+    without one. `values` has a row per query and a column per metric; `groups` is from
+    `query_clusters`.
+    """
+    if groups is None:  # each column by itself: neither sums nor draws see the order of queries
+        values = np.sort(values, axis=0)
+    low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
+    families: dict[tuple[str, Bounds], list[int]] = {}
+    for place, metric in enumerate(metrics):
+        kind, (least, most) = kind_of(metric), metric.bounds
+        column, off = values[:, place], ROUNDING * metric.width
+        if kind in ("binary", "bounded") and (
+            ((column < least - off) | (column > most + off)).any()
+        ):
+            kind = "other"
+        families.setdefault((kind, (least, most) if kind == "bounded" else (0.0, 1.0)), []).append(
+            place
+        )
+    for (kind, bounds), places in families.items():
+        low[places], high[places] = interval_of_means(
+            values[:, places], kind, bounds=bounds, groups=groups, confidence=confidence
+        )
+    return low, high
+
+
+def quantile_intervals(
+    values: Values, metrics: Sequence[Metric], q: float, confidence: float = 0.95
+) -> tuple[Values, Values]:
+    """Return the order-statistic interval of the q-quantile of every column of times or costs."""
+    low, high = np.full(len(metrics), np.nan), np.full(len(metrics), np.nan)
+    for place in np.flatnonzero(are_timed(metrics)):
+        low[place], high[place] = quantile_interval(values[:, place], q, confidence)
+    return low, high

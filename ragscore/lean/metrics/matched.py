@@ -1,0 +1,234 @@
+"""From matches to the arrays that every ranking metric is computed from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.codes import lookup, pair_numbers
+from ragscore.frames.data import DataError, Golden
+from ragscore.frames.typing import Codes, Values
+from ragscore.lean.metrics.declaration import Label
+from ragscore.lean.targets import best_grades
+
+if TYPE_CHECKING:
+    from ragscore.lean.rows import Rows
+
+WHOLE_LIST = 2**31 - 1  # a k beyond all ranks
+Gain = Callable[[Codes], Values]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The relevant targets of each golden query, best first, numbered within it.
+
+    `n`, `n_judged` and `n_irrelevant` count by query, with a 0 at the end for rows of none.
+    `number` is that of each row of `targets`: alternatives share one.
+    """
+
+    query: Codes
+    place: Codes
+    grade: Codes
+    n: Values
+    n_judged: Values
+    n_irrelevant: Values
+    stated: Gain | None
+    number: Codes
+
+    @classmethod
+    def of(cls, golden: Golden) -> "Expected":
+        """Return them for a golden set with the targets of one level."""
+        queries, targets = pd.Index(golden.queries["query_id"]), golden.targets
+        query, grade = best_grades(targets, queries)
+        n_queries = len(queries)
+        judged = np.append(np.bincount(query, minlength=n_queries), 0.0)
+        irrelevant = np.append(np.bincount(query[grade < 1], minlength=n_queries), 0.0)
+        query, grade = query[grade > 0], grade[grade > 0]
+        order = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
+        query, grade = query[order], grade[order]
+        n = np.append(np.bincount(query, minlength=n_queries), 0.0)
+        number = pair_numbers(lookup(targets["query_id"], queries), targets["target_id"])
+        place, stated = place_in_group(query), stated_gains(targets)
+        return cls(query, place, grade, n, judged, irrelevant, stated, number)
+
+
+@dataclass(frozen=True)
+class MatchedHits:
+    """Arrays over the hits that met a target of any grade (by row, then rank), and over rows.
+
+    A target is paid by the first hit that meets it. `grade` is the best grade a hit met; `gain` the
+    best among targets that it is the first to meet; `n_found` how many relevant ones these are. So
+    a document that is returned as three chunks can't push recall or nDCG over 1.
+    """
+
+    rows: "Rows"
+    expected: Expected
+    row: Codes
+    rank: Codes
+    grade: Codes
+    gain: Codes
+    n_found: Codes
+    met: tuple[Codes, Codes, Codes]  # row, rank and target position where a target is first met
+    group_rank: Callable[[], Values]
+    k: int | None = None
+    cuts: dict[int, "MatchedHits"] = field(default_factory=dict)
+    kept: dict[Any, Values] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.rows.n
+
+    @property
+    def n_hits(self) -> Codes:
+        """The number of hits of each row, whole lists."""
+        return self.rows.n_hits
+
+    @property
+    def n_targets(self) -> Values:
+        """The number of relevant targets of each row's query."""
+        return self.expected.n[self.rows.query]
+
+    @property
+    def n_judged(self) -> Values:
+        """The number of targets of any grade of each row's query."""
+        return self.expected.n_judged[self.rows.query]
+
+    def up_to(self, k: int | None) -> "MatchedHits":
+        """Return the same of hits up to rank k, selected once for all metrics at this k."""
+        if k is not None and k not in self.cuts:
+            at = np.flatnonzero(self.rank <= k)
+            arrays = {name: getattr(self, name)[at] for name in _BY_HIT}
+            self.cuts[k] = replace(self, **arrays, k=k, cuts={}, kept={})
+        return self if k is None else self.cuts[k]
+
+    def score(self, label: Label) -> Values:
+        """Return a metric of each row; NaN where its query has no target."""
+        assert label.metric.compute is not None
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = label.metric.compute(self.up_to(label.k), label)
+        return np.where(self.n_judged == 0, np.nan, values)
+
+    def total(self, weights: Any) -> Values:
+        """Sum weights over the matched hits of each row."""
+        return np.bincount(self.row, weights, self.n_rows).astype(np.float64, copy=False)
+
+    def per_target(self, total: Any) -> Values:
+        """Divide by the number of relevant targets; 0 where a query is judged and has none."""
+        return np.where(self.n_targets > 0, total / self.n_targets, 0.0)
+
+    @property
+    def first_rank(self) -> Values:
+        """The rank of each row's first relevant hit; infinity where there is none."""
+        if "first" not in self.kept:
+            relevant = np.flatnonzero(self.grade > 0)[::-1]  # the last one written is the first
+            first = self.kept["first"] = np.full(self.n_rows, np.inf)
+            first[self.row[relevant]] = self.rank[relevant]
+        return self.kept["first"]
+
+    def ideal(self, gain: Gain, k: int) -> Values:
+        """Return the ideal DCG at k of each row."""
+        of, k = self.expected, min(k, int(self.expected.place.max(initial=-1)) + 1)
+        if (gain, k) not in self.kept:
+            best = np.flatnonzero(of.place < k)
+            weights = gain(of.grade[best]) / np.log2(of.place[best] + 2.0)
+            found = np.bincount(of.query[best], weights, len(of.n))
+            self.kept[gain, k] = found[self.rows.query]
+        return self.kept[gain, k]
+
+
+_BY_HIT = ("row", "rank", "grade", "gain", "n_found")
+
+
+def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> MatchedHits:
+    """Grade matched hits: only the first hit that meets a target gains by it.
+
+    `golden` has the targets of one level.
+    """
+    expected = golden._once("expected", lambda: Expected.of(golden))
+    row, rank = rows.row_of_hit[hit], rows.rank_of_hit[hit]
+    number = expected.number[target]
+    step, order = np.diff(row), np.flatnonzero(row >= 0)
+    if not ((step > 0) | ((step == 0) & (np.diff(rank) >= 0))).all():
+        order = order[np.lexsort((number[order], rank[order], row[order]))]
+    row, rank, number, target = (
+        row[order],
+        rank[order].astype(np.int64),
+        number[order],
+        target[order],
+    )
+    grade = golden.targets["grade"].to_numpy(np.int64)[target]
+    width = int(expected.number.max(initial=0)) + 1
+    is_first = ~pd.Index(row * width + number).duplicated()
+    met = is_first & (grade > 0)
+    begins = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
+    graded, gain, n_found = (
+        how.reduceat(values, begins) if len(begins) else np.zeros(0, np.int64)
+        for how, values in (
+            (np.maximum, grade), (np.maximum, np.where(is_first, grade, 0)),
+            (np.add, met.astype(np.int64)),
+        )
+    )  # fmt: skip
+    first_met = row[is_first], rank[is_first], target[is_first]
+    return MatchedHits(
+        rows, expected, row[begins], rank[begins], graded, gain, n_found, first_met,
+        cache(lambda: _group_rank(rows, golden, row[met], rank[met], target[met])),
+    )  # fmt: skip
+
+
+def _group_rank(rows: "Rows", golden: Golden, row: Codes, rank: Codes, target: Codes) -> Values:
+    """Return the rank at which some support group of each row is first complete.
+
+    All targets of a query without groups are one group; where the reading takes groups only, it is
+    NaN.
+    """
+    complete, groups = np.full(rows.n, np.nan), golden.support_groups.drop_duplicates()
+    if not rows.reading.groups_only:
+        expected = golden._once("expected", lambda: Expected.of(golden))
+        n_met, last = np.bincount(row, minlength=rows.n), np.zeros(rows.n)
+        np.maximum.at(last, row, rank)
+        is_whole = (n_met > 0) & (n_met == expected.n[rows.query])
+        complete = np.where(is_whole, last, np.inf)
+    if not len(groups):
+        return complete
+    queries = pd.Index(golden.queries["query_id"])
+    asked = pd.DataFrame({"row": np.arange(rows.n), "query": rows.query})
+    members = asked.merge(groups.assign(query=lookup(groups["query_id"], queries)), on="query")
+    ids = golden.targets["target_id"].take(target).to_numpy()
+    met = pd.DataFrame({"row": row, "target_id": ids, "rank": rank})
+    members = members.merge(met, on=["row", "target_id"], how="left").fillna({"rank": np.inf})
+    ranks = members.groupby(["row", "group"])["rank"].max().groupby("row").min()
+    complete[ranks.index] = ranks.to_numpy()
+    return complete
+
+
+def stated_gains(targets: pd.DataFrame) -> Gain | None:
+    """Return grades -> gains where targets state what their grades earn; None where none does."""
+    if "gain" not in targets or not targets["gain"].notna().any():
+        return None
+    pairs = targets[["grade", "gain"]].drop_duplicates().sort_values("grade")
+    if pairs["grade"].duplicated().any() or pairs["gain"].isna().any():
+        raise DataError(
+            "a grade has two gains, or none",
+            field="golden.targets.gain",
+            allowed="one gain for each grade",
+        )
+    gains = np.zeros(int(pairs["grade"].max()) + 1)
+    gains[pairs["grade"]] = pairs["gain"]
+    return np.maximum.accumulate(gains).__getitem__
+
+
+def place_in_group(codes: Codes) -> Codes:
+    """Return the position of each element among its equal neighbours, from 0."""
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    return np.arange(len(codes)) - np.repeat(begins, np.diff(begins, append=len(codes)))
+
+
+def so_far(row: Codes, counts: Any) -> Codes:
+    """Return the sum of counts up to each element among its equal neighbours in `row`."""
+    total = np.cumsum(counts.astype(np.int64))
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    return total - np.repeat((total - counts)[begins], np.diff(begins, append=len(row)))

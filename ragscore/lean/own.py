@@ -1,0 +1,264 @@
+"""Metrics and columns of your own: declared, stored as JSON, read again.
+
+A metric is a function of a pandas frame that returns a number per run and query, as
+`ir_measures.define` has it.
+"""
+
+import dis
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import check_choice, excerpt
+from ragscore.frames.typing import Values
+from ragscore.lean.metrics import TABLE, Label, Metric, own_column
+from ragscore.lean.metrics.declaration import ANY, Bounds, spelling
+from ragscore.lean.metrics.matched import MatchedHits
+from ragscore.lean.metrics.needs import TARGETS
+from ragscore.lean.rows import Rows
+
+FRAMES = ("hits", "responses", "citations", "judgments")
+RESERVED = ("run_id", "query_id", "state", "level", "created_at", "system", "default", "all")
+KEYS = ["run_id", "query_id"]
+
+
+def metric(
+    name: str,
+    formula: str,
+    *,
+    of: str = "hits",
+    kind: str = "other",
+    better: str | None = None,
+    range: Any = None,
+    aspect: str = "",
+) -> Callable[[Any], Metric]:
+    """Declare a metric of your own: a decorator of the function that computes it.
+
+    `rs.evaluate(results, golden, metrics=["default", mine])` scores it. From then on it goes by its
+    labels: "mine", or "mine@5" and "mine@5:doc" if its name is "mine@k". Nothing is registered: an
+    evaluation has the metrics that it was made with.
+
+    The function gets a frame and returns a Series by run_id and query_id, as
+    `frame.groupby(["run_id", "query_id"])` makes it. Queries that it leaves out are NaN.
+
+    Parameters
+    ----------
+    of
+        "hits": the hits up to k of queries with targets, with `grade` (the best grade that a hit
+        met, 0 for none), `gain` (what it earns as the first to meet a target) and `n_targets`
+        (relevant targets of the query). "responses", "citations", "judgments": that frame.
+    kind
+        "binary", "bounded" (0 to 1), "time", "cost", or "other".
+    better
+        "higher", "lower", or None: neither is better.
+    range
+        (lowest, highest) value, None for no bound; or None for neither.
+    aspect
+        What it stands for among the primary metrics, such as "retrieval".
+
+    Raises
+    ------
+    DataError
+        A name that is taken, or that no label can have; a kind, direction or range of no meaning.
+
+    Examples
+    --------
+    >>> @rs.metric("top_half@k", "relevant hits in the first half of k / k", kind="bounded")
+    ... def top_half(hits):
+    ...     first = hits["rank"] <= hits["rank"].max() / 2
+    ...     return (hits["grade"].gt(0) & first).groupby([hits["run_id"], hits["query_id"]]).mean()
+    """
+    check_choice(of, FRAMES, "of")
+    check_choice(kind, ("binary", "bounded", "time", "cost", "other"), "kind")
+    _check_name(name)
+    bounds = _bounds(range)
+    if kind in ("binary", "bounded") and range is None:
+        bounds = (0.0, 1.0)
+    told = {"of": of, "kind": kind, "aspect": aspect}
+
+    def declared(function: Any) -> Metric:
+        if not callable(function):
+            raise DataError(f"found {excerpt(function)}", field=name, allowed="a function")
+        return _metric(name, formula, _direction(better), bounds, told, function)
+
+    return declared
+
+
+def _metric(
+    name: str, formula: str, better: str, bounds: Bounds, told: Mapping[str, Any], function: Any,
+    source: str = "",
+) -> Metric:  # fmt: skip
+    """Return a metric of your own; without its function where only what is stored is known."""
+    of = told["of"]
+
+    def of_hits(matched: MatchedHits, label: Label) -> Values:
+        return _by_row(matched.rows, function(hits_of(matched)), label.text)
+
+    def of_frame(rows: Rows) -> Values:
+        frame = getattr(rows.results, of)
+        if frame is None or not len(frame):
+            return np.full(rows.n, np.nan)
+        return _by_row(rows, function(frame), name)
+
+    compute = None if function is None else of_hits if of == "hits" else of_frame
+    return Metric(
+        name, formula, "ranking" if of == "hits" else "own", compute, told["kind"], better, bounds,
+        needs=(TARGETS,) if of == "hits" else (), aspect=told["aspect"],
+        reads="" if of in ("hits", "responses") else of,
+        source=source or source_hash(function),
+    )  # fmt: skip
+
+
+def hits_of(matched: MatchedHits) -> pd.DataFrame:
+    """Return the hits up to the cut-off, with what they met."""
+    rows = matched.rows
+    hits = rows.results.hits.assign(row=rows.row_of_hit)
+    hits = hits[(hits["row"] >= 0) & (hits["rank"] <= (matched.k or np.inf))]
+    arrays = {name: getattr(matched, name) for name in ("row", "rank", "grade", "gain")}
+    found = hits.merge(pd.DataFrame(arrays), on=["row", "rank"], how="left")
+    found = found.fillna({"grade": 0, "gain": 0})
+    return found.assign(n_targets=matched.n_targets[found["row"]]).drop(columns="row")
+
+
+def _by_row(rows: Rows, values: Any, name: str) -> Values:
+    """Return the values of rows from a Series by run_id and query_id."""
+    is_keyed = isinstance(values, pd.Series) and list(values.index.names) == KEYS
+    if not is_keyed or values.index.has_duplicates or not pd.api.types.is_numeric_dtype(values):
+        raise DataError(
+            f"found {excerpt(values)}",
+            field=name,
+            allowed='one number per run_id and query_id, as groupby(["run_id", "query_id"]) gives',
+        )
+    told = values.rename("value").reset_index()
+    found = np.full(rows.n + 1, np.nan)
+    found[rows.places(told)] = told["value"].to_numpy("float64", na_value=np.nan)
+    return found[:-1]
+
+
+def source_hash(function: Any) -> str:
+    """Return a hash of what a function does, whatever its comments and line numbers."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return hashlib.sha256(repr(type(function)).encode()).hexdigest()[:16]
+    parts = [(one.opname, one.argrepr) for one in dis.get_instructions(code)]
+    inner = [source_hash(_Code(one)) for one in code.co_consts if hasattr(one, "co_code")]
+    parts = [one for one in parts if "<code object" not in one[1]]
+    held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    text = repr((parts, inner, held, getattr(function, "__defaults__", None)))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class _Code:
+    """A code object inside of a function."""
+
+    def __init__(self, code: Any) -> None:
+        self.__code__ = code
+
+
+def with_own(
+    name: str, better: str | None = None, range: Any = None, known: Iterable[str] = ()
+) -> Metric:
+    """Declare a column of your own.
+
+    Raises
+    ------
+    DataError
+        A metric of ours; a direction or range of no meaning.
+    """
+    if not TABLE.is_own(name):
+        raise DataError(
+            f"{name} is a metric of the table", field="better, range", allowed="another name"
+        )
+    return own_column(name, None if better is None else _direction(better), _bounds(range))
+
+
+def to_plain(own: Iterable[Metric]) -> dict[str, dict[str, Any]]:
+    """Return metrics and columns of your own as JSON holds them."""
+    return {
+        one.name: {
+            "better": one.better if one.better in ("higher", "lower") else None,
+            "range": [bound if np.isfinite(bound) else None for bound in one.bounds],
+            **({"formula": one.formula, "of": _frame_of(one), "kind": one.kind,
+                "aspect": one.aspect, "source": one.source} if one.source else {}),
+        }
+        for one in own
+    }  # fmt: skip
+
+
+def from_plain(content: Any) -> list[Metric]:
+    """Return what `to_plain` wrote; metrics have no function.
+
+    Raises
+    ------
+    DataError
+        Anything else.
+    """
+    check_type(content, Mapping, "declared", "name -> {better, range}")
+    found = []
+    for name, told in content.items():
+        check_type(told, Mapping, f"declared.{name}", "{better, range}")
+        better, range_ = told.get("better"), told.get("range")
+        if "source" not in told:
+            found.append(with_own(str(name), better, range_))
+            continue
+        if missing := [key for key in ("formula", "of", "kind", "aspect") if key not in told]:
+            raise DataError(
+                f"no {missing[0]}", field=f"declared.{name}", allowed="what rs.metric was given"
+            )
+        found.append(
+            _metric(
+                name,
+                told["formula"],
+                _direction(better),
+                _bounds(range_),
+                told,
+                None,
+                told["source"],
+            )
+        )
+    return found
+
+
+def _frame_of(one: Metric) -> str:
+    return "hits" if one.family == "ranking" else one.reads or "responses"
+
+
+def _direction(better: Any) -> str:
+    if better is None:
+        return "not declared"
+    check_choice(better, ("higher", "lower"), "better")
+    return str(better)
+
+
+def _bounds(range: Any) -> Bounds:
+    if range is None:
+        return ANY
+    allowed = "(lowest, highest), two numbers, the lower one first; None for no bound"
+    try:
+        low, high = range
+        bounds = (-np.inf if low is None else float(low), np.inf if high is None else float(high))
+    except (TypeError, ValueError):
+        raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed) from None
+    if not bounds[0] < bounds[1]:
+        raise DataError(f"found {excerpt(range)}", field="range", allowed=allowed)
+    return bounds
+
+
+def _check_name(name: Any) -> None:
+    check_type(name, str, "name", "text, such as 'in_budget@k'")
+    base = name.removesuffix("@k")
+    if not re.fullmatch(r"[A-Za-z_][\w.-]*", base) or base in RESERVED:
+        raise DataError(
+            f"found {excerpt(name)}",
+            field="name",
+            allowed="letters, digits and _, with @k at the end if it takes a cut-off",
+        )
+    if spelling(base) in TABLE.spelled:
+        raise DataError(
+            f"{base} is a metric of ours, or of another tool", field="name", allowed="another name"
+        )

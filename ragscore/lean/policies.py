@@ -1,0 +1,99 @@
+"""Policies: what a scoring matches by, and what it does with gaps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict
+
+from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import check_choice, nearest
+from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
+from ragscore.lean.targets import LEVELS
+
+# Each policy with its values, its default first.
+POLICIES = {
+    "match": ("auto", *LEVELS, "per_query"), "missing": ("exclude", "zero"),
+    "collapse": ("none", "doc"), "ties": tuple(TIES),
+}  # fmt: skip
+
+
+class PolicyFields(TypedDict, total=False):
+    """Fields of `Policies` as keywords, for editors and type checkers."""
+
+    match: str
+    missing: str
+    collapse: str
+    ties: str
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Choices of a scoring; each is a keyword of `rs.score` and `rs.evaluate`, too.
+
+    Attributes
+    ----------
+    match
+        The match level. "auto": the finest at which every query with targets has some, and both
+        sides can be joined; a level; "per_query": each query's finest.
+    missing
+        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
+        0 (trec_eval's -c).
+    collapse
+        "doc": ranking metrics see only the first hit of each document, with ranks closed up.
+    ties
+        The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
+        ranks (see `rs.match.rank_hits`).
+
+    Raises
+    ------
+    DataError
+        A value that the policy can't have.
+    """
+
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
+    match: str = "auto"
+    missing: str = "exclude"
+    collapse: str = "none"
+    ties: str = "file"
+
+    def __post_init__(self) -> None:
+        for name, allowed in POLICIES.items():
+            check_choice(getattr(self, name), allowed, name)
+
+    def lists(self, results: Results) -> Results:
+        """Return results with the lists of hits that are scored."""
+        if self.ties != "file":
+            results = ranked_again(results, rank_hits(results.hits, self.ties))
+        return collapsed(results) if self.collapse == "doc" else results
+
+
+def policies_of(
+    given: Policies | None, stated: Mapping[str, Any], default: Mapping[str, Any] | None = None
+) -> Policies:
+    """Return policies as given, single fields over them; where neither says, a reading's own.
+
+    Raises
+    ------
+    DataError
+        An unknown policy, or a value that it can't have.
+    """
+    known = [one.name for one in fields(Policies)]
+    if unknown := sorted(stated.keys() - set(known)):
+        raise DataError(
+            f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], known)
+        )
+    check_type(given, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
+    return replace(given or Policies(**(default or {})), **stated)
+
+
+def with_min_grade(golden: Golden, grade: int) -> Golden:
+    """Return a golden set in which lower grades than this one are 0: judged, and not relevant.
+
+    For nDCG by all grades, score the whole set, as trec_eval does.
+    """
+    check_type(golden, Golden, "golden")
+    targets = golden.targets
+    return replace(
+        golden, targets=targets.assign(grade=targets["grade"].where(targets["grade"] >= grade, 0))
+    )
+

@@ -1,0 +1,366 @@
+"""The rows of a scoring: one per run and golden query, then one per response of no golden query.
+
+Every fact about a row is an array here, made once, on first use: formulas of metrics, reasons for
+a missing value and `found` all read the same ones.
+"""
+
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.codes import codes_of, is_among, lookup, small_lookup
+from ragscore.frames.data import DataError, Golden, Results, categorical
+from ragscore.frames.typing import Codes, Flags, Values
+from ragscore.lean.level import Level
+from ragscore.lean.metrics import TABLE
+from ragscore.lean.metrics.citations import Cited
+from ragscore.lean.metrics.declaration import Label, Metric, as_values
+from ragscore.lean.metrics.judged import verdicts
+from ragscore.lean.metrics.matched import MatchedHits, matched_hits
+from ragscore.lean.metrics.needs import IRRELEVANT, Need, with_target
+from ragscore.lean.readings import OURS, Reading
+from ragscore.lean.rules import Rule, matched_pairs, rule_of
+from ragscore.lean.targets import LEVELS, targets_at
+
+STATES = ("scored", "failed", "missing", "extra")
+LONGEST_ERROR = 60  # characters of an error in a reason
+
+
+class Rows:
+    """Rows, and what is known of each.
+
+    Attributes
+    ----------
+    golden, of_hits
+        The golden set as the reading takes it, and the one that hits are judged by: some harnesses
+        judge the hits of queries that should be refused, too.
+    query, response, run
+        Places in the golden queries (-1: none), in the responses (-1: none), and in the runs.
+    """
+
+    def __init__(
+        self, results: Results, golden: Golden, level: Level, of_hits: Golden | None = None,
+        rule: Rule | None = None, reading: Reading = OURS,
+    ) -> None:  # fmt: skip
+        self.results, self.golden, self.level, self.rule = results, golden, level, rule
+        self.of_hits, self.reading = golden if of_hits is None else of_hits, reading
+        responses, own = results.responses, golden.queries["query_id"]
+        self.runs: pd.Index = results.runs["run_id"].cat.categories
+        extra = np.flatnonzero(~is_among(responses["query_id"], own))
+        more = responses["query_id"].iloc[extra]
+        self.queries = pd.Index(own).append(pd.Index(more.unique()))
+        n, width = len(own), len(self.queries)
+        cell = self._cells(responses)
+        run = np.repeat(np.arange(len(self.runs)), n)
+        self.run = np.append(run, codes_of(responses["run_id"])[extra])
+        self.query_ids = pd.concat([*[own] * len(self.runs), more], ignore_index=True)
+        self.query = np.append(np.tile(np.arange(n), len(self.runs)), np.full(len(extra), -1))
+        self.n = len(self.query)
+        response_of, row_of = (np.full(len(self.runs) * width + 1, -1) for _ in range(2))
+        response_of[cell] = np.arange(len(responses))
+        first = (np.arange(len(self.runs))[:, None] * width + np.arange(n)).ravel()
+        cells = np.append(first, cell[extra])
+        self.response = response_of[cells]
+        row_of[cells] = np.arange(self.n)
+        self._row_at, self._row_of = row_of, np.where(response_of < 0, -1, row_of)
+
+    def _cells(self, frame: pd.DataFrame) -> Codes:
+        """Return a number for the run and query of each row of a frame; -1 for unknown ones."""
+        query = small_lookup(frame["query_id"], self.queries)
+        if len(self.runs) == 1:
+            return query.astype(np.int64, copy=False)
+        run = lookup(frame["run_id"], self.runs)
+        return np.where((run < 0) | (query < 0), -1, run * len(self.queries) + query)
+
+    def of(self, frame: pd.DataFrame | None) -> Codes:
+        """Return the row that each row of a frame of results belongs to, -1 for none."""
+        return np.zeros(0, np.int64) if frame is None else self._row_of[self._cells(frame)]
+
+    def places(self, scores: pd.DataFrame) -> Codes:
+        """Return the row of each row of a frame of scores, missing ones too."""
+        return self._row_at[self._cells(scores)]
+
+    @cached_property
+    def hits(self) -> pd.DataFrame:
+        """All hits, their queries as codes, which rules read many times faster than texts."""
+        hits = self.results.hits
+        query = categorical(
+            small_lookup(hits["query_id"], self.queries), pd.CategoricalDtype(self.queries)
+        )
+        return hits.assign(query_id=query)
+
+    @cached_property
+    def row_of_hit(self) -> Codes:
+        """The row of each hit; two hits of one row and rank are refused."""
+        row, rank = self.of(self.hits), self.hits["rank"].to_numpy()
+        if len(rank) and rank.min() < 1:
+            raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
+        step = np.diff(row)
+        if not ((step > 0) | ((step == 0) & (np.diff(rank) > 0))).all():
+            place = row * (int(rank.max(initial=0)) + 1) + rank
+            twice = pd.Series(place).duplicated().to_numpy() & (row >= 0)
+            if twice.any():
+                one = self.results.hits[twice].iloc[0]
+                raise DataError(
+                    f"rank {one['rank']} appears twice for query {one['query_id']!r} of run"
+                    f" {one['run_id']!r}", field="hits.rank", allowed="ranks must be 1, 2, 3, ...",
+                )  # fmt: skip
+        return row
+
+    def count(self, row: Codes) -> Codes:
+        """Count the elements of each row."""
+        return np.bincount(row + 1, minlength=self.n + 1)[1:]
+
+    @property
+    def rank_of_hit(self) -> Any:
+        """The rank of each hit."""
+        return self.results.hits["rank"].to_numpy()
+
+    @cached_property
+    def n_calls(self) -> Codes:
+        """The number of searches: as recorded, else those that hits came from."""
+        n = (
+            np.zeros(self.n, dtype=np.int64)
+            if self.results.calls is None
+            else self.count(self.of(self.results.calls))
+        )
+        hits, found = self.results.hits, np.zeros(self.n + 1, dtype=np.int64)
+        if "call" in hits:
+            np.maximum.at(found, self.row_of_hit, hits["call"].fillna(0).to_numpy(np.int64))
+        return np.maximum(n, found[:-1])
+
+    @cached_property
+    def n_hits(self) -> Codes:
+        """The number of hits."""
+        return self.count(self.row_of_hit)
+
+    def column(self, name: str) -> pd.Series:
+        """Return a column of the responses, by row; NA where there is no response or column."""
+        responses = self.results.responses
+        if name not in responses:
+            return pd.Series(pd.NA, index=range(self.n), dtype="str")
+        held = responses[name].reset_index(drop=True)
+        return held.reindex(self.response).reset_index(drop=True)
+
+    def numbers(self, name: str) -> Values:
+        """Return a column of the responses as numbers."""
+        return self.column(name).to_numpy("float64", na_value=np.nan)
+
+    def has(self, name: str) -> Flags:
+        """Flag rows whose response has a value in this column."""
+        return self.column(name).notna().to_numpy()
+
+    def of_query(self, flags: Flags) -> Flags:
+        """Return flags of golden queries by row."""
+        return np.append(flags, False)[self.query]
+
+    @cached_property
+    def state(self) -> Codes:
+        """Places in STATES."""
+        return np.select([self.response < 0, self.query < 0, self.failed], [2, 3, 1], 0)
+
+    @cached_property
+    def rows(self) -> Flags:
+        """All of them."""
+        return np.ones(self.n, dtype=bool)
+
+    @cached_property
+    def asked(self) -> Flags:
+        """Rows with a response."""
+        return self.response >= 0
+
+    @cached_property
+    def failed(self) -> Flags:
+        """Responses that ended in an error."""
+        return self.has("error")
+
+    @property
+    def error_words(self) -> Any:
+        """The first line of each error."""
+        texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)
+        return np.where(texts == "", "the query failed", "the query failed: " + texts)
+
+    @cached_property
+    def finished(self) -> Flags:
+        """Rows with a response that ended in no error."""
+        return self.asked & ~self.failed
+
+    @cached_property
+    def answers(self) -> pd.Series:
+        """The text of each answer."""
+        return self.column("answer")
+
+    @cached_property
+    def answered(self) -> Flags:
+        """Finished responses with an answer."""
+        return self.answers.notna().to_numpy() & ~self.failed
+
+    @cached_property
+    def blank(self) -> Flags:
+        """Answers of white space alone."""
+        return (self.answers.str.strip() == "").fillna(False).to_numpy(dtype=bool)
+
+    @cached_property
+    def should_refuse(self) -> Flags:
+        """Rows of queries that should be refused."""
+        return self.of_query(is_among(self.golden.queries["query_id"], self.golden.refusals))
+
+    @cached_property
+    def due(self) -> Flags:
+        """Answered, and not where a refusal is due."""
+        return self.answered & ~self.should_refuse
+
+    @cached_property
+    def refused(self) -> Values:
+        """1 or 0, NaN if unknown. Who doesn't say, and answers nothing, refused."""
+        stated = self.numbers("refused")
+        return np.where(np.isnan(stated) & self.answered & self.blank, 1.0, stated)
+
+    @cached_property
+    def decided(self) -> Flags:
+        """Finished rows of which it is known whether they refused."""
+        return ~np.isnan(self.refused) & ~self.failed
+
+    @cached_property
+    def given(self) -> Flags:
+        """Answers of the system's own."""
+        return self.answered & (self.numbers("refused") != 1)
+
+    @cached_property
+    def grounded(self) -> Flags:
+        """Answers that are said to be grounded, or that are the system's own if nothing is said."""
+        stated = self.numbers("grounded")
+        return np.where(np.isnan(stated), self.given, self.answered & (stated == 1))
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """The judgments of these rows."""
+        return verdicts(self)
+
+    @cached_property
+    def cited(self) -> Cited:
+        """What answers cite."""
+        return Cited(self)
+
+    @cached_property
+    def cited_matches(self) -> tuple[Values, Values, Values]:
+        """What `Cited.matched` counts."""
+        return self.cited.matched()
+
+    @cached_property
+    def records_citations(self) -> Flags:
+        """Flag rows of runs that record what answers cite, if only that they cite nothing."""
+        held = self.count(self.of(self.results.citations)) > 0
+        return self.of_runs_with(held | self.has("n_citations"))
+
+    def of_runs_with(self, held: Flags) -> Flags:
+        """Flag the rows of runs of which any row is flagged."""
+        n_held = np.bincount(self.run[held], minlength=len(self.runs))
+        return (n_held > 0)[self.run]
+
+    @cached_property
+    def run_k(self) -> Values:
+        """The k of each run, infinite where it states none."""
+        runs = self.results.runs
+        k = runs["k"] if "k" in runs else pd.Series(np.inf, runs.index)
+        held = pd.Series(k.to_numpy("float64", na_value=np.inf), runs["run_id"].astype("str"))
+        return held.reindex(self.runs.astype("str")).to_numpy()
+
+    @cached_property
+    def used(self) -> Codes:
+        """The place in LEVELS of the level that each row is matched at; -1 for none."""
+        if self.level.name != "per_query":
+            return np.full(self.n, LEVELS.index(self.level.name))
+        used = np.full(self.n, -1)
+        for level in reversed(self.level.joinable):  # the finest is written last
+            used[self.of_query(with_target(self.of_hits, level))] = LEVELS.index(level)
+        return used
+
+    @cached_property
+    def matched_at(self) -> Callable[[str], MatchedHits]:
+        """Level -> the matched hits of all rows there, found once."""
+        return cache(self._matched_at)
+
+    def _matched_at(self, level: str) -> MatchedHits:
+        golden = targets_at(self.of_hits, level)
+        if self.rule is not None and level in self.level.used:
+            pairs = matched_pairs(self.rule, self.results.hits, golden.targets)
+        else:
+            rule = rule_of(level, self.results, golden, self.reading.cut_text)
+            pairs = rule(self.hits, golden.targets)
+        return matched_hits(self, golden, *pairs)
+
+    def by_level(self, of_matched: Callable[[MatchedHits], Any]) -> Values:
+        """Return what a function makes of matched hits, each row's at its own level."""
+        if self.level.name != "per_query":
+            return as_values(of_matched(self.matched_at(self.level.name)))
+        at = np.unique(self.used[self.used >= 0]).tolist()
+        if not at:
+            return np.full(self.n, np.nan)
+        found = [of_matched(self.matched_at(LEVELS[one])) for one in at]
+        return np.select([self.used == one for one in at], found, np.nan)
+
+    @cached_property
+    def vacuous(self) -> Flags:
+        """Flag rows of golden queries without any relevant target, at whatever level."""
+        golden, queries = self.of_hits, self.golden.queries["query_id"]
+        relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
+        return self.of_query(~is_among(queries, relevant) & ~is_among(queries, golden.refusals))
+
+    @cached_property
+    def hit_at_run_k(self) -> Values:
+        """1 if a relevant hit lies within the run's k, NaN without a target."""
+        run_k = self.run_k[self.run]
+
+        def of(matched: MatchedHits) -> Values:
+            first = matched.first_rank
+            is_near = (first <= run_k) & np.isfinite(first)
+            return np.where(matched.n_judged == 0, np.nan, is_near)
+
+        return self.by_level(of)
+
+    def score(self, label: Label) -> Values:
+        """Return the values of a metric; NaN where it doesn't apply."""
+        if label.metric.family != "ranking":
+            return self.values(label.metric.name, label.metric)
+
+        def of(matched: MatchedHits) -> Values:
+            return matched.score(label)
+
+        found = self.by_level(of) if label.level is None else of(self.matched_at(label.level))
+        if IRRELEVANT not in label.metric.needs or self.reading.bpref_as_recall:
+            return found
+        return np.where(self.of_query(self.meets(IRRELEVANT, label.level or "")), found, np.nan)
+
+    @cached_property
+    def _known(self) -> dict[str, Values]:
+        return {}
+
+    def values(self, name: str, metric: Metric | None = None) -> Values:
+        """Return the values of a metric of responses; NaN where it doesn't apply."""
+        if name not in self._known:
+            metric = metric or TABLE[name]
+            assert metric.compute is not None
+            where = getattr(self, metric.where)
+            if metric.reads == "citations":
+                where = where & self.records_citations
+            for need in metric.needs:
+                where = where & self.of_query(self.meets(need))
+            found = np.full(self.n, np.nan)
+            if where.any():
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    found = np.where(where, as_values(metric.compute(self)), np.nan)
+            self._known[name] = found
+        return self._known[name]
+
+    def meets(self, need: Need, level: str = "") -> Flags:
+        """Flag golden queries that have what a metric needs."""
+        levels = (level,) if level else self.level.used
+        if need == IRRELEVANT:
+            is_known = any(one in self.level.irrelevant for one in levels)
+            return np.full(len(self.golden.queries), is_known)
+        golden = self.of_hits if need.by_level else self.golden
+        return np.any([need.of_queries(golden, one) for one in levels], axis=0)

@@ -1,0 +1,385 @@
+"""Score runs against a golden set: one row per run and query, one column per metric."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_inputs
+from ragscore.frames.errors import warn
+from ragscore.frames.schema import MADE_ID
+from ragscore.frames.signatures import takes
+from ragscore.frames.typing import Values
+from ragscore.lean.ids import best_reading, join_notes
+from ragscore.lean.level import Level, choose_level
+from ragscore.lean.metrics import DEFAULT_KS, TABLE, Label, Metric, Table
+from ragscore.lean.metrics.judged import FAILED
+from ragscore.lean.policies import Policies, PolicyFields, policies_of
+from ragscore.lean.readings import HARNESSES, Reading, find_reading, k_of_runs
+from ragscore.lean.rows import STATES, Rows
+from ragscore.lean.rules import READS_TEXT, Rule, rule_name
+from ragscore.lean.targets import LEVELS
+from ragscore.lean.turns import with_turns
+
+Asked = Sequence[str | Metric] | str | Metric | None
+LABELS = "labels, such as 'mrr@10'"
+DEFAULT, ALL = "default", "all"  # in the place of labels: what the data supports; every metric
+STATE_DTYPE, LEVEL_DTYPE = pd.CategoricalDtype([*STATES]), pd.CategoricalDtype([*LEVELS])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores, and what is known of them.
+
+    Attributes
+    ----------
+    scores
+        The frame of `score`.
+    rows
+        The facts that they were made of; of each row of the frame, in its order.
+    table
+        Our metrics, and your own among those asked for.
+    notes
+        What a mean of them leaves out, or can't know: a sentence each.
+    """
+
+    scores: pd.DataFrame
+    rows: Rows
+    labels: tuple[Label, ...]
+    table: Table
+    level: Level
+    reading: Reading
+    policies: Policies
+    notes: tuple[str, ...]
+
+    @property
+    def settings(self) -> pd.DataFrame:
+        """One row per run: what its values were made by."""
+        runs, golden = self.rows.results.runs, self.rows.golden
+        return pd.DataFrame({
+            "run_id": runs["run_id"].to_numpy(), "level": self.level.name,
+            "left_out": self.level.left_out,
+            "chunker_version_match": self.level.chunker_version_match,
+            "rule": rule_name(self.rows.rule, self.level.name),
+            "policies": json.dumps(asdict(self.policies), sort_keys=True),
+            "profile": pd.Series([self.reading.name or None] * len(runs), dtype="str"),
+            "golden_hash": golden.golden_hash,
+            "k": runs["k"].to_numpy() if "k" in runs else pd.NA,
+            "n_expected": len(golden.queries),
+        })  # fmt: skip
+
+
+@takes(Policies)
+def score(
+    results: Results,
+    golden: Golden,
+    metrics: Asked = None,
+    *,
+    rule: Rule | None = None,
+    profile: str | Reading | None = None,
+    policies: Policies | None = None,
+    **fields: Unpack[PolicyFields],
+) -> pd.DataFrame:
+    """Score runs against a golden set.
+
+    Parameters
+    ----------
+    metrics
+        Labels, or one (see `rs.metrics()`); `rs.Metric` objects, for metrics of your own. By
+        default about 15, by what the data supports; "all": every default metric at k = 1, 3, 5, 10,
+        and all that judges measured.
+    rule
+        A rule of your own, (hits, targets) -> pairs, instead of the level's.
+    profile
+        Conventions of another harness ("kebab"), or a `Reading` of your own.
+    policies, fields
+        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`. What is given goes
+        before a profile's.
+
+    Returns
+    -------
+    One row per run and golden query, missing ones too, and per response without a golden query
+    (index `query_id`): `run_id`; `state` (scored, failed, missing, extra); `level`, the match level
+    used; then one float64 column per metric, NaN where it does not apply. Scores do not depend on
+    the order of rows.
+
+    Raises
+    ------
+    DataError
+        An unknown metric, level, policy or profile; a level without any target; hits without any
+        id; two hits of one rank.
+
+    Warns
+    -----
+    UserWarning
+        Golden queries without a row or a label; queries without a target at the match level; ids
+        that don't join; hits whose text is cut; queries of which no target is relevant.
+    """
+    check_inputs(results, golden)
+    results, golden = with_turns(results, golden)
+    found = scored(
+        results, golden, metrics, rule=rule, profile=profile, policies=policies, **fields
+    )
+    for note in found.notes:
+        warn(note)
+    return found.scores
+
+
+def scored(
+    results: Results,
+    golden: Golden,
+    metrics: Asked = None,
+    *,
+    rule: Rule | None = None,
+    profile: str | Reading | None = None,
+    policies: Policies | None = None,
+    level: Level | None = None,
+    **fields: Unpack[PolicyFields],
+) -> Scored:
+    """Return the scores, and all that is known of them; arguments as for `score`.
+
+    Each query is scored by itself. So a run may be scored in parts, each with some of its queries
+    and the `level` of the whole run.
+    """
+    reading = find_reading(profile)
+    held = policies_of(policies, fields, reading.policies)
+    golden, of_hits = reading.golden(golden)
+    table = table_of(metrics)
+    labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
+    level = level or choose_level(lists, of_hits, held.match)
+    rows = Rows(lists, golden, level, of_hits, rule, reading)
+    columns = {label.text: rows.score(label) for label in labels}
+    scores = _with_policies(rows, columns, labels, held)
+    for label in labels:
+        if label.metric.source:
+            label.metric.refuse_outside(scores[label.text], label.text)
+    notes = tuple(_notes(rows, labels, held, metrics))
+    return Scored(scores, rows, tuple(labels), table, level, reading, held, notes)
+
+
+def table_of(metrics: Asked) -> Table:
+    """Return our metrics and those of your own that were asked for."""
+    given = [metrics] if isinstance(metrics, Metric) or callable(metrics) else metrics or ()
+    for one in given:
+        if callable(one):
+            raise DataError(
+                f"found the function {getattr(one, '__name__', type(one).__name__)}",
+                field="metrics",
+                allowed="a metric, which @rs.metric(name, formula) above a function makes of it",
+            )
+    own = [one for one in given if isinstance(one, Metric)]
+    return TABLE.with_metrics(own) if own else TABLE
+
+
+def labels_of(
+    results: Results, golden: Golden, metrics: Asked, reading: Reading, table: Table = TABLE
+) -> list[Label]:
+    """Return the metrics asked for; by default those of the profile, or that the data supports."""
+    given = [metrics] if isinstance(metrics, (str, Metric)) else list(metrics or [DEFAULT])
+    found: list[str] = []
+    for one in given:
+        if isinstance(one, Metric):
+            ks = DEFAULT_KS if one.name.endswith("@k") else (10,)
+            found += [one.name.replace("@k", f"@{k}") for k in ks]
+        elif one == DEFAULT and reading.name in HARNESSES:
+            found += HARNESSES[reading.name].labels(
+                dict.fromkeys(k for k in k_of_runs(results.runs, None).values() if k)
+            )
+        elif one == DEFAULT:
+            found += default_labels(results, golden)
+        elif one == ALL:
+            found += table.labels(
+                [*(name for name in table if table[name].default), *_judged(results)]
+            )
+        else:
+            found.append(one)
+    labels = [table.parse(text) for text in found]
+    for label in labels:
+        if label.metric.compute is None:
+            raise DataError(
+                f"{label.text} has stored values alone; the function that makes others is not here",
+                field="metrics",
+                allowed=f"metrics=[the rs.Metric {label.metric.name}]",
+            )
+    return list({label.text: label for label in labels}.values())
+
+
+def _judged(results: Results) -> set[str]:
+    """Return the metrics that the judgments of these results measure."""
+    judged = results.judgments
+    if judged is None:
+        return set()
+    names = set(judged["criterion"]) - {"judge_refused"}
+    if "nuggets" in names:
+        names |= {one for one in TABLE if one.startswith("nugget_")}
+    has_failed = "state" in judged and judged["state"].eq(FAILED).any()
+    return names | ({FAILED} if has_failed else set())
+
+
+def default_labels(results: Results, golden: Golden) -> list[str]:
+    """Return about 15 metrics that the data supports, those first that decide."""
+    checks, queries = set(golden.checks["kind"]), golden.queries
+    responses, has_answers = results.responses, _has(results.responses, "answer")
+    ranked, refuses = len(golden.targets) > 0, len(golden.refusals) > 0
+    calls = results.hits["call"] if "call" in results.hits else pd.Series(dtype="Int64")
+    has_calls = bool((calls.dropna() > 1).any())
+    has_reference = _has(queries, "reference_answer") or "accepted_answer" in checks
+    kinds = {
+        "hit@1 hit@5 recall@5 recall@10 mrr@10 ndcg@10": ranked,
+        "recall_all@10": ranked and len(golden.support_groups) > 0,
+        "set_recall set_precision": ranked and has_calls,
+        "n_calls n_documents": has_calls,
+        "passed": more_than_retrieval(golden),
+        "answer_checks": has_answers and bool({"must_contain", "forbidden"} & checks),
+        "exact_match token_f1": has_answers and has_reference,
+        "citation_coverage citation_precision citation_recall":
+            has_answers and len(results.citations) > 0,
+        "answered_unanswerable": refuses and (has_answers or _has(responses, "refused")),
+        "false_refusal": bool(queries["answerable"].eq(True).any())
+            and (has_answers or _has(responses, "refused")),
+        "failed": True,
+        "empty": len(results.hits) > 0,
+        "latency_ms": _has(responses, "elapsed_ms"),
+        "cost_usd": _has(responses, "cost_usd"),
+    }  # fmt: skip
+    found = [name for names, is_there in kinds.items() if is_there for name in names.split()]
+    judged = _judged(results)
+    few = {name for name in judged if not name.startswith("nugget_")}
+    few |= {"nugget_all", "nugget_vital"} & judged
+    at = next(
+        at
+        for at, name in enumerate(found)
+        if name in ("answered_unanswerable", "false_refusal", "failed")
+    )
+    return [*found[:at], *TABLE.labels(few), *found[at:]]
+
+
+def _has(frame: pd.DataFrame, name: str) -> bool:
+    return name in frame and bool(frame[name].notna().any())
+
+
+def more_than_retrieval(golden: Golden) -> bool:
+    """Return whether a golden set asks for more than hits: texts of answers, refusals, no hit."""
+    return len(golden.checks) > 0 or len(golden.refusals) > 0
+
+
+def _with_policies(
+    rows: Rows, columns: Mapping[str, Values], labels: Iterable[Label], policies: Policies
+) -> pd.DataFrame:
+    """Apply what missing and extra rows mean, and return the frame of scores."""
+    absent, extra, empty = rows.state == 2, rows.state == 3, rows.reading.empty
+    has_absent, has_extra = absent.any(), extra.any()
+    table: dict[str, Any] = {
+        "run_id": categorical(rows.run, rows.results.responses["run_id"].dtype),
+        "state": categorical(rows.state, STATE_DTYPE), "level": categorical(rows.used, LEVEL_DTYPE),
+    }  # fmt: skip
+    for label in labels:
+        family, values = label.metric.family, columns[label.text]
+        if family == "ranking" and label.name in empty:
+            values = np.where(rows.vacuous, np.where(absent, 0.0, empty[label.name]), values)
+        if has_absent and (policies.missing == "exclude" or family not in ("ranking", "success")):
+            lost = 1.0 if policies.missing == "zero" and label.text == "failed" else np.nan
+            values = np.where(absent, lost, values)
+        if has_extra and family != "operations":
+            values = np.where(extra, np.nan, values)
+        table[label.text] = values
+    index = pd.Index(rows.query_ids, name="query_id")
+    return pd.DataFrame(table, copy=False).set_axis(index)
+
+
+def _notes(rows: Rows, labels: list[Label], policies: Policies, asked: Asked) -> Iterator[str]:
+    """Say what a mean of these scores leaves out, or can't know."""
+    golden, level, hits = rows.golden, rows.level, rows.results.hits
+    is_ranked = any(label.is_ranking for label in labels)
+    says_nothing = not len(golden.targets) and not len(golden.checks)
+    says_nothing &= not golden.queries["answerable"].notna().any()
+    if says_nothing and len(golden.queries) and is_ranked:
+        yield (
+            f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
+            " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
+        )
+    if level.warning and any(label.is_ranking and label.level is None for label in labels):
+        yield level.warning
+    if policies.missing == "exclude":
+        yield from _missing_notes(rows)
+    if is_ranked and len(golden.targets):
+        yield from _judged_notes(rows)
+        yield from _gain_notes(rows, labels, asked)
+        if rows.rule is None:
+            yield from join_notes(rows)
+    n_cut = int(hits["text_cut"].fillna(False).sum()) if "text_cut" in hits else 0
+    if n_cut and set(level.used) & set(READS_TEXT):
+        yield (
+            f"{n_cut} hits have cut text: an expected text is looked for in what is left of it, and a"
+            " snippet that isn't there leaves file and heading to decide"
+        )
+    if n := int((rows.row_of_hit < 0).sum()):
+        yield f"{n} hits belong to no response and don't count: responses lacks their query"
+
+
+def _missing_notes(rows: Rows) -> Iterator[str]:
+    """Say how many golden queries each run has no row for, and of which runs no query joins."""
+    run_ids, absent = rows.runs.astype("str"), rows.state == STATES.index("missing")
+    if not absent.any():
+        return
+    n_missing, n_asked = (np.bincount(rows.run[flags], minlength=len(run_ids)) for flags in (
+        absent, rows.state < 2))  # fmt: skip
+    for run in np.flatnonzero((n_asked == 0) & (n_missing > 0)):
+        of_run = rows.run == run
+        ids, wanted = (pd.Series(rows.query_ids[of_run & flags].unique(), dtype="str")
+                       for flags in (rows.state == STATES.index("extra"), absent))  # fmt: skip
+        if len(ids):
+            yield _unjoined(run_ids[run], ids, wanted)
+    listed = ", ".join(f"{run_ids[run]}: {n_missing[run]}" for run in np.flatnonzero(n_missing))
+    yield (
+        f"golden queries without a row are left out of the means ({listed}), as never asked: runs"
+        " that list hits alone, such as TREC's, don't tell these from queries without any hit;"
+        " missing='zero' counts them as failures"
+    )
+
+
+def _unjoined(run_id: str, ids: pd.Series, wanted: pd.Series) -> str:
+    """Say that no query id of a run is one of the golden set's, and what would join them."""
+    sides = (", ".join(map(repr, side.iloc[:3])) for side in (ids, wanted))
+    text = "query ids of {} do not join: it has {}; the golden set has {}".format(run_id, *sides)
+    words, n = best_reading(wanted, ids)
+    if words:
+        return f"{text}. {n} of {len(wanted)} would join {words}"
+    if ids.str.fullmatch(MADE_ID).all():
+        text += (
+            ". The run's ids were made from the texts of its queries: name the column that holds"
+            ' ids, columns={"query_id": ...}, or give the golden set the same texts as `query`'
+        )
+    return text
+
+
+def _judged_notes(rows: Rows) -> Iterator[str]:
+    """Say how many queries are judged and have no relevant target."""
+    targets = rows.of_hits.targets
+    if rows.reading.empty or not (targets["grade"] < 1).any():
+        return
+    best = targets.groupby("query_id", observed=True)["grade"].max()
+    if n := int((best < 1).sum()):
+        yield (
+            f"{n} of {len(best)} judged queries have no relevant target (grades of 0 throughout):"
+            " their ranking metrics are 0, as trec_eval's"
+        )
+
+
+def _gain_notes(rows: Rows, labels: list[Label], asked: Asked) -> Iterator[str]:
+    """Say which nDCG was asked for by name, where another tool's is another number."""
+    targets, names = rows.of_hits.targets, {label.name for label in labels}
+    texts = [asked] if isinstance(asked, str) else [one for one in asked or () if isinstance(one, str)]
+    own = HARNESSES[rows.reading.name].labels() if rows.reading.name in HARNESSES else []
+    knows = "ndcg_linear" in names or any(
+        one in (DEFAULT, ALL) or "dcg=" in one for one in texts
+    ) or any(one.startswith("ndcg@") for one in own)  # fmt: skip
+    is_asked = "ndcg" in names and texts and not knows and "gain" not in targets
+    if is_asked and (targets["grade"] > 1).any():
+        yield (
+            "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
+            " ir_measures has the grade itself: ndcg_linear"
+        )

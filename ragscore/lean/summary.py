@@ -1,0 +1,382 @@
+"""Means of scores: one row per run and metric, or per run, slice and metric.
+
+Values from elsewhere can be added to the scores as columns, and are then summarised, compared and
+gated like any metric.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import name_list, names_of, nearest, warn
+from ragscore.lean.explain import is_expected
+from ragscore.lean.intervals import intervals, quantile_intervals, query_clusters, shared_only
+from ragscore.lean.metrics import TABLE, Table
+from ragscore.lean.rows import Rows
+from ragscore.stats.grouped import Grouping, statistics
+
+Slicing = str | Sequence[str]
+NO_VALUE = "(none)"  # the slice of queries without a value or a tag
+FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
+STATISTICS = (
+    "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
+    "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
+)  # fmt: skip
+
+
+def summarize(
+    scores: pd.DataFrame,
+    golden: Golden | None = None,
+    *,
+    by: Slicing | None = None,
+    metrics: list[str] | str | None = None,
+    cluster: str | None = "group",
+    table: Table = TABLE,
+    rows: Rows | None = None,
+) -> pd.DataFrame:
+    """Return means of every metric; see `Evaluation.summary`, which fills in what is left out here.
+
+    Parameters
+    ----------
+    golden
+        Needed for `by`, and for the clusters that intervals account for.
+    rows
+        What is known of the rows: `n_expected` counts those of which a value was expected. Without
+        them, those that have one, failed or are missing.
+
+    Raises
+    ------
+    DataError
+        `by` without a golden set, or no column or kind of tag of it; an unknown metric column, or
+        one of text; a `cluster` that the golden set doesn't have.
+    """
+    chosen = chosen_columns(scores, metrics, table)
+    held = score_rows(scores, chosen)
+    keys, names = _keys(held, golden, by, chosen, None if rows is None else rows.results)
+    codes = np.asarray(
+        naturally(keys, names).groupby(names, observed=True).ngroup().fillna(-1), np.int64
+    )
+    grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
+    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    of_metrics = [table.describe(name) for name in chosen]
+    columns = [held[name].to_numpy() for name in chosen]
+    found = statistics(columns, grouping)
+    parts = {
+        name: getattr(found, name)
+        for name in ("mean", "n", "sum", "std", "min", "p50", "p95", "max")
+    }
+    # sums over clusters don't depend on the order of queries
+    by_id = grouping.ordered(pd.factorize(held["query_id"], sort=True)[0])
+    clusters = query_clusters(golden, pd.Index(held["query_id"]), cluster)
+    ends = np.full((6, len(grouping.sizes), len(chosen)), np.nan)
+    for group in range(len(grouping.sizes)):
+        members = by_id.members(group)
+        values = np.column_stack([one[members] for one in columns]) if chosen else np.zeros((0, 0))
+        shared = None if clusters is None else shared_only(clusters[members])
+        ends[:2, group] = intervals(values, of_metrics, shared)
+        ends[2:4, group] = quantile_intervals(values, of_metrics, 0.5)
+        ends[4:, group] = quantile_intervals(values, of_metrics, 0.95)
+    parts |= dict(
+        zip(("low", "high", "p50_low", "p50_high", "p95_low", "p95_high"), ends, strict=True)
+    )
+    expected = [grouping.count(one) for one in _expected(held, chosen, table, rows)]
+    shape = (len(chosen), len(grouping.sizes))
+    parts["n_expected"] = np.array(expected, dtype=np.int64).reshape(shape).T
+    for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
+        counts = grouping.count(held["state"].eq(state).to_numpy(dtype=bool))
+        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
+    head = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+    return head.assign(
+        metric=pd.array(chosen * len(groups), dtype="str"),
+        **{name: parts[name].ravel() for name in STATISTICS},
+    )
+
+
+def _expected(held: pd.DataFrame, chosen: list[str], table: Table, rows: Rows | None) -> Any:
+    """Yield for each metric flags of the rows of which a value was expected."""
+    place = None if rows is None else rows.places(held)
+    for name in chosen:
+        has_value = held[name].notna().to_numpy()
+        if rows is None:
+            yield has_value | held["state"].isin(["failed", "missing"]).to_numpy(dtype=bool)
+        else:
+            is_nan = np.ones(rows.n, dtype=bool)
+            is_nan[place] = ~has_value
+            yield is_expected(rows, table.label_of(name), is_nan)[place]
+
+
+def _keys(
+    held: pd.DataFrame, golden: Golden | None, by: Slicing | None, chosen: list[str],
+    results: Results | None,
+) -> tuple[pd.DataFrame, list[str]]:  # fmt: skip
+    """Return run, slice and position `row` of every row, once per slice that it is in."""
+    keys = held[["run_id"]].assign(row=np.arange(len(held)))
+    if by is None:
+        return keys, ["run_id"]
+    if golden is None:
+        raise DataError("by= needs the golden set", field="by", allowed="a golden set")
+    names, taken = slice_names(by), {"run_id", "query_id", "metric", *STATISTICS, *chosen}
+    if reserved := [name for name in names if name in taken]:
+        raise DataError(
+            f"a slice can't be called {reserved[0]!r}",
+            field="by",
+            allowed="a name that no column of the summary has",
+        )
+    parts = slices(golden, by, results)
+    on = [name for name in ("run_id", "query_id") if name in parts]
+    keyed = keys.assign(
+        query_id=held["query_id"], run=keys["run_id"], run_id=keys["run_id"].astype("str")
+    )
+    keyed = keyed.merge(parts, on=on).drop(columns="run_id").rename(columns={"run": "run_id"})
+    return keyed[["run_id", *names, "row"]], ["run_id", *names]
+
+
+def slices(golden: Golden, by: Slicing, results: Results | None = None) -> pd.DataFrame:
+    """One row per query and slice that it belongs to.
+
+    Every argument `by` of this library means the same.
+
+    Parameters
+    ----------
+    by
+        A name or several. Each is a column of `golden.queries` (difficulty, category; `x_level` may
+        be called level) or a kind of tag (tag, vault, folder), else a column of the responses of
+        `results` (mode). Several names make a slice of every combination of their values.
+
+    Returns
+    -------
+    `query_id` (with a column of the responses also `run_id`) and a column of text per name. A query
+    with several tags is in several slices, one without a value in `(none)`.
+
+    Raises
+    ------
+    DataError
+        No name, or one twice; a name that is nothing of these, or both column and kind of tag.
+    """
+    check_type(golden, Golden, "golden")
+    rows = golden.queries[["query_id"]]
+    for name in slice_names(by):
+        values = _values(golden, name, results)
+        on = [one for one in ("run_id", "query_id") if one in rows and one in values]
+        rows = rows.merge(values, on=on)
+    return rows
+
+
+def _values(golden: Golden, by: str, results: Results | None) -> pd.DataFrame:
+    """One row per query and value of one name."""
+    kinds = golden.tags["kind"].unique().tolist()
+    columns = [
+        str(name) for name in golden.queries if name not in ("query_id", "query", "position")
+    ]
+    column = by if by in columns else f"x_{by}"
+    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
+    if column in columns and by in kinds:
+        raise DataError(
+            f"{by!r} is a column of the queries and a kind of tag",
+            field="by",
+            allowed="a name that only one of them has",
+        )
+    query_ids = golden.queries[["query_id"]]
+    if column in columns:
+        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
+    if kind in kinds:
+        values = golden.tags.loc[golden.tags["kind"].eq(kind), ["query_id", "value"]]
+        named = query_ids.merge(values.rename(columns={"value": by}), on="query_id", how="left")
+        return named.fillna({by: NO_VALUE})
+    held = [] if results is None else [str(name) for name in results.responses]
+    column = by if by in held else f"x_{by}"
+    if results is not None and column in held and by not in ("run_id", "query_id"):
+        told = results.responses[["run_id", "query_id"]].astype({"run_id": "str"})
+        told = told.assign(**{by: results.responses[column].astype("str")})
+        runs = pd.DataFrame({"run_id": results.runs["run_id"].astype("str")})
+        every = runs.merge(query_ids, how="cross").merge(told, how="left")
+        return every.fillna({by: NO_VALUE})
+    known = [name.removeprefix("x_") for name in [*columns, *kinds]]
+    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=nearest(by, known))
+
+
+def slice_names(by: Slicing) -> tuple[str, ...]:
+    """Return the names that `by` gives; none, or one twice, is refused."""
+    allowed = "a column of the queries or a kind of tag, or several different ones"
+    names = tuple(names_of(by, "by", allowed))
+    if not names or len(set(names)) < len(names):
+        raise DataError(f"found {list(names)}", field="by", allowed=allowed)
+    return names
+
+
+def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """Return the slice of each row as one text: its values joined by ×."""
+    texts, *more = (rows[name].astype("str") for name in names)
+    for one in more:
+        texts = texts + " × " + one
+    return texts
+
+
+def naturally(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return rows whose columns of text sort as people count: 2 before 10, c2 before c10."""
+
+    def key(text: str) -> tuple[Any, ...]:
+        parts = [int(one) if one.isdecimal() else one for one in re.split(r"([0-9]+)", text)]
+        number = float(text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else None
+        return (number is None, number or 0, parts)
+
+    known = {
+        name: sorted(rows[name].dropna().unique(), key=key)
+        for name in names
+        if isinstance(rows[name].dtype, pd.StringDtype)
+    }
+    return rows.assign(**{name: pd.Categorical(rows[name], known[name]) for name in known})
+
+
+def metric_columns(scores: pd.DataFrame) -> list[str]:
+    """Return the metric columns of a scores frame, with columns of your own that hold numbers."""
+    return [
+        name
+        for name, dtype in zip(scores.columns, scores.dtypes, strict=True)
+        if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(dtype)
+    ]
+
+
+def chosen_columns(
+    scores: pd.DataFrame, metrics: list[str] | str | None, table: Table = TABLE
+) -> list[str]:
+    """Return the metric columns asked for, each once; all of them by default."""
+    check_type(scores, pd.DataFrame, "scores")
+    known = metric_columns(scores)
+    if metrics is None:
+        return known
+    chosen = list(
+        dict.fromkeys(column_of(one, known, table) for one in names_of(metrics, "metrics"))
+    )
+    if unknown := [name for name in chosen if name not in scores.columns]:
+        raise DataError(
+            f"no column {name_list(unknown)}",
+            field="metrics",
+            allowed=nearest(unknown[0], known, "scores has"),
+        )
+    if texts := [name for name in chosen if name not in known]:
+        raise DataError(
+            f"{name_list(texts)} holds no numbers",
+            field="metrics",
+            allowed=f"scores has {name_list(known)}",
+        )
+    return chosen
+
+
+def column_of(name: str, known: list[str], table: Table = TABLE) -> str:
+    """Return the column of a metric that may be asked for by another tool's name."""
+    if name in known or not isinstance(name, str):
+        return name
+    try:
+        label = table.parse(name).text
+    except DataError:
+        return name
+    return label if label in known else name
+
+
+def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
+    """Return a scores frame with query ids as a column, and these metric columns as float64."""
+    rows = scores if "query_id" in scores else scores.reset_index()
+    keys = ("run_id", "query_id", "state", "level")
+    if missing := [name for name in keys if name not in rows]:
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
+    columns = {name: rows[name].reset_index(drop=True) for name in keys}
+    # without copies: there may be a hundred columns
+    values = {name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen}
+    return pd.DataFrame(columns | values, copy=False)
+
+
+def add_columns(
+    scores: pd.DataFrame,
+    table: pd.DataFrame,
+    columns: list[str] | None = None,
+    *,
+    partial: bool = False,
+) -> pd.DataFrame:
+    """Add metric columns from elsewhere to the scores, joined by run and query.
+
+    Parameters
+    ----------
+    table
+        One row per run and query: run_id, query_id, and numbers.
+    columns
+        Columns to add; by default all whose name holds a dot or an @.
+    partial
+        Queries may be absent from the table: no warning.
+
+    Returns
+    -------
+    A new frame: the scores, then one float64 column per name; NaN for queries without a row.
+
+    Raises
+    ------
+    DataError
+        The table knows other queries than the scores, or one of them twice; a column is absent, or
+        there already.
+    """
+    chosen = columns
+    if chosen is None:
+        chosen = [name for name in table.columns if "." in name or "@" in name]
+    lacking = [name for name in ("run_id", "query_id", *chosen) if name not in table.columns]
+    if lacking or not chosen:
+        raise DataError(
+            f"no column {name_list(lacking) if lacking else 'of a metric'}",
+            field="columns",
+            allowed=nearest((lacking or [""])[0], table.columns, "the table has"),
+        )
+    if known := [name for name in chosen if name in scores.columns]:
+        raise DataError(
+            f"{', '.join(known)} is among the scores already",
+            field="columns",
+            allowed="other names",
+        )
+    names = ["run_id", "query_id"]
+    cells = pd.MultiIndex.from_arrays(
+        [scores["run_id"].astype("str"), scores.index.astype("str")], names=names
+    )
+    keyed = table.set_index([table[name].astype("str") for name in names])[chosen].astype("float64")
+    keys = keyed.index
+    if keys.has_duplicates:
+        raise DataError(
+            f"{' / '.join(keys[keys.duplicated()][0])} appears twice",
+            field="table",
+            allowed="one row per run and query",
+        )
+    if len(unknown := keys.difference(cells)):
+        raise DataError(
+            f"{len(unknown)} rows have no score, first {' / '.join(unknown[0])}",
+            field="table",
+            allowed="the runs and queries of the scores",
+        )
+    answered = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
+    absent = answered.difference(keys)
+    if len(absent) and not partial:
+        warn(
+            f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
+            f" first {' / '.join(absent[0])}: they are NaN, and in no mean (partial=True if that is"
+            " meant)"
+        )
+    found = keyed.reindex(cells)
+    return scores.assign(**{name: found[name].to_numpy() for name in chosen})
+
+
+def with_saved(scores: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
+    """Return scores with columns of your own that were saved before: NaN where none was.
+
+    Values of queries that the golden set doesn't have, as after one was dropped, are left out with
+    a warning.
+    """
+    columns = [str(name) for name in own if name not in ("run_id", "query_id", *scores.columns)]
+    if not columns:
+        return scores
+    asked = scores[scores["state"].ne("extra").to_numpy()]
+    is_asked = pd.MultiIndex.from_frame(own[["run_id", "query_id"]].astype("str")).isin(
+        pd.MultiIndex.from_arrays([asked["run_id"].astype("str"), asked.index.astype("str")])
+    )
+    if n := int(own.loc[~is_asked, columns].notna().any(axis=1).sum()):
+        warn(f"left out: {n} rows of {name_list(columns)}, of queries that the golden set lacks")
+    return add_columns(scores, own[is_asked], columns, partial=True)
