@@ -6,15 +6,16 @@ targets are read, evenly spaced.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among, is_present, lookup
+from ragscore.frames.codes import codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list
-from ragscore.lean.targets import targets_at
+from ragscore.frames.typing import Codes
+from ragscore.lean.targets import numbered, targets_at
 
 if TYPE_CHECKING:
     from ragscore.lean.rows import Rows
@@ -24,15 +25,17 @@ COLUMN = {"chunk": "chunk_id", "span": "doc_id", "anchor": "path", "doc": "doc_i
 COLUMNS = ("chunk_id", "doc_id", "path", "source_key")  # that may hold ids
 FEW = 0.05  # of the targets that a run could meet: fewer are spoken of, whatever would join them
 SHARE, LEAST = 0.02, 3  # of the expected ids: so many more must be joined by a reading
-SAMPLE, PER_HIT = 4_000, 0.004  # hits that are read as text: at least, and of large runs
+SAMPLE, PER_HIT = 2_000, 0.002  # hits that are read as text: at least, and of large runs
 _SUFFIX = r"(?i)(\.[a-z]\w{0,4}|#.*|(::|[_:@/-])(chunk|passage|section|page|part|[cps])?[_:-]?\d+)$"
+KEPT = 0.9  # of the expected ids a reading must keep apart
+MOST_NOTES = 10  # on ids
 READINGS = {  # words -> the end of the line of pandas that reads ids so
     "in lower case": ".str.strip().str.lower()",
     "without scheme and www.": r'.str.replace(r"(?i)^(\w+://)?(www\.)?", "", regex=True)',
     "without slashes at the ends": '.str.strip("/")',
-    "by the last part of their path": r'.str.replace(r"^.*[/\\:](?=.)", "", regex=True)',
+    "by the last part of their path": r'.str.replace(r"^.*[/\\:](.)", r"\1", regex=True)',
     "without extension or chunk number": f'.str.replace(r"{_SUFFIX}", "", regex=True)',
-    "without zero padding": r'.str.replace(r"(^|\D)0+(?=\d)", r"\1", regex=True)',
+    "without zero padding": r'.str.replace(r"(^|\D)0+(\d)", r"\1\2", regex=True)',
 }
 
 
@@ -51,7 +54,7 @@ def best_reading(wanted: pd.Series, own: pd.Series, n_now: int = 0) -> tuple[str
     for words, code in READINGS.items():
         read = _read(wanted, code)
         n = int(is_among(read, _read(own, code)).sum())
-        if n > n_best and not _merges(wanted, code):
+        if n > n_best and read.nunique() >= KEPT * wanted.nunique():
             best, n_best = words, n
     return best, n_best
 
@@ -74,31 +77,33 @@ def join_notes(rows: "Rows") -> Iterator[str]:
         )
     for level in levels:
         targets, column = targets_at(rows.of_hits, level).targets, COLUMN[level]
-        if column in targets:
-            targets = targets[is_present(targets[column])]
-            yield from _level_notes(rows, level, column, targets) if len(targets) else ()
+        if column in targets and is_present(targets[column]).any():
+            yield from _level_notes(rows, level, column)
 
 
-def _level_notes(rows: "Rows", level: str, column: str, targets: pd.DataFrame) -> Iterator[str]:
+def _level_notes(rows: "Rows", level: str, column: str) -> Iterator[str]:
     """Say what there is to say of one level; runs of which the same is said share a note."""
-    query = lookup(targets["query_id"], pd.Index(rows.golden.queries["query_id"]))
-    matched, n_queries = rows.matched_at(level), len(rows.golden.queries)
+    golden, n_queries = targets_at(rows.of_hits, level), len(rows.golden.queries)
+    is_given = is_present(golden.targets[column])
+    query = numbered(golden)[0][is_given]
     expected = np.bincount(query, minlength=n_queries)
-    n_met = np.zeros(rows.n, dtype=np.int64)
-    np.add.at(n_met, matched.met[0], 1)
+    met_row, _, met_target = rows.matched_at(level).met
+    n_met = np.bincount(met_row[is_given[met_target]], minlength=rows.n)
     said: dict[str, list[str]] = {}
     for number, run_id in enumerate(rows.runs.astype("str")):
         of_run = slice(number * n_queries, (number + 1) * n_queries)
         n_hits, n_now = rows.n_hits[of_run], int(n_met[of_run].sum())
-        could = int(expected[n_hits > 0].sum())
         lacks = np.flatnonzero((n_hits > 0) & (n_met[of_run] < expected))
-        if not could or not len(lacks) or len(said) > 10:
+        could = int(expected[n_hits > 0].sum())
+        if not len(lacks) or len(said) > MOST_NOTES:
             continue
-        budget = max(SAMPLE, PER_HIT * n_hits.sum())
+        budget = max(SAMPLE, PER_HIT * int(n_hits.sum()))
         step = max(int(np.ceil(n_hits[lacks].sum() / budget)), 1)
-        some = lacks[::step]
+        wanted = golden.targets.loc[is_given, column], query
         is_few = n_now < FEW * min(could, int(n_hits.sum()))
-        note = _note(rows, number, level, column, targets, query, some, n_now, could, step, is_few)
+        note = _note(
+            rows, number, level, column, wanted, lacks[::step], (n_now, could), step, is_few
+        )
         if note:
             said.setdefault(note, []).append(run_id)
     for note, run_ids in said.items():
@@ -106,64 +111,48 @@ def _level_notes(rows: "Rows", level: str, column: str, targets: pd.DataFrame) -
 
 
 def _note(
-    rows: "Rows", run: int, level: str, column: str, targets: pd.DataFrame, query: np.ndarray,
-    some: np.ndarray, n_now: int, could: int, step: int, is_few: bool,
+    rows: "Rows", run: int, level: str, column: str, wanted: tuple[pd.Series, Codes], some: Codes,
+    counts: tuple[int, int], step: int, is_few: bool,
 ) -> str:  # fmt: skip
-    """Return the note on one run; "" where nothing is amiss."""
-    hits, row = rows.results.hits, rows.row_of_hit
-    n = len(rows.golden.queries)
+    """Return the note on one run, from the hits of some of its queries; "" if nothing is amiss."""
+    hits, n_queries, at = rows.results.hits, len(rows.golden.queries), f"(level {level})"
     is_asked = np.zeros(rows.n + 1, dtype=bool)
-    is_asked[run * n + some] = True
-    at = np.flatnonzero(is_asked[row])
-    if column not in hits or not is_present(hits[column].iloc[at]).any():
+    is_asked[run * n_queries + some] = True
+    here = np.flatnonzero(is_asked[rows.row_of_hit])
+    is_own = is_asked[run * n_queries + wanted[1]]
+    if column not in hits or not is_present(hits[column].iloc[here]).any():
         others = ", ".join(name for name in COLUMNS if name in hits)
-        return (
-            f"do not join (level {level}): its hits have no {column}, but {others}"
-            if is_few
-            else ""
-        )
-    is_own = np.zeros(n, dtype=bool)
-    is_own[some] = True
-    wanted = targets.loc[is_own[query], ["query_id", column]].astype("str").drop_duplicates()
-    own = pd.DataFrame({"query": row[at] - run * n, "id": hits[column].iloc[at].astype("str")})
-    own = own.dropna().drop_duplicates()
-    ids = [
-        rows.golden.queries["query_id"].astype("str").to_numpy()[own["query"]],
-        wanted["query_id"],
-    ]
-    best, n_best, n_as_is = "", 0, 0
-    for words, code in {"": "", **READINGS}.items():
-        sides = [pd.Series(np.asarray(key), dtype="str") + "\0" + _read(texts.reset_index(drop=True), code)
-                 for key, texts in zip(ids, (own["id"], wanted[column]), strict=True)]  # fmt: skip
-        joins = is_among(sides[1], sides[0])
-        if not words:
-            n_as_is = int(joins.sum())
-        elif joins.sum() - n_as_is > n_best and not _merges(wanted[column], code):
-            best, n_best = words, int(joins.sum()) - n_as_is
-    n_more, n_all = n_best * step, wanted[column].nunique()
-    is_noticeable = n_best >= min(LEAST, n_all) and n_more >= SHARE * could
+        return f"do not join {at}: its hits have no {column}, but {others}" if is_few else ""
+    own, expected = (
+        one.astype("str").fillna("") for one in (hits[column].iloc[here], wanted[0][is_own])
+    )
+    sides = [(pd.factorize(ids), query) for ids, query in (
+        (own, rows.row_of_hit[here] - run * n_queries), (expected, wanted[1][is_own]))]  # fmt: skip
+    joined = {words: _n_joined(sides, code) for words, code in {"": "", **READINGS}.items()}
+    words = max(joined, key=lambda one: joined[one])
+    n_more, (n_now, could) = joined[words] - joined[""], counts
+    is_noticeable = n_more >= min(LEAST, len(expected)) and n_more * step >= SHARE * could
     if not is_few and not is_noticeable:
         return ""
     shown = "; ".join(
-        f"{name} {', '.join(map(excerpt, sorted(side.unique())[:3]))}"
-        for name, side in (("it has", own["id"]), ("expected are", wanted[column]))
+        f"{name} {', '.join(map(excerpt, sorted(ids.unique())[:3]))}"
+        for name, ids in (("it has", own), ("expected are", expected))
     )
-    how = "do not join" if is_few else "join in part"
-    text = f"{how} (level {level}): {n_now} of {could} expected {column} are among the hits of their query. {shown}"
+    text = (
+        f"{'do not join' if is_few else 'join in part'} {at}: {n_now} of {could} expected {column}"
+        f" are among the hits of their query. {shown}"
+    )
     if is_noticeable:
-        code, about = READINGS[best], f"about {n_more}" if step > 1 else f"{n_best}"
-        lines = [
-            f'{frame}["{column}"] = {frame}["{column}"]{code}'
+        lines = "; ".join(
+            f'{frame}["{column}"] = {frame}["{column}"]{READINGS[words]}'
             for frame in ("results.hits", "golden.targets")
-        ]
-        return f"{text}. {about} more would join {best}: {'; '.join(lines)}"
-    elsewhere = int(
-        is_among(wanted[column], hits[column].iloc[np.flatnonzero(row >= 0)[: 10**6]]).sum()
-    )
-    if elsewhere >= max(LEAST, 0.5 * len(wanted)):
+        )
+        return f"{text}. {'About ' if step > 1 else ''}{n_more * step} more would join {words}: {lines}"
+    of_run = hits[column][codes_of(hits["run_id"]) == run]
+    if is_among(expected, of_run).sum() >= max(LEAST, len(expected) / 2):
         return (
-            f"join in other queries only (level {level}): query_id has to mean the same query in"
-            " run and golden set"
+            f"join in other queries only {at}: query_id has to mean the same query in run and"
+            " golden set"
         )
     if n_now:
         return ""  # a bad run: some ids join
@@ -173,6 +162,18 @@ def _note(
     )
 
 
-def _merges(ids: pd.Series, code: str) -> bool:
-    """Return whether a reading takes more than a tenth of the expected ids for others."""
-    return _read(ids.drop_duplicates(), code).nunique() < 0.9 * ids.nunique()
+def _n_joined(sides: Any, code: str) -> int:
+    """Count the wanted ids that are among the hits of their query once both are read so."""
+    (own, own_query), (wanted, wanted_query) = sides
+    read = [_read(pd.Series(ids, dtype="str"), code) for _, ids in (own, wanted)]
+    known = pd.Index(read[1].unique())
+    if len(known) < KEPT * len(wanted[1]):
+        return 0  # a reading that takes expected ids for others
+    keys = [
+        np.where(code < 0, -1, query * len(known) + code)
+        for code, query in (
+            (lookup(read[0], known)[own[0]], own_query),
+            (lookup(read[1], known)[wanted[0]], wanted_query),
+        )
+    ]
+    return int(np.isin(keys[1], keys[0]).sum())

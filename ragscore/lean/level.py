@@ -7,6 +7,7 @@ import pandas as pd
 
 from ragscore.frames.codes import blocks, codes_of, is_among, is_present
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.lean.metrics.needs import with_target
 from ragscore.lean.targets import LEVELS, judges_irrelevant, targets_at
 
 COLUMNS = {"span": "start", "anchor": "path", "text": "text", "doc": "doc_id"}  # hits carry them
@@ -56,12 +57,13 @@ def choose_level(results: Results, golden: Golden, match: str = "auto") -> Level
     DataError
         `match` names a level for which the golden set has no target at all.
     """
-    queries = {level: targets_at(golden, level).targets["query_id"].unique() for level in LEVELS}
-    n_all = len(set().union(*queries.values()))
-    why = {level: _obstacle(results, golden, level) for level in LEVELS if len(queries[level])}
+    queries = {level: with_target(golden, level) for level in LEVELS}
+    with_targets = {level: int(flags.sum()) for level, flags in queries.items()}
+    n_all = int(np.any(list(queries.values()), axis=0).sum())
+    why = {level: _obstacle(results, golden, level) for level in LEVELS if with_targets[level]}
     joinable = tuple(level for level, reason in why.items() if not reason)
     for level in joinable:
-        if lacking := n_all - len(queries[level]):
+        if lacking := n_all - with_targets[level]:
             why[level] = f"{lacking} of {n_all} queries have no {level} targets"
     versions_differ = why.get("chunk", "").startswith("chunker versions differ")
     if not joinable and "chunk" in why and not versions_differ:
@@ -69,9 +71,9 @@ def choose_level(results: Results, golden: Golden, match: str = "auto") -> Level
     name = match
     if match == "auto":
         complete = [level for level in joinable if not why[level]]
-        most = max(joinable, key=lambda one: len(queries[one]), default="doc")
+        most = max(joinable, key=lambda one: with_targets[one], default="doc")
         name = complete[0] if complete else most
-    elif match in LEVELS and n_all and not len(queries[match]):
+    elif match in LEVELS and n_all and not with_targets[match]:
         raise DataError(
             f"no query has {match} targets",
             field="match",
@@ -81,15 +83,16 @@ def choose_level(results: Results, golden: Golden, match: str = "auto") -> Level
     left_out = "; ".join(f"{level}: {why[level]}" for level in upto if why.get(level))
     by_span = name == "span" or (name == "per_query" and "span" in joinable)
     fallback = "fallback_doc_span" if by_span else "fallback_doc"
-    warning, n_without = "", n_all - len(queries.get(name, []))
+    warning, n_without = "", n_all - with_targets.get(name, 0)
     if match == "auto" and joinable and 0 < n_without < n_all:
-        more = len(set().union(*(queries[level] for level in joinable))) - len(queries[name])
+        kept = np.any([queries[level] for level in joinable], axis=0).sum()
+        more = kept - with_targets[name]
         way_on = f"; match='per_query' keeps {more} of them" if more else f": {left_out}"
         warning = (
             f"{n_without} of {n_all} queries with targets have none at the match level ({name}) and"
             f" are in no mean of retrieval{way_on}"
         )
-    irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at).targets))
+    irrelevant = tuple(at for at in why if judges_irrelevant(targets_at(golden, at)))
     match_of_versions = fallback if versions_differ else "exact"
     return Level(name, left_out, joinable or ("doc",), match_of_versions, irrelevant, warning)
 
@@ -117,7 +120,7 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
 
 def _chunks_differ(results: Results, golden: Golden) -> str:
     """An unknown chunker version agrees if expected ids are among the hits or chunks of the run."""
-    targets, runs = targets_at(golden, "chunk").targets, results.runs
+    targets = targets_at(golden, "chunk").targets
     of_runs = chunker_versions(results)
     of_golden = targets.get("chunker_version", pd.Series(dtype="str")).dropna().unique()
     known = sorted({*of_golden, *of_runs.dropna()})

@@ -96,4 +96,3 @@ def with_min_grade(golden: Golden, grade: int) -> Golden:
     return replace(
         golden, targets=targets.assign(grade=targets["grade"].where(targets["grade"] >= grade, 0))
     )
-

@@ -119,21 +119,11 @@ class Harness:
 
 
 OURS = Reading()
-_ZERO = dict.fromkeys(
-    (
-        "hit",
-        "recall",
-        "recall_all",
-        "precision",
-        "map",
-        "mrr",
-        "ndcg",
-        "ndcg_linear",
-        "rprec",
-        "bpref",
-    ),
-    0.0,
-)
+_RANKING = (
+    "hit recall precision map mrr ndcg ndcg_linear rprec bpref set_recall set_precision set_f1 err"
+    " rbp iprec 11pt_avg"
+).split()
+_ZERO, _MISSED = dict.fromkeys(_RANKING, 0.0), ("hit", "mrr", "precision", "set_precision")
 READINGS = {
     one.name: one
     for one in (
@@ -143,7 +133,7 @@ READINGS = {
         # rate and MRR, too.
         Reading(
             "rig", {"match": "doc"}, scores_refusals=True, no_claims=1.0,
-            empty=_ZERO | {"recall": 1.0, "map": 1.0, "ndcg": 1.0},
+            empty={name: float(name not in _MISSED) for name in _RANKING},
         ),
         Reading("seed-mcp", {"match": "predicate"}),
         Reading(

@@ -20,7 +20,7 @@ from ragscore.lean.metrics.citations import Cited
 from ragscore.lean.metrics.declaration import Label, Metric, as_values
 from ragscore.lean.metrics.judged import verdicts
 from ragscore.lean.metrics.matched import MatchedHits, matched_hits
-from ragscore.lean.metrics.needs import IRRELEVANT, Need, with_target
+from ragscore.lean.metrics.needs import IRRELEVANT, TARGETS, Need, with_target
 from ragscore.lean.readings import OURS, Reading
 from ragscore.lean.rules import Rule, matched_pairs, rule_of
 from ragscore.lean.targets import LEVELS, targets_at
@@ -287,7 +287,8 @@ class Rows:
     def _matched_at(self, level: str) -> MatchedHits:
         golden = targets_at(self.of_hits, level)
         if self.rule is not None and level in self.level.used:
-            pairs = matched_pairs(self.rule, self.results.hits, golden.targets)
+            targets = golden.targets.astype({"query_id": "str"})
+            pairs = matched_pairs(self.rule, self.results.hits, targets)
         else:
             rule = rule_of(level, self.results, golden, self.reading.cut_text)
             pairs = rule(self.hits, golden.targets)
@@ -362,5 +363,5 @@ class Rows:
         if need == IRRELEVANT:
             is_known = any(one in self.level.irrelevant for one in levels)
             return np.full(len(self.golden.queries), is_known)
-        golden = self.of_hits if need.by_level else self.golden
+        golden = self.of_hits if need == TARGETS else self.golden
         return np.any([need.of_queries(golden, one) for one in levels], axis=0)

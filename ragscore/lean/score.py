@@ -146,7 +146,7 @@ def scored(
     """
     reading = find_reading(profile)
     held = policies_of(policies, fields, reading.policies)
-    golden, of_hits = reading.golden(golden)
+    golden, of_hits = (one._coded for one in reading.golden(golden))
     table = table_of(metrics)
     labels, lists = labels_of(results, golden, metrics, reading, table), held.lists(results)
     level = level or choose_level(lists, of_hits, held.match)
@@ -372,7 +372,9 @@ def _judged_notes(rows: Rows) -> Iterator[str]:
 def _gain_notes(rows: Rows, labels: list[Label], asked: Asked) -> Iterator[str]:
     """Say which nDCG was asked for by name, where another tool's is another number."""
     targets, names = rows.of_hits.targets, {label.name for label in labels}
-    texts = [asked] if isinstance(asked, str) else [one for one in asked or () if isinstance(one, str)]
+    texts = (
+        [asked] if isinstance(asked, str) else [one for one in asked or () if isinstance(one, str)]
+    )
     own = HARNESSES[rows.reading.name].labels() if rows.reading.name in HARNESSES else []
     knows = "ndcg_linear" in names or any(
         one in (DEFAULT, ALL) or "dcg=" in one for one in texts

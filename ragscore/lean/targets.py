@@ -56,20 +56,33 @@ def _targets_at(golden: Golden, level: str) -> Golden:
     return narrowed(golden, targets=targets, support_groups=groups)
 
 
-def best_grades(targets: pd.DataFrame, queries: pd.Index) -> tuple[Codes, Codes]:
+def numbered(golden: Golden) -> tuple[Codes, Codes]:
+    """Return the query of each target, and a number by query and target: alternatives share one."""
+
+    def make() -> tuple[Codes, Codes]:
+        query = lookup(golden.targets["query_id"], pd.Index(golden.queries["query_id"]))
+        return query, pair_numbers(query, golden.targets["target_id"])
+
+    return golden._once("numbered", make)
+
+
+def best_grades(golden: Golden) -> tuple[Codes, Codes]:
     """Return query and grade of each target; of alternatives, the best grade."""
-    query = lookup(targets["query_id"], queries)
-    grade, number = targets["grade"].to_numpy(np.int64), pair_numbers(query, targets["target_id"])
-    if not all_differ(number):
-        order = np.lexsort((-grade, number))
-        best = order[np.diff(number[order], prepend=-1) != 0]
-        query, grade = query[best], grade[best]
-    return query, grade
+
+    def make() -> tuple[Codes, Codes]:
+        query, number = numbered(golden)
+        grade = golden.targets["grade"].to_numpy(np.int64)
+        if not all_differ(number):
+            order = np.lexsort((-grade, number))
+            best = order[np.diff(number[order], prepend=-1) != 0]
+            query, grade = query[best], grade[best]
+        return query, grade
+
+    return golden._once("best grades", make)
 
 
-def judges_irrelevant(targets: pd.DataFrame) -> bool:
+def judges_irrelevant(golden: Golden) -> bool:
     """Return whether any target was judged not to be relevant; of alternatives the best counts."""
-    if not (targets["grade"] < 1).any():
+    if not (golden.targets["grade"].to_numpy() < 1).any():
         return False
-    queries = pd.Index(targets["query_id"].unique())
-    return bool((best_grades(targets, queries)[1] < 1).any())
+    return bool((best_grades(golden)[1] < 1).any())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import lookup, pair_numbers
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.typing import Codes, Values
 from ragscore.lean.metrics.declaration import Label
-from ragscore.lean.targets import best_grades
+from ragscore.lean.targets import best_grades, numbered
 
 if TYPE_CHECKING:
     from ragscore.lean.rows import Rows
@@ -41,18 +41,16 @@ class Expected:
     @classmethod
     def of(cls, golden: Golden) -> "Expected":
         """Return them for a golden set with the targets of one level."""
-        queries, targets = pd.Index(golden.queries["query_id"]), golden.targets
-        query, grade = best_grades(targets, queries)
-        n_queries = len(queries)
+        query, grade = best_grades(golden)
+        n_queries = len(golden.queries)
         judged = np.append(np.bincount(query, minlength=n_queries), 0.0)
         irrelevant = np.append(np.bincount(query[grade < 1], minlength=n_queries), 0.0)
         query, grade = query[grade > 0], grade[grade > 0]
         order = np.argsort(query * (int(grade.max(initial=0)) + 1) - grade, kind="stable")
         query, grade = query[order], grade[order]
         n = np.append(np.bincount(query, minlength=n_queries), 0.0)
-        number = pair_numbers(lookup(targets["query_id"], queries), targets["target_id"])
-        place, stated = place_in_group(query), stated_gains(targets)
-        return cls(query, place, grade, n, judged, irrelevant, stated, number)
+        place, stated = place_in_group(query), stated_gains(golden.targets)
+        return cls(query, place, grade, n, judged, irrelevant, stated, numbered(golden)[1])
 
 
 @dataclass(frozen=True)

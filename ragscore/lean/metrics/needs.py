@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden
 from ragscore.frames.typing import Flags
 from ragscore.lean.targets import LEVELS, RANKLESS, judges_irrelevant, targets_at
@@ -53,7 +53,18 @@ class Need:
 def among(golden: Golden, query_ids: pd.Series) -> Flags:
     """Flag golden queries that are among these ids."""
     queries = golden.queries["query_id"]
-    return is_among(queries, query_ids) if len(query_ids) else np.zeros(len(queries), dtype=bool)
+    found = np.zeros(len(queries) + 1, dtype=bool)
+    if not len(query_ids):
+        return found[:-1]
+    if not isinstance(query_ids.dtype, pd.CategoricalDtype):
+        return is_among(queries, query_ids)
+    found[codes_of(query_ids)] = True  # of categories; the last place is of none
+    places = lookup(query_ids.cat.categories, pd.Index(queries))
+    if np.array_equal(places, np.arange(len(queries))):
+        return found[:-1]
+    flags = np.zeros(len(queries) + 1, dtype=bool)
+    flags[places[found[: len(places)]]] = True
+    return flags[:-1]
 
 
 def with_check(golden: Golden, *kinds: str) -> Flags:
@@ -110,7 +121,7 @@ TARGETS = Need("target at this match level", with_target, _TARGETS, by_level=Tru
 IRRELEVANT = Need(
     "document judged as not relevant, of any query",
     lambda golden, level: np.full(
-        len(golden.queries), judges_irrelevant(targets_at(golden, level).targets)
+        len(golden.queries), judges_irrelevant(targets_at(golden, level))
     ),
     "documents judged as not relevant (grade 0)",
     by_level=True,

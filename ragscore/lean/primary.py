@@ -1,0 +1,119 @@
+"""The metrics that decide: which ones by default, and which are read as one aspect."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import name_list, names_of, nearest
+from ragscore.lean.metrics import TABLE, Table
+from ragscore.lean.score import more_than_retrieval
+from ragscore.lean.summary import column_of, metric_columns
+
+# Aspect -> the metrics that may stand for it: the first that has values does. Refusing less trades
+# one of the pair of refusals for the other, so both do.
+ASPECTS = {
+    "retrieval": ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
+    "answers": (
+        "judge_correctness", "answer_checks", "key_facts", "nugget_all", "exact_match", "token_f1",
+        "rouge_l",
+    ),
+    "refusals": ("answered_unanswerable", "false_refusal"),
+    "passed": ("passed",),
+}  # fmt: skip
+REFUSALS = ASPECTS["refusals"]
+# Metrics that a table for readers starts with; the rest is in the frames.
+HEADLINE = (
+    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "set_recall",
+    "set_precision", "passed", "answer_checks", "key_facts", "nugget_all", "nugget_vital",
+    "faithfulness", "context_precision", "context_recall", "answer_relevance", "claim_precision",
+    "claim_recall", "judge_groundedness", "judge_correctness", "citation_coverage",
+    "refusal_correct", "answered_unanswerable", "false_refusal", "empty", "failed", "n_calls",
+    "n_documents", "latency_ms",
+)  # fmt: skip
+
+
+def primary_of(
+    scores: pd.DataFrame,
+    given: Sequence[str] | str | None = None,
+    golden: Golden | None = None,
+    table: Table = TABLE,
+) -> tuple[str, ...]:
+    """Return the metrics that decide.
+
+    Those given, and by default one for each aspect that has values: retrieval, answers, refusals
+    (both of the pair), and passed where the golden set has more than retrieval; a metric of your
+    own that was declared for an aspect goes before ours. Without any of these, the first metric.
+    Where one of the pair of refusals is given, the other joins it if it was scored.
+
+    Raises
+    ------
+    DataError
+        A name that wasn't scored; no name at all.
+    """
+    columns = metric_columns(scores)
+    if given is None:
+        known = [name for name in columns if scores[name].notna().any()]
+        if golden is not None and not more_than_retrieval(golden):
+            known = [name for name in known if name != "passed"]
+        return default_primary(known, table) or tuple(columns[:1])
+    names = [column_of(name, columns, table) for name in names_of(given, "primary")]
+    if not names:
+        raise DataError("found none", field="primary", allowed="at least one, such as 'mrr@10'")
+    if unknown := [name for name in names if name not in columns]:
+        raise DataError(
+            f"{name_list(unknown)} wasn't scored",
+            field="primary",
+            allowed=nearest(unknown[0], columns, "metrics of the scores:"),
+        )
+    if set(names) & set(REFUSALS):
+        names += [name for name in REFUSALS if name in columns]
+    return tuple(dict.fromkeys(names))
+
+
+def default_primary(names: Iterable[str], table: Table = TABLE) -> tuple[str, ...]:
+    """Return the metrics among these that decide by default; none if no aspect is there.
+
+    Of a metric of your own, its largest cut-off does.
+    """
+    known = list(dict.fromkeys(names))
+    labels = [table.label_of(name) for name in known]
+    labels.sort(key=lambda one: (one.level is None, one.k or 0))
+    own = {one.metric.aspect: one.text for one in labels if one.metric.aspect}
+    found: list[str] = []
+    for aspect in dict.fromkeys([*ASPECTS, *own]):
+        held = [name for name in ASPECTS.get(aspect, ()) if name in known]
+        found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
+    return tuple(found)
+
+
+def aspects_of(primary: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the aspects that primary metrics stand for: name -> its metrics.
+
+    Both metrics of refusals are one aspect. A metric that isn't the only one of its aspect goes
+    by its own name.
+    """
+    names, found = list(dict.fromkeys(primary)), dict[str, tuple[str, ...]]()
+    for name in names:
+        aspect = next((key for key, of in ASPECTS.items() if name in of), name)
+        same = tuple(one for one in names if one in ASPECTS.get(aspect, ()))
+        if aspect == "refusals":
+            found[aspect] = same
+        else:
+            found[aspect if len(same) <= 1 else name] = (name,)
+    return found
+
+
+def headline_of(columns: Iterable[str], table: Table = TABLE) -> list[str]:
+    """Return the metrics that a table shows by default: headline ones, and columns of your own.
+
+    All columns if none is a headline metric.
+    """
+    known = [str(name) for name in columns]
+    headline = [name for name in HEADLINE if name in known]
+    own = [
+        name
+        for name in known
+        if table.describe(name).family == "own" or table.describe(name).source
+    ]
+    return [*headline, *(name for name in own if name not in headline)] if headline else known
