@@ -98,7 +98,7 @@ KINDS: dict[str, Kind] = {
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
          "chunker_version": "str", "gain": "float64", "judged_by": "str"},
         lowest={"grade": 0, "alternative": 0},
-        choices={"level": ("chunk", "doc", "anchor", "source_key", "predicate")},
+        choices={"level": ("chunk", "doc", "anchor", "text", "source_key", "predicate")},
         made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
     ),
     # One row per metadata key that a predicate target asks for; value is a JSON scalar.

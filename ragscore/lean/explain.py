@@ -14,7 +14,6 @@ from ragscore.frames.typing import Codes, Flags
 from ragscore.lean.metrics.declaration import Label, recorded_words
 from ragscore.lean.metrics.judged import FAILED
 from ragscore.lean.metrics.needs import TARGETS
-from ragscore.lean.metrics.operations import is_lost
 from ragscore.lean.rows import Rows
 
 STATES = (
@@ -73,27 +72,26 @@ def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:
         yield rows.failed, SYSTEM_ERROR, rows.error_words
         return
     excused = rows.should_refuse & (metric.family not in ("success", "refusals", "operations"))
+    yield excused, NOT_APPLICABLE, "the query should be refused"
     for need in metric.needs:
         lacks = ~rows.of_query(rows.meets(need, label.level or ""))
-        yield lacks & excused, NOT_APPLICABLE, "the query should be refused"
         if need == TARGETS and label.level is None and lacks.any():
             is_elsewhere = rows.of_query(need.anywhere(rows.of_hits))
             yield lacks & is_elsewhere, UNDECIDED, ELSEWHERE
         yield lacks, NOT_APPLICABLE, f"the query has no {need.lacking}"
     held, words = _recorded(rows, metric.reads, metric.name), recorded_words(metric.reads)
     in_run = rows.records_citations if metric.reads == "citations" else rows.of_runs_with(held)
-    yield ~in_run & ~is_lost(rows), NOT_APPLICABLE, f"the run records no {words}"
+    yield ~in_run, NOT_APPLICABLE, f"the run records no {words}"
     yield ~rows.asked, MISSING, "no response"
     if metric.family in ("operations", "scope"):
         yield rows.failed, NOT_APPLICABLE, "the query failed, and finished ones are measured"
     yield rows.failed, SYSTEM_ERROR, rows.error_words
     if metric.family in ("answers", "citations", "judged") and metric.where != "answered":
-        did = rows.refused == 1
-        yield did & rows.should_refuse, NOT_APPLICABLE, "the system refused, as it should"
-        yield did, REFUSED, "the system refused"
+        yield rows.refused == 1, REFUSED, "the system refused"
     if metric.reads == "judgments.value":
         judged = _judgments_of(rows, metric.name)
-        n, n_failed = rows.count(judged["row"]), rows.count(judged.loc[judged["failed"], "row"])
+        row, has_failed = (judged[name].to_numpy() for name in ("row", "failed"))
+        n, n_failed = rows.count(row), rows.count(row[has_failed])
         counts = zip(n_failed.tolist(), n.tolist(), strict=True)
         texts = np.array([f"{failed} of {of} judgments failed" for failed, of in counts])
         yield n_failed > 0, JUDGE_FAILED, texts
@@ -114,7 +112,7 @@ def _recorded(rows: Rows, reads: str, name: str) -> Flags:
     """Flag rows of which what a metric reads is recorded."""
     frame, _, column = reads.partition(".")
     if frame == "judgments":
-        return rows.count(_judgments_of(rows, name)["row"]) > 0
+        return rows.count(_judgments_of(rows, name)["row"].to_numpy()) > 0
     if frame == "citations":
         return rows.has("answer")
     if frame == "responses":

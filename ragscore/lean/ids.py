@@ -71,7 +71,7 @@ def join_notes(rows: "Rows") -> Iterator[str]:
     columns = [name for name in COLUMNS if name in hits and hits[name].notna().any()]
     if len(hits) and not columns and rows.level.name in ("chunk", "span", "anchor", "doc"):
         raise DataError(
-            f"no hit has an id; the columns are {', '.join(hits)}",
+            f"no hit has an id; the columns are {', '.join(map(str, hits))}",
             field="hits",
             allowed=f"one of {', '.join(COLUMNS)}; `columns=` of load_results names it",
         )

@@ -4,8 +4,8 @@ A metric is a function of a pandas frame that returns a number per run and query
 `ir_measures.define` has it.
 """
 
-import dis
 import hashlib
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -141,28 +141,18 @@ def _by_row(rows: Rows, values: Any, name: str) -> Values:
 
 
 def source_hash(function: Any) -> str:
-    """Return a hash of what a function does, whatever its comments and line numbers."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return hashlib.sha256(repr(type(function)).encode()).hexdigest()[:16]
-    parts = [(one.opname, one.argrepr) for one in dis.get_instructions(code)]
-    inner = [source_hash(_Code(one)) for one in code.co_consts if hasattr(one, "co_code")]
-    parts = [one for one in parts if "<code object" not in one[1]]
-    held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    text = repr((parts, inner, held, getattr(function, "__defaults__", None)))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return a hash of what a function does: its source, what it closes over and its defaults."""
+    code, held = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
+    try:
+        text = inspect.getsource(function)
+    except (OSError, TypeError):
+        text = repr(code and (code.co_code, code.co_consts, code.co_names))
+    more = [cell.cell_contents for cell in held], getattr(function, "__defaults__", None)
+    plain = re.sub(r" at 0x[0-9a-f]+", "", f"{text}{more!r}")
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-class _Code:
-    """A code object inside of a function."""
-
-    def __init__(self, code: Any) -> None:
-        self.__code__ = code
-
-
-def with_own(
-    name: str, better: str | None = None, range: Any = None, known: Iterable[str] = ()
-) -> Metric:
+def with_own(name: str, better: str | None = None, range: Any = None) -> Metric:
     """Declare a column of your own.
 
     Raises

@@ -190,7 +190,8 @@ HARNESSES = {
     ),
     "chatbot": Harness(
         {
-            "operational_metrics.error_rate": "failed", "operational_metrics.timeout_rate": "timeout",
+            "operational_metrics.error_rate": "failed",
+            "operational_metrics.timeout_rate": "timeout",
             "operational_metrics.empty_response_rate": "empty_response",
             "latency.p50_ms": "p50(latency_ms_all)", "latency.p95_ms": "p95(latency_ms_all)",
             "latency.total_ms": "sum(latency_ms_all)", "recall_at_k_avg": "hit@{run_k}:anchor",

@@ -129,23 +129,3 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     known = responses.get("refused", pd.Series(pd.NA, responses.index, dtype="boolean"))
     first, second = (verdict, known) if override else (known, verdict)
     return replace(results, responses=responses.assign(refused=first.fillna(second)))
-
-
-def judgment_counts(results: Results) -> pd.DataFrame:
-    """Count judgments and failures, to be read before their means are trusted.
-
-    Returns
-    -------
-    One row per run and criterion: `n_responses` judged, `n_judgments`, and of these `n_failed` (the
-    judge gave no usable verdict) and `n_not_measurable` (it did, and found nothing to measure).
-    """
-    check_type(results, Results, "results")
-    rows = _rows(results)
-    judged = rows.verdicts
-    run = pd.Series(rows.runs.astype("str")[rows.run[judged["row"]]], judged.index, dtype="str")
-    judged = judged.assign(run_id=run, is_empty=judged["value"].isna() & ~judged["failed"])
-    found = judged.groupby(["run_id", "criterion"], sort=False).agg(
-        n_responses=("row", "nunique"), n_judgments=("row", "size"), n_failed=("failed", "sum"),
-        n_not_measurable=("is_empty", "sum"),
-    )  # fmt: skip
-    return found.astype("int64").reset_index()

@@ -164,8 +164,8 @@ def by_anchor(snippets: bool = True, cut_text: str = "unknown") -> Rule:
     snippets
         False leaves the snippets out.
     cut_text
-        Of a hit whose text is cut (`text_cut`) and, as far as it goes, lacks the snippet. "unknown":
-        file and heading decide, as for a hit without any text; "miss": it meets nothing.
+        Of a hit whose text is cut (`text_cut`) and, as far as it goes, lacks the snippet.
+        "unknown": file and heading decide, as for a hit without any text; "miss": it meets nothing.
     """
     check_choice(cut_text, ("unknown", "miss"), "cut_text")
 
@@ -291,11 +291,11 @@ def by_predicate(
         is_met = pairs["n_met"].fillna(0).to_numpy() >= n_asked.reindex(pairs["target"]).to_numpy()
         pairs = pairs[is_met]
         checked = pairs.merge(expected, on="query_id")
-        own = texts(given, "text").take(checked["hit"].to_numpy()).str.lower()
+        own: Any = texts(given, "text").take(checked["hit"].to_numpy()).str.lower()
         if meta is not None and len(checked):
             some = rows[rows["hit"].isin(checked["hit"])]
-            more = _held(some, meta).assign(value=lambda one: one["raw"].map(_plain))
-            more = more.groupby("hit")["value"].agg("\0".join)
+            values: Any = _held(some, meta)["raw"].map(_plain)
+            more = values.groupby(_held(some, meta)["hit"]).agg("\0".join)
             own = own.str.cat(checked["hit"].map(more).fillna("").to_numpy(), sep="\0")
         at = np.arange(len(checked))
         holds = contains_each(own.tolist(), at, checked["text"].tolist(), at)
@@ -326,7 +326,7 @@ def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     keyed = [one[["query_id"]].assign(source_key=texts(one, "source_key").str.lower())
              for one in (hits, targets)]  # fmt: skip
     keyed[1]["source_key"] = keyed[1]["source_key"].where(targets["level"].eq("source_key"))
-    hit, target = pairs_with_equal(*keyed, "source_key")
+    hit, target = pairs_with_equal(keyed[0], keyed[1], "source_key")
     return pd.DataFrame({"hit": hit, "target": target})
 
 

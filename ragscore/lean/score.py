@@ -322,7 +322,7 @@ def _notes(rows: Rows, labels: list[Label], policies: Policies, asked: Asked) ->
 
 def _missing_notes(rows: Rows) -> Iterator[str]:
     """Say how many golden queries each run has no row for, and of which runs no query joins."""
-    run_ids, absent = rows.runs.astype("str"), rows.state == STATES.index("missing")
+    run_ids, absent = rows.runs.astype("str").tolist(), rows.state == STATES.index("missing")
     if not absent.any():
         return
     n_missing, n_asked = (np.bincount(rows.run[flags], minlength=len(run_ids)) for flags in (
@@ -372,9 +372,8 @@ def _judged_notes(rows: Rows) -> Iterator[str]:
 def _gain_notes(rows: Rows, labels: list[Label], asked: Asked) -> Iterator[str]:
     """Say which nDCG was asked for by name, where another tool's is another number."""
     targets, names = rows.of_hits.targets, {label.name for label in labels}
-    texts = (
-        [asked] if isinstance(asked, str) else [one for one in asked or () if isinstance(one, str)]
-    )
+    given = [asked] if isinstance(asked, (str, Metric)) else asked or ()
+    texts = [one for one in given if isinstance(one, str)]
     own = HARNESSES[rows.reading.name].labels() if rows.reading.name in HARNESSES else []
     knows = "ndcg_linear" in names or any(
         one in (DEFAULT, ALL) or "dcg=" in one for one in texts

@@ -125,7 +125,7 @@ def scored_and_stored(
     def is_stored(name: Any) -> bool:
         return name in names and (is_alone or table.is_own(name))
 
-    wanted = [name for name in given if is_stored(name)]
+    wanted = [str(name) for name in given if is_stored(name)]
     ours = [one for one in given if one not in wanted]
     if DEFAULT in given:
         judged = set(() if results.judgments is None else results.judgments["criterion"])

@@ -346,9 +346,9 @@ def add_columns(
             field="table",
             allowed="one row per run and query",
         )
-    if len(unknown := keys.difference(cells)):
+    if len(unknown := pd.Index(keys).difference(pd.Index(cells))):
         raise DataError(
-            f"{len(unknown)} rows have no score, first {' / '.join(unknown[0])}",
+            f"{len(unknown)} rows have no score, first {' / '.join(map(str, unknown[0]))}",
             field="table",
             allowed="the runs and queries of the scores",
         )
@@ -357,7 +357,7 @@ def add_columns(
     if len(absent) and not partial:
         warn(
             f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
-            f" first {' / '.join(absent[0])}: they are NaN, and in no mean (partial=True if that is"
+            f" first {' / '.join(map(str, absent[0]))}: they are NaN, and in no mean (partial=True if that is"
             " meant)"
         )
     found = keyed.reindex(cells)

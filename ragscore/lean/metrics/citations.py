@@ -8,7 +8,7 @@ import pandas as pd
 
 from ragscore.frames.config import parsed
 from ragscore.frames.typing import Flags, Values
-from ragscore.lean.metrics.declaration import Family
+from ragscore.lean.metrics.declaration import Family, as_values
 from ragscore.lean.metrics.needs import ANCHORS, CONFLICT_RULE, FOLDERS, RELEVANT
 from ragscore.lean.rules import RULES, by_anchor
 from ragscore.lean.targets import LEVELS, targets_at
@@ -41,7 +41,7 @@ def around(cited: pd.DataFrame, known: pd.DataFrame, scope: list[str]) -> pd.Dat
 
 
 class Cited:
-    """What the answers cite: `rows` has a line for each citation, `passages` one for each passage."""
+    """What answers cite: `rows` has a line per citation, `passages` one per passage."""
 
     def __init__(self, rows: Any) -> None:
         citations, self.of = rows.results.citations, rows
@@ -104,7 +104,8 @@ class Cited:
 
     def located(self, passages: pd.DataFrame) -> pd.DataFrame:
         """Return passages with the locators of the hit, or chunk, that they point at."""
-        for known, scope in ((self.hits, ["row"]), (self.chunks, ["run_id"])):
+        sources: list[tuple[Any, list[str]]] = [(self.hits, ["row"]), (self.chunks, ["run_id"])]
+        for known, scope in sources:
             for key, names in FILLED if known is not None else ():
                 if key == "span":
                     found = around(passages, known, scope).reindex(passages.index)
@@ -115,16 +116,16 @@ class Cited:
                         .merge(first, on=[*scope, key], how="left")
                         .set_axis(passages.index)
                     )
-                passages = passages.assign(
-                    **{one: passages[one].fillna(found[one].astype(DTYPES[one])) for one in names}
-                )
+                filled: dict[str, Any] = {
+                    one: passages[one].fillna(found.astype(DTYPES)[one]) for one in names
+                }
+                passages = passages.assign(**filled)
         return passages
 
     def count(self, frame: pd.DataFrame, flags: Any = 1.0) -> Values:
         """Count the lines of each row that have this flag."""
-        return np.bincount(
-            frame["row"], np.broadcast_to(np.asarray(flags, float), len(frame)), self.of.n
-        )
+        weights = np.broadcast_to(np.asarray(flags, float), len(frame))
+        return as_values(np.bincount(frame["row"], weights, self.of.n))
 
     def matched(self) -> tuple[Values, Values, Values]:
         """Count for each row relevant passages, targets that they meet, and all targets.
@@ -257,6 +258,7 @@ def citations_in(text: str) -> list[tuple[str, str]]:
     for whole in (*_CITATION.findall(text[begin:]), *_CITATION.findall(text[:begin])):
         inside = re.sub(r"^[\[(]\s*|\s*[\])]$", "", whole[0] if isinstance(whole, tuple) else whole)
         parts = _PARTS.match(inside)
+        assert parts is not None  # what _CITATION finds has both
         heading = parts["heading"]
         if not whole.startswith(("[", "(")):  # a bare citation ends with its sentence
             heading = re.sub(r"(?s)(\.\s.*|[\s.)]*)$", "", heading, count=1)
@@ -301,7 +303,7 @@ def met_anchors(rows: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     also="the chatbot harness's attribution_hit",
 )
 def attribution_hit(rows: Any) -> Values:
-    return np.isin(np.arange(rows.n), met_anchors(rows)[1]["row"])
+    return as_values(np.isin(np.arange(rows.n), met_anchors(rows)[1]["row"]))
 
 
 @named(

@@ -278,7 +278,7 @@ class Table(dict[str, Metric]):
             raise DataError(
                 f"found {text!r}",
                 field="metrics",
-                allowed=f"a ranking metric followed by one of {', '.join(':' + at for at in LEVELS)}",
+                allowed=f"a ranking metric followed by one of :{', :'.join(LEVELS)}",
             )
         parameter = _parameter(text, metric, given, at)
         shown = name

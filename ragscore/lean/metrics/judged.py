@@ -49,7 +49,7 @@ def verdicts(rows: Any) -> pd.DataFrame:
 
 
 def measured(rows: Any, name: str) -> Values:
-    """Return the values of a criterion: means over judges and repeats of whole scores, else of parts.
+    """Return the values of a criterion: means over judges and repeats of whole scores, or of parts.
 
     A pass over the parts of an answer in which a judgment failed has no value.
     """
@@ -85,7 +85,7 @@ def average_precision(values: pd.Series) -> float:
 
 
 def ranks(rows: Any, chunks: pd.DataFrame) -> Values:
-    """Return the rank of each judged chunk: of the hit that its item names, else the number it is."""
+    """Return the rank of each judged chunk: of the hit that its item names, else its number."""
     number = pd.to_numeric(chunks["item"], errors="coerce").to_numpy("float64", na_value=np.nan)
     hits = rows.results.hits
     if "chunk_id" in hits:
@@ -99,7 +99,7 @@ def ranks(rows: Any, chunks: pd.DataFrame) -> Values:
 
 
 def nugget_share(rows: Any, weight: str, is_strict: bool) -> Values:
-    """Return Σ weight · support / Σ of the weights above 0; NaN where a nugget that counts has no verdict."""
+    """Return Σ weight · support / Σ weights above 0; NaN where a nugget has no verdict."""
     facts = rows.golden.checks[rows.golden.checks["kind"].eq("key_fact")]
     facts = facts.assign(nugget=facts.groupby("query_id").cumcount() + 1).reindex(
         columns=["query_id", "text", "nugget", "importance", "weight"]

@@ -156,9 +156,7 @@ EXPECTATIONS = Need(
 REFERENCE = Need(
     "reference answer",
     lambda golden, _: (
-        golden.queries.get("reference_answer", golden.queries["answerable"] & pd.NA)
-        .notna()
-        .to_numpy()
+        golden.queries.reindex(columns=["reference_answer"])["reference_answer"].notna().to_numpy()
         | with_check(golden, "accepted_answer")
     ),
     "reference answers",

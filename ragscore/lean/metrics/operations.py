@@ -79,8 +79,8 @@ def found(rows: Any) -> Values:
 @success(
     "passed",
     "1 if found is 1 and the answer, where there is one, is neither a false refusal nor blank, has"
-    " answer_checks 1 if it has any, and isn't judged bad (judge_correctness below 3); where only texts are"
-    " expected of the answer, answer_checks alone counts in the place of found",
+    " answer_checks 1 if it has any, and isn't judged bad (judge_correctness below 3); where only"
+    " texts are expected of the answer, answer_checks alone counts in the place of found",
     needs=(EXPECTATIONS,),
     version=2,
 )
