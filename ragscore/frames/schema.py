@@ -101,6 +101,7 @@ FIELDS: dict[str, list[Field]] = {
               names="completion_tokens output_tokens"),
         Field("cost_usd", "number", "answer.cost_usd", names="cost_usd"),
         Field("scope", "json", "scope"),
+        Field("n_citations", "whole"),  # 0: it is recorded that the answer cites nothing
     ],
     "hits": [
         *_CELL,

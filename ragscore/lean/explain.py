@@ -55,12 +55,14 @@ def states_of(rows: Rows, label: Label, is_nan: Flags) -> tuple[Codes, pd.Series
     holds = [is_nan & flags for flags, _, _ in causes]
     unmet = np.where(is_nan, NOT_APPLICABLE, SCORED)
     codes = np.select(holds, [np.int64(state) for _, state, _ in causes], unmet)
-    first = np.select(holds, list(range(len(causes))), -1)
+    first = np.select(holds, list(range(len(causes))), np.where(is_nan, -2, -1))
     nothing = label.metric.nan_when if label.metric.family == "own" else "nothing to measure"
-    reasons = pd.Series(np.where(is_nan, nothing, ""), dtype="str")
+    words = [reason if isinstance(reason, str) else "" for _, _, reason in causes]
+    reasons = np.array([*words, nothing, ""], dtype=object)[first]
     for at, (_, _, reason) in enumerate(causes):
-        reasons = reasons.mask(first == at, reason)
-    return codes, reasons
+        if not isinstance(reason, str):
+            reasons[first == at] = reason[first == at]
+    return codes, pd.Series(reasons, dtype="str")
 
 
 def _causes(rows: Rows, label: Label, is_nan: Flags) -> Iterator[Cause]:

@@ -177,7 +177,7 @@ class Rows:
         """Responses that ended in an error."""
         return self.has("error")
 
-    @property
+    @cached_property
     def error_words(self) -> Any:
         """The first line of each error."""
         texts = self.column("error").astype("str").fillna("").str.slice(0, LONGEST_ERROR)

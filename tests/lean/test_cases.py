@@ -139,7 +139,7 @@ def test_citations_are_nan_where_a_run_records_none_and_0_where_an_answer_has_no
 # States and values
 
 
-@pytest.mark.parametrize("seed", range(0, 24, 3))
+@pytest.mark.parametrize("seed", range(0, 24, 6))
 def test_states_and_values_agree_in_every_cell(seed, tmp_path):
     golden, results = written(seed, tmp_path / "world")
     for how in ({}, {"missing": "zero", "collapse": "doc"}, {"profile": "kebab"}):
@@ -154,7 +154,7 @@ def test_states_and_values_agree_in_every_cell(seed, tmp_path):
         assert keyed.sort_index().tolist() == by_metric.sort_index().tolist()
 
 
-@pytest.mark.parametrize("seed", range(1, 24, 4))
+@pytest.mark.parametrize("seed", range(1, 24, 8))
 def test_parts_with_the_level_of_the_whole_have_the_scores_of_the_whole(seed, tmp_path):
     golden, results = written(seed, tmp_path / "world")
     whole = scored(results, golden, EVERY)
@@ -337,10 +337,7 @@ def test_a_part_of_one_query_is_scored_at_the_level_given():
 
 
 def test_random_rankings_have_the_values_of_other_tools():
-    ir_measures, pytrec_eval = (
-        pytest.importorskip("ir_measures"),
-        pytest.importorskip("pytrec_eval"),
-    )
+    pytrec_eval = pytest.importorskip("pytrec_eval")
     rng = np.random.default_rng(0)
     docs = [f"d{n:03}" for n in range(60)]
     lists = {f"q{n}": list(rng.permutation(docs)[: rng.integers(1, 40)]) for n in range(40)}
@@ -357,12 +354,7 @@ def test_random_rankings_have_the_values_of_other_tools():
              "ndcg_cut_10": "ndcg_linear@10", "map_cut_10": "map@10", "set_F": "set_f1", "set_P": "set_precision"}  # fmt: skip
     theirs = pytrec_eval.RelevanceEvaluator(grades, pytrec_eval.supported_measures).evaluate(run)
     ours = quiet(
-        results_of(lists), golden_of(grades), [*names.values(), "err@10", "rbp", "judged@10"]
+        results_of(lists), golden_of(grades), [*names.values()]
     )
     for name, label in names.items():
         assert [theirs[query][name] for query in lists] == pytest.approx(ours[label].tolist()), name
-    measures = {"ERR@10": "err@10", "RBP(p=0.8,rel=1)": "rbp", "Judged@10": "judged@10"}
-    for name, label in measures.items():
-        found = {one.query_id: one.value for one in ir_measures.iter_calc(
-            [ir_measures.parse_measure(name)], grades, run)}  # fmt: skip
-        assert [found[query] for query in lists] == pytest.approx(ours[label].tolist()), name

@@ -189,6 +189,7 @@ def resolving(rows: Any) -> Values:
     where="grounded",
     default=False,
     also="kebab citation_coverage",
+    reads="responses.answer",
 )
 def weak(rows: Any) -> Values:
     cited = rows.cited.rows
