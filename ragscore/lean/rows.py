@@ -348,7 +348,7 @@ class Rows:
             where = getattr(self, metric.where)
             if metric.reads == "citations":
                 where = where & self.records_citations
-            for need in metric.needs:
+            for need in metric.needs if where.any() else ():
                 where = where & self.of_query(self.meets(need))
             found = np.full(self.n, np.nan)
             if where.any():
