@@ -69,7 +69,12 @@ class Rows:
 
     def _cells(self, frame: pd.DataFrame) -> Codes:
         """Return a number for the run and query of each row of a frame; -1 for unknown ones."""
-        query = small_lookup(frame["query_id"], self.queries)
+        column = frame["query_id"]
+        is_coded = isinstance(column.dtype, pd.CategoricalDtype)
+        if is_coded and column.cat.categories is self.queries:
+            query = codes_of(column)
+        else:
+            query = small_lookup(column, self.queries)
         if len(self.runs) == 1:
             return query.astype(np.int64, copy=False)
         run = lookup(frame["run_id"], self.runs)

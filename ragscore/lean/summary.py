@@ -352,8 +352,9 @@ def add_columns(
             field="table",
             allowed="the runs and queries of the scores",
         )
-    answered = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
-    absent = answered.difference(keys)
+    is_asked = ~scores["state"].eq("missing").to_numpy(dtype=bool)
+    answered = cells[is_asked]
+    absent = pd.Index(answered).difference(pd.Index(keys))
     if len(absent) and not partial:
         warn(
             f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"

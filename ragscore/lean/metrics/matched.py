@@ -160,7 +160,7 @@ def matched_hits(rows: "Rows", golden: Golden, hit: Codes, target: Codes) -> Mat
     )
     grade = golden.targets["grade"].to_numpy(np.int64)[target]
     width = int(expected.number.max(initial=0)) + 1
-    is_first = ~pd.Index(row * width + number).duplicated()
+    is_first = ~pd.Index(rows.run[row] * width + number).duplicated()  # numbers are of one query
     met = is_first & (grade > 0)
     begins = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
     graded, gain, n_found = (
