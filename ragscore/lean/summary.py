@@ -354,7 +354,7 @@ def add_columns(
         )
     is_asked = ~scores["state"].eq("missing").to_numpy(dtype=bool)
     answered = cells[is_asked]
-    absent = pd.Index(answered).difference(pd.Index(keys))
+    absent: Any = pd.Index(answered).difference(pd.Index(keys))
     if len(absent) and not partial:
         warn(
             f"{len(absent)} of {len(answered)} answered queries have no row of {name_list(chosen)},"
