@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.comparison.text import few_names
 from ragscore.analysis.slices import slice_means
 from ragscore.frames.data import Golden
@@ -21,6 +20,7 @@ from ragscore.scoring.primary import REFUSALS
 from ragscore.scoring.summary import Slicing, slice_names, slice_texts
 from ragscore.stats import MIXED, UNSURE, WORDS
 
+Question = Any
 SURE = [word for word in WORDS if word not in (MIXED, UNSURE)]
 NONE = "no run can be told from another"
 TOLD = 0.000625  # q of a slice that a title names: four pictures by slices share .25 %

@@ -18,7 +18,7 @@ from ragscore.frames.data import DataError, Golden, Results, categorical, check_
 from ragscore.frames.errors import check_known
 from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.intervals import kind_of, query_clusters, shared_only
+from ragscore.scoring.intervals import query_clusters, shared_only
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.metrics import NOTHING_DECLARED, Declarations, Metric
 from ragscore.scoring.rules import targets_at
@@ -26,11 +26,12 @@ from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import (
     design_effect,
     inflation,
-    mde_of_differences,
+    minimum_detectable,
     moments,
+    paired_error,
     queries_needed,
-    queries_needed_rate,
 )
+from ragscore.stats.paired import alike_units
 
 Integers = npt.NDArray[np.int64]
 
@@ -279,27 +280,25 @@ def _needed(
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
-    groups, kind = shared_only(_groups(golden)), kind_of(metric)
+    groups = shared_only(_groups(golden))
     effect = inflation(change, groups)
-    mde = mde_of_differences(change, kind, groups=groups)
-    difference = np.asarray(differences, dtype=np.float64)
-    is_whole = bool((np.isnan(change) | np.isin(change, (-1, 0, 1))).all())
-    with np.errstate(invalid="ignore"):
-        if kind == "binary" and is_whole and groups is None:
-            share = np.nansum(np.abs(change), axis=0) / n
-            n_needed = queries_needed_rate(difference[None, :], share[:, None])
-        else:
-            n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
-        n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
+    detectable = minimum_detectable(paired_error(change, groups), alike_units(change, groups))
+    difference = np.asarray(differences, dtype=np.float64)[None, :]
+    spread = np.broadcast_to(std[:, None], (len(std), difference.shape[1]))
+    if metric.kind == "binary":  # the share of queries that change stays
+        share = spread**2 + mean[:, None] ** 2
+        spread = np.sqrt(np.maximum(share - difference**2, 0.0))
+    n_needed = np.ceil(queries_needed(difference, spread) * effect[:, None])
+    n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_baseline": values.columns[first], "run_candidate": values.columns[second],
         "n": n.astype("int64"),
-        "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
+        "delta": mean, "sd": std, "design_effect": effect, "mde": detectable,
     })  # fmt: skip
-    table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)
+    table = pairs.loc[pairs.index.repeat(difference.shape[1])].reset_index(drop=True)
     needed = pd.Series(n_needed.ravel()).astype("Int64")
     return table.assign(
-        difference=np.tile(difference, len(pairs)),
+        difference=np.tile(difference[0], len(pairs)),
         n_needed=needed,
         n_more=(needed - table["n"]).clip(lower=0),
     )

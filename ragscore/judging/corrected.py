@@ -23,10 +23,10 @@ from ragscore.scoring.metrics import NOTHING_DECLARED, Bounds
 from ragscore.scoring.summary import Slicing, naturally, slice_names, slices
 from ragscore.stats import (
     LEAST_LABELS,
-    interval_of_differences,
+    paired_interval,
     ppi_difference,
     ppi_mean,
-    two_sample_test,
+    welch,
 )
 
 UNLIKELY = 0.01  # a smaller p means that the labelled answers are no random sample
@@ -357,7 +357,7 @@ def _difference(
     def alone(values: npt.NDArray[np.float64], of: Groups | None) -> tuple[float, float, float]:
         if not len(values):
             return np.nan, np.nan, np.nan
-        low, high = interval_of_differences(
+        low, high = paired_interval(
             values, "bounded" if is_bounded else "other", groups=of,
             bounds=(0, width) if is_bounded else (0, 1),
         )  # fmt: skip
@@ -457,7 +457,7 @@ def _refusal(
         return "the labelled answers were not drawn at random: uncorrected judge score"
     if len(judge) - n < 2:
         return None
-    p = float(two_sample_test(judge, has_label, groups=groups)[0][0])
+    p = float(welch(judge, has_label, groups=groups)[3][0])
     if p < UNLIKELY:
         return (
             f"the judge scored the labelled answers unlike the others (p = {p:.2g}), so they are no"

@@ -96,14 +96,14 @@ def _own(*names: str, **others: str) -> dict[str, Callable[[Any], Any]]:
 EVALUATION = Gallery(
     'ev.plot(["hit@5", "mrr@10"])',
     {
-        summary: {"table": lambda ev: ev.summary(), **_own("declared", "question")},
+        summary: {"table": lambda ev: ev.summary(), **_own("declared")},
         slices: _own("golden", "declared", table="scores"),
         heatmap: _own("golden", "declared", table="scores"),
-        metric_at_k: {"summary": lambda ev: ev.summary(), **_own("question")},
+        metric_at_k: {"summary": lambda ev: ev.summary()},
         tradeoff: _own("scores", "declared"),
         scatter: _own("scores", "declared"),
         scores_by_rank: _own(table="results"),
-        refusal_matrix: {"table": lambda ev: ev.refusals().table, **_own("question")},
+        refusal_matrix: {"table": lambda ev: ev.refusals().table},
         risk_coverage: {"curve": lambda ev: ev.risk_coverage().curve},
     },
 )  # fmt: skip
@@ -125,9 +125,13 @@ LEADERBOARD = Gallery(
     {
         summary: {
             "table": lambda board: board.table.assign(
-                min=board.table["low"], max=board.table["high"]
+                min=board.table["low"],
+                max=board.table["high"],
+                mean=board.table["value"],
+                p50=board.table["value"],
+                p50_low=board.table["low"],
+                p50_high=board.table["high"],
             ),
-            "question": lambda board: None,
             **_own("declared"),
         }
     },

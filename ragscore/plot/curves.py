@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.leaderboard import pareto_front
 from ragscore.analysis.risk_coverage import NO_KIND
 from ragscore.analysis.titles import MIN_ANSWERS, n_text
@@ -42,7 +41,7 @@ def metric_at_k(
     *,
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
-    question: Question | None = None,
+    question: None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw a ranking metric over its cut-off k: a line per run.

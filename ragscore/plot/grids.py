@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.failure_causes import Failures, turns
 from ragscore.analysis.titles import ERRORS, FEW, n_text
 from ragscore.frames.data import DataError, Golden, check_type
@@ -132,7 +131,7 @@ def heatmap(
 
 @lettered
 def refusal_matrix(
-    table: pd.DataFrame, *, question: Question | None = None, ax: "Axes | None" = None
+    table: pd.DataFrame, *, question: None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw how often every run answers and refuses, for queries to answer and to refuse.
 

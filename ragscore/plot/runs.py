@@ -8,7 +8,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from ragscore.analysis import titles
-from ragscore.analysis.comparison.question import Question
 from ragscore.analysis.rankings import retriever_scores
 from ragscore.analysis.titles import n_text
 from ragscore.frames.data import DataError, Golden, Results
@@ -44,7 +43,7 @@ def summary(
     highlight: list[str] | str | None = None,
     legend: str | bool | None = None,
     declared: Declarations = NOTHING_DECLARED,
-    question: Question | None = None,
+    question: None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw metrics of one or several runs: means as dots, with their 95 % intervals.

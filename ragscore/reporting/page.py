@@ -16,21 +16,18 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.decision import NAME, Decision
-from ragscore.analysis.standings import Standings
 from ragscore.frames import tables
 from ragscore.frames.escaping import html_text, markdown_line, markdown_paragraph
 from ragscore.frames.short_names import fitting_names, renamed
 from ragscore.frames.tables import SIGNS, TINTS, VERDICTS, Table
 from ragscore.plot.style import all_runs
-from ragscore.reporting.decision import decision_blocks, decision_html
 from ragscore.reporting.explorer.element import Mounted, digest
 from ragscore.reporting.figures import Figure, image
 from ragscore.reporting.summary import Card, Summary
 from ragscore.stats import WORDS
 
 OPEN = 3  # sections that are unfolded at first, where at most two runs are compared
-QUERIES = "queries"  # id of the explorer's section
+QUERIES, NAME = "queries", 28  # id of the explorer's section
 READ_FIRST, UNTOLD = "Read these queries first", "What can't be told"
 
 
@@ -73,7 +70,6 @@ def to_html(
     about: Sequence[str] = (),
     run_ids: Sequence[str] = (),
     baseline: str | None = None,
-    decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; its policy forbids all addresses and other scripts.
 
@@ -83,8 +79,6 @@ def to_html(
         The element that shows single queries, with the sentences `about` above it.
     run_ids, baseline
         All runs, so that each looks alike in every figure, and the one they are compared with.
-    decided
-        What the runs decide, which then comes first; of more than two all else is folded.
     """
     scripts = [_file("page.js"), *([explorer.script] if explorer else [])]
     styles = [tables.STYLE, *([explorer.style] if explorer else []), _file("page.css")]
@@ -94,7 +88,7 @@ def to_html(
     )
     names, short = _names(parts), fitting_names(run_ids, NAME)
     titles = {part.title: name for part, name in zip(parts, names, strict=True)}
-    is_many = decided is not None and len(decided[0].run_ids) > 2
+    is_many = len(run_ids) > 2
     links = [(QUERIES, "Query by query")] if explorer else []
     links += [(titles[part.title], part.title) for part in parts if part.depth == 2]
     contents = "".join(
@@ -109,12 +103,11 @@ def to_html(
         f' href="data:,"><title>{html_text(title)}</title><style>{"".join(styles)}</style>'
     )
     sentences = "".join(f'<p class="note">{html_text(text)}</p>' for text in about)
-    top = _summary(summary, explorer is not None, decided is None or is_many) if summary else ""
+    top = _summary(summary, explorer is not None, True) if summary else ""
     body = [
         f'<a class="skip" href="#main">Skip to the content</a>\n<header><h1>{html_text(title)}</h1>'
         "\n<nav><details><summary>Contents</summary>"
         f'<ul>{contents}</ul></details></nav></header>\n<main id="main" tabindex="-1">',
-        decision_html(*decided) if decided else "",
         _fold("newest", "The newest comparison", top, False) if is_many and top else top,
         _fold(QUERIES, "Query by query", f"{sentences}\n{explorer.html}", not is_many)
         if explorer
@@ -241,12 +234,10 @@ def to_markdown(
     title: str,
     parts: list[Section],
     summary: Summary | None = None,
-    decided: tuple[Decision, Standings] | None = None,
 ) -> str:
     """Return the whole page; a text can't open a tag, a link, a table cell or a heading."""
-    first = decision_blocks(*decided) if decided else []
     top = _summary_blocks(summary) if summary else []
-    blocks = [f"# {markdown_line(title)}", *first, *top]
+    blocks = [f"# {markdown_line(title)}", *top]
     for part in parts:
         table = part.table
         blocks += [

@@ -17,11 +17,9 @@ from ragscore.analysis.comparison.text import (
     shown_flips,
     shown_largest_changes,
 )
-from ragscore.analysis.decision import Decision
 from ragscore.analysis.failure_causes import CLASSES, turns
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import RiskCoverage
-from ragscore.analysis.standings import Standings, standings
 from ragscore.analysis.titles import FEW
 from ragscore.analysis.trend.trend import LED_BY, break_texts
 from ragscore.frames.errors import name_list
@@ -94,7 +92,7 @@ def _compared(
     cmp: Comparison, gate: list[Section], is_newest: bool, is_explored: bool
 ) -> list[Section]:
     shown, note = cmp.shown()
-    short = [line if line[-1] in ".?" else f"{line}." for line in cmp._decision()]
+    short = [f"{line}." for line in ([] if cmp.profile else [cmp._overall(), *cmp._aspect_lines()])]
     title = f"{cmp.candidate} against {cmp.baseline}"
     first = Section(
         title,
@@ -149,7 +147,7 @@ def _moved(cmp: Comparison) -> list[Section]:
         else []
     )
     if len(cmp.flips):
-        flipped = shown_flips(cmp.flips, cmp.flip_counts, cmp.declared)
+        flipped = shown_flips(cmp.flips)
         found.append(Section("Answers that flipped", 3, table=flipped))
     return found
 
@@ -336,8 +334,7 @@ def run_by_run(report: ReportFrames) -> list[Section]:
     of = {cmp.candidate: cmp for cmp in report.comparisons}
     gates = dict(zip(of, report.gates, strict=False))
     summary = report.summary[report.summary["metric"].isin(RESULTS) & (report.summary["n"] > 0)]
-    rows, before, board = [], "", report.leaderboard
-    in_sequence = not (board and board.baseline)
+    rows = []
     for run_id, note in zip(
         run_ids,
         report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
@@ -352,10 +349,6 @@ def run_by_run(report: ReportFrames) -> list[Section]:
             ]
             against = of[run_id].baseline
             difference = of[run_id].overall + (f" ({'; '.join(told)})" if told else "")
-        elif before and report.decision and in_sequence:
-            difference, _ = report.decision.of_pair(before, run_id)
-            against, difference = (before, difference) if difference else (None, "—")
-        before = run_id
         own = summary[(summary["run_id"] == run_id).to_numpy()]
         rows.append({
             "run": run_id, "description": note if isinstance(note, str) else "—",
@@ -414,15 +407,12 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
         if board.baseline
         else []
     )
-    words = [board.sentences.get(metric, ": only reported.") for metric in board.metrics]
-    table = _turned(board._shown()).assign(
-        **{"in words": [text.partition(": ")[2] for text in words]}
-    )
+    table = _turned(board.shown().frame)
     return [
         Section(
             "Leaderboard",
             table=table,
-            notes=tuple(note for note in board.notes() if note not in words),
+            notes=tuple(board.notes()),
         ),
         *against,
     ]
@@ -638,15 +628,3 @@ def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         .reset_index()
         .rename_axis(columns=None)
     )
-
-
-def decided(report: ReportFrames) -> tuple[Decision, Standings] | None:
-    """Return what the runs decide, and the table of them; None: nothing is decided."""
-    if report.decision is None:
-        return None
-    runs, lost = report.runs, ["n_failed", "n_missing"]
-    if not set(lost) <= set(runs):
-        return report.decision, standings(report.decision, report.summary)
-    counts = runs[lost].fillna(0).sum(axis=1).astype("int64")
-    found = dict(zip(runs["run_id"], counts, strict=True))
-    return report.decision, standings(report.decision, report.summary, found)

@@ -15,7 +15,6 @@ from ragscore.stats.agreement import (
 )
 from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
 from ragscore.stats.intervals import (
-    interval_of_differences,
     interval_of_means,
     mean_interval,
     t_interval,
@@ -31,33 +30,19 @@ from ragscore.stats.moments import (
     skewness,
     standard_error,
 )
-from ragscore.stats.multiple import (
-    ALPHA,
-    Together,
-    benjamini_hochberg,
-    holm,
-    joint_test,
-    max_t_p,
-    tied_sets,
-)
+from ragscore.stats.multiple import ALPHA, benjamini_hochberg, holm, level_of_each
 from ragscore.stats.paired import (
     count_moves,
+    is_heavy_tailed,
     mcnemar_p,
+    paired_error,
+    paired_interval,
     paired_p,
     sign_flip_p,
     tango_interval,
-    two_sample_test,
+    welch,
 )
-from ragscore.stats.power import (
-    flip_rate,
-    is_heavy_tailed,
-    mde_of_differences,
-    minimum_detectable,
-    minimum_detectable_rate,
-    queries_needed,
-    queries_needed_rate,
-    rate_power,
-)
+from ragscore.stats.power import flip_rate, minimum_detectable, queries_needed
 from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_difference, ppi_mean
 from ragscore.stats.quantiles import (
     least_n,
@@ -66,35 +51,19 @@ from ragscore.stats.quantiles import (
     quantile_interval,
 )
 from ragscore.stats.similarity import cosine, cosine_matrix
-from ragscore.stats.verdicts import (
-    DIRECTIONS,
-    MIXED,
-    NO_WORSE,
-    SAME,
-    UNSURE,
-    WORDS,
-    Verdict,
-    joint_verdict,
-    median_verdict,
-    overall_word,
-    verdict,
-)
+from ragscore.stats.verdicts import MIXED, UNSURE, WORDS, joint_word, overall_word, words
 
 __all__ = [
-    "ALPHA", "DIRECTIONS", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "NO_WORSE", "SAME",
-    "UNSURE", "WORDS", "Agreement", "Corrected", "Together", "Verdict",
-    "average_repeats",
-    "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
+    "ALPHA", "Agreement", "Corrected", "LEAST_LABELS", "MIXED", "NORMAL_FROM", "UNSURE", "WORDS",
+    "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
     "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
-    "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means",
-    "is_heavy_tailed", "joint_test", "joint_verdict", "krippendorff_alpha", "least_n", "max_t_p",
-    "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict",
-    "minimum_detectable", "minimum_detectable_rate", "moments", "overall_word",
-    "paired_p", "ppi_difference", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "queries_needed_rate", "rank_correlation", "rate_power",
-    "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "two_sample_test", "verdict",
-    "weighted_kappa", "wilson_interval",
+    "gwet_ac1", "holm", "inflation", "interval_of_means", "is_heavy_tailed", "joint_word",
+    "krippendorff_alpha", "least_n", "level_of_each", "mcnemar_p", "mean_interval",
+    "median_interval", "minimum_detectable", "moments", "overall_word", "paired_error",
+    "paired_interval", "paired_p", "ppi_difference", "ppi_mean", "quantile_difference_interval",
+    "quantile_interval", "queries_needed", "rank_correlation", "sign_flip_p", "skewness",
+    "standard_error", "t_interval", "t_quantile", "tango_interval", "weighted_kappa", "welch",
+    "wilson_interval", "words",
 ]  # fmt: skip
 
 

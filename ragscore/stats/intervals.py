@@ -10,13 +10,11 @@ from ragscore.stats.moments import (
     NORMAL_FROM,
     as_columns,
     design_effect,
-    group_sums,
     is_constant,
     moments,
     skewness,
     standard_error,
 )
-from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
 # Skewness of a sample. A stricter rule would choose t for just the samples that missed the tail.
@@ -25,7 +23,6 @@ LARGE_SKEWNESS = 0.5
 # from that end. Found by simulation of 20 to 200 values, 80 to 98 % of them 1, the others anywhere:
 # with 1e-4 to 1e-6 intervals hold the mean in 92 to 97 %, without it in 90 to 96 %.
 UNTRUSTED = 1e-5
-NO_LEAN = 1e-6  # skewness / √n: below, Hall's transformation changes nothing but rounding
 
 
 def wilson_interval(
@@ -149,98 +146,6 @@ def interval_of_means(
     return below, above
 
 
-def interval_of_differences(
-    differences: npt.ArrayLike,
-    kind: str,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    groups: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> tuple[Values, Values]:
-    """Return the interval of the mean paired difference of every column.
-
-    Tango's for 0/1 metrics, else t, with groups clustered; of groups of unlike sizes, t has fewer
-    degrees of freedom. Metrics with bounds stay within their
-    width. Equal differences are never certainty: the interval then leaves room for differing
-    queries that weren't seen, z² / (n + z²) of the metric's width for n queries (or groups). Equal
-    differences of a metric without bounds have no interval (NaN). Arguments as in
-    `interval_of_means`.
-    """
-    columns = as_columns(differences)
-    if _is_whole(columns, kind, groups):
-        wins, losses = count_moves(columns)
-        return tango_interval(
-            wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), confidence
-        )
-    mean, std, n = moments(columns)
-    error, units = _error_of_unlike(columns, groups)
-    half = t_quantile(_alike_units(columns, units, groups) - 1, confidence) * error
-    if kind not in ("binary", "bounded"):
-        half = np.where(is_constant(mean, std, n), np.nan, half)
-        return mean - half, mean + half
-    width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    unseen = width * wilson_interval(np.zeros_like(n), units, confidence)[1]
-    half = np.where(is_constant(mean, std, n) | (units == 1), unseen, half)
-    return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
-
-
-def interval_for_margin(
-    differences: npt.ArrayLike,
-    kind: str,
-    *,
-    bounds: tuple[float, float] = (0.0, 1.0),
-    groups: npt.ArrayLike | None = None,
-    confidence: float = 0.95,
-) -> tuple[Values, Values]:
-    """Return the interval of the mean paired difference that a margin is held against.
-
-    That of `interval_of_differences`, made wider on the side where skewed differences need it. Two
-    one-sided tests need either bound to err in 2.5 % of cases, where Student's t errs in 3 to 4 %
-    on the side of the longer tail, and in less on the other. The bounds are those of Hall 1992
-    (Journal of the Royal Statistical Society B 54: 221), where they lie outside. Arguments as in
-    `interval_of_differences`.
-    """
-    columns = as_columns(differences)
-    low, high = interval_of_differences(
-        columns, kind, bounds=bounds, groups=groups, confidence=confidence
-    )
-    if _is_whole(columns, kind, groups):
-        return low, high
-    mean = moments(columns)[0]
-    error, units = _error_of_unlike(columns, groups)
-    sums = group_sums(columns - mean, groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # skewness / √n
-        lean = (sums**3).sum(axis=0) / (sums**2).sum(axis=0) ** 1.5
-    t = t_quantile(_alike_units(columns, units, groups) - 1, confidence)
-    width = np.inf
-    if kind in ("binary", "bounded"):
-        width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    return (
-        np.fmin(low, np.fmax(mean - error * _unskewed(t, lean), -width)),
-        np.fmax(high, np.fmin(mean - error * _unskewed(-t, lean), width)),
-    )
-
-
-def _unskewed(t: Values, lean: Values) -> Values:
-    """Return the statistic of a skewed sample that Hall's transformation takes to t.
-
-    The inverse of x + lean/3 · x² + lean²/27 · x³ + lean/6.
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = 3 / lean * (np.cbrt(1 + lean * (t - lean / 6)) - 1)
-    return np.where(np.abs(lean) > NO_LEAN, found, t)
-
-
-def _is_whole(columns: Values, kind: str, groups: npt.ArrayLike | None) -> bool:
-    """Tell whether these are differences of single 0/1 values, each query standing alone."""
-    return (
-        kind == "binary"
-        and groups is None
-        and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
-    )
-
-
 def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
     """Return the standard error and the number of independent units.
 
@@ -248,35 +153,6 @@ def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Value
     """
     error, units = standard_error(columns, groups)
     return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
-
-
-def _error_of_unlike(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
-    """Return `_error`, in which a large group counts for what the mean owes to it.
-
-    The jackknife over groups (CR3 of Bell and McCaffrey 2002): of groups of one size, the same.
-    """
-    error, units = _error(columns, groups)
-    if groups is None:
-        return error, units
-    mean, _, n = moments(columns)
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        parts = group_sums(columns - mean, groups) / (1 - sizes / n)
-        jackknifed = np.sqrt((units - 1) / units * (parts**2).sum(axis=0)) / n
-    return np.fmax(error, np.where(units > 1, jackknifed, np.nan)), units
-
-
-def _alike_units(columns: Values, units: Values, groups: npt.ArrayLike | None) -> Values:
-    """Return how many groups of one size know the variance as well: (Σ n_g)² / Σ n_g².
-
-    Satterthwaite's degrees of freedom + 1 for groups whose sums vary as their sizes do; at least 2.
-    """
-    if groups is None:
-        return units
-    sizes = group_sums((~np.isnan(columns)).astype(np.float64), groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        alike = sizes.sum(axis=0) ** 2 / (sizes**2).sum(axis=0)
-    return np.where(units > 1, np.clip(alike, 2, units), units)
 
 
 def _rate_interval(

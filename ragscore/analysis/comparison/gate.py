@@ -1,52 +1,35 @@
 """Release gate: fail if what decides is worse, or if a metric drops by more than allowed.
 
 In: a `Comparison`, and the largest loss allowed for each metric, if any. Out: a `Gate`, one verdict
-and its reason per metric, also as Markdown for a pull request.
+and its reason per metric, also as Markdown for a pull request and as JUnit XML.
 """
 
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-import numpy as np
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import FIGURES
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import MEDIANS_NOTE, RANKS, changed_queries
+from ragscore.analysis.comparison.text import RANKS, changed_queries, in_words
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.errors import check_choice
 from ragscore.frames.escaping import visible
-from ragscore.frames.render import (
-    EXACT,
-    decimals_beside,
-    decimals_within,
-    dump,
-    shown_n,
-    shown_number,
-)
+from ragscore.frames.render import decimals_within, dump, shown_number
 from ragscore.frames.tables import SIGNS, VERDICTS, Display, Table
-from ragscore.scoring.intervals import BY_QUANTILES
-from ragscore.scoring.metrics import ROUNDING, Metric, table_kind
+from ragscore.scoring.metrics import ROUNDING
 from ragscore.stats import UNSURE
 
 RULES = ("threshold", "interval")
 UNDECIDED = ("pass", "fail")
-AT_WORST_NOTE = (
-    "At their worst: queries that the candidate failed on, or was not asked, whatever hits they"
-    " have."
-)
-LEFT_OUT_NOTE = (
-    "Left out: queries that the baseline failed on, unless the candidate answered them worse."
-)
-SHOWN_REGRESSIONS = 10
-SHOWN_QUERY = 60  # characters of a query in the text form
-COUNTS = ("n", "n_expected_baseline", "n_expected_candidate", "n_lost", "n_left_out")
-COLUMNS = ["metric", *FIGURES, "max_drop", *COUNTS, "verdict", "reason"]
+FAILURES = "failed queries"
+SHOWN_REGRESSIONS, SHOWN_QUERY = 10, 60
+COLUMNS = ["metric", *FIGURES, "max_drop", "n", "verdict", "reason", "better"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,26 +39,18 @@ class Gate(JsonResult, Display):
     Attributes
     ----------
     table
-        One row per metric asked for: `baseline`, `candidate` and `delta` = candidate − baseline
-        over the same `n` queries, its interval `low`, `high`, `max_drop`, `n_expected_baseline`,
-        `n_expected_candidate`, `verdict` (pass, fail, not evaluated), the `reason`, and `better`,
-        the metric's direction (higher, lower). Among the n
-        are `n_lost` at the metric's worst value, which the candidate failed on or was not asked;
-        `n_left_out` are left out, because the baseline failed on them.
+        One row per metric asked for: `baseline`, `candidate`, `delta` with its interval `low`,
+        `high`, `max_drop`, `n`, `verdict` (pass, fail, not evaluated), the `reason`, and `better`,
+        the metric's direction. The last row counts the queries that the candidate failed on or was
+        not asked, and the baseline answered: more than allowed fail the gate.
     regressions
-        The queries that lost most, worst first: query_id, query, outcome, ranks, targets lost.
+        The queries that lost most, worst first.
     overall
-        The comparison's word over its primary metrics: better, worse, mixed, no worse, can't tell.
+        The comparison's word over its primary metrics.
     require
         Whether a metric that can't be evaluated stops the gate.
     undecided
-        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so. Where no
-        value of a primary metric changed, "pass".
-    needed
-        Primary metric -> how many queries would show a difference as large as the one seen (80 %
-        power); those that can't be told so far.
-    clusters
-        How many conversations intervals and tests allow for, in words; empty without any.
+        What *can't tell* over all counts as: "pass", "fail", or "" where nobody said so.
     """
 
     baseline: str
@@ -87,7 +62,6 @@ class Gate(JsonResult, Display):
     require: bool = False
     clusters: str = ""
     undecided: str = ""
-    needed: dict[str, int] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -97,7 +71,7 @@ class Gate(JsonResult, Display):
     @property
     def exit_status(self) -> int:
         """For a shell: 0 passed, 1 a metric fails, 2 undecided or not evaluated."""
-        if (self.table["verdict"] == "fail").any():
+        if self.table["verdict"].eq("fail").any():
             return 1
         if self.require and self._n_open:
             return 2
@@ -111,68 +85,52 @@ class Gate(JsonResult, Display):
 
     @property
     def _is_open(self) -> bool:
-        """True if verdicts decide, none is against the candidate, and none is for it."""
-        no_margin = bool(self.table["max_drop"].isna().all())
-        return self.rule == "verdict" and self.overall == UNSURE and no_margin
+        margins = self.table.loc[self.table["metric"].ne(FAILURES).to_numpy(), "max_drop"]
+        return self.rule == "verdict" and self.overall == UNSURE and bool(margins.isna().all())
 
     @property
     def _n_open(self) -> int:
-        return int((self.table["verdict"] == "not evaluated").sum())
+        return int(self.table["verdict"].eq("not evaluated").sum())
 
     def to_json(self) -> str:
-        """Return the gate as JSON, NaN as null, with the answer (`passed`, `exit_status`).
-
-        `from_json` reloads it.
-        """
+        """Return the gate as JSON with the answer (`passed`, `exit_status`)."""
         return dump(self, passed=self.passed, exit_status=self.exit_status)
 
     def headline(self) -> str:
         """Return the answer in one line."""
-        failed = ", ".join(self.table.loc[(self.table["verdict"] == "fail").to_numpy(), "metric"])
-        reason = f" by {failed}" if failed else ""
-        # Where that is the answer, it has been said.
-        is_said = not self._n_open or self.exit_status == 2
-        not_evaluated = "" if is_said else f", {self._n_open} not evaluated"
-        # by verdicts, nothing seen to be worse is no proof
-        is_open = self._is_open and self.exit_status != 1
-        no_proof = "; a loss isn't ruled out" if is_open else ""
+        failed = ", ".join(self.table.loc[self.table["verdict"].eq("fail").to_numpy(), "metric"])
+        more = f", {self._n_open} not evaluated" if self._n_open and self.exit_status != 2 else ""
         return (
-            f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
-            f" (primary metrics: {self.overall}{no_proof})"
+            f"Gate {self.answer}{f' by {failed}' if failed else ''}{more}: {self.candidate} against"
+            f" {self.baseline} (primary metrics: {self.overall})"
         )
 
     def shown(self) -> pd.DataFrame:
-        """Return the table as text, with the interval where it decides.
-
-        Numbers have as many decimals as it takes to see that what is allowed is kept, or isn't.
-        """
-        shown = pd.DataFrame([self._shown_row(row) for row in self.table.to_dict("records")])
-        return shown.drop(columns="95 % interval") if self.rule == "threshold" else shown
-
-    def _shown_row(self, row: dict[Any, Any]) -> dict[str, str]:
-        label, allowed = row["metric"], row["max_drop"]
-        places = decimals_within(row["low"], row["high"])
-        sign = 1 if row["better"] == "lower" else -1
-        decisive = ("delta",) if self.rule == "threshold" else ("delta", "low", "high")
-        for loss in (sign * row[name] for name in decisive):
-            if not (math.isnan(allowed) or math.isnan(loss)):
-                beyond = loss > allowed + ROUNDING * min(abs(loss) + allowed, 1.0)
-                places = decimals_beside(loss, float(_amount(allowed)), beyond, places)
+        """Return the table as text."""
+        rows = self.table
+        places = [decimals_within(*ends, 3) for ends in zip(rows["low"], rows["high"], strict=True)]
         texts = {
-            name: shown_number(row[name], places, signed=name not in ("baseline", "candidate"))
+            name: [
+                shown_number(value, digits, signed=name not in FIGURES[:2])
+                for value, digits in zip(rows[name], places, strict=True)
+            ]
             for name in FIGURES
         }
-        return {
-            "metric": f"{label} (p50)" if _by_median(label, self.rule) else label,
-            "verdict": row["verdict"],
-            **{name: texts[name] for name in ("baseline", "candidate", "delta")},
-            "95 % interval": f"[{texts['low']}, {texts['high']}]",
-            "allowed": "not worse" if math.isnan(allowed) else _amount(allowed),
-            "n / expected": shown_n(
-                row["n"], row["n_expected_baseline"], row["n_expected_candidate"]
-            ),
-            "why": row["reason"],
-        }
+        return pd.DataFrame(
+            {
+                "metric": [in_words(name) for name in rows["metric"]],
+                "verdict": rows["verdict"],
+                **{name: texts[name] for name in ("baseline", "candidate", "delta")},
+                "95 % interval": [
+                    f"[{a}, {b}]" for a, b in zip(texts["low"], texts["high"], strict=True)
+                ],
+                "allowed": [
+                    "not worse" if math.isnan(one) else f"{one:g}" for one in rows["max_drop"]
+                ],
+                "n": rows["n"],
+                "why": rows["reason"],
+            }
+        )
 
     def largest_regressions(self) -> pd.DataFrame:
         """Return `regressions` with long queries cut."""
@@ -180,73 +138,39 @@ class Gate(JsonResult, Display):
         cut = query.str.slice(0, SHOWN_QUERY - 1) + "…"
         return self.regressions.assign(query=query.where(query.str.len() <= SHOWN_QUERY, cut))
 
-    def _parts(self) -> list[str | Table]:
-        sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
-        table = Table(self.shown(), verdicts=(*VERDICTS, "why"))
-        parts: list[str | Table] = [f"{sign} {self.headline()}", table]
-        if len(self.regressions):
-            parts.append(Table(self.largest_regressions(), "Largest regressions"))
-        return [*parts, *self.notes()]
-
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table."""
-        table = self.table
-        holds = {
-            AT_WORST_NOTE: table["n_lost"].any(),
-            LEFT_OUT_NOTE: table["n_left_out"].any(),
-            MEDIANS_NOTE: any(_by_median(label, self.rule) for label in table["metric"]),
-        }
         ways = (
             "Nothing can be told, so that the gate neither passes nor fails. Say what that counts"
             ' as (undecided="pass" or "fail", --undecided), or declare margins.'
         )
-        queries = ", ".join(f"{n:,} for {name}" for name, n in self.needed.items())
-        rate = self._false_rate()
-        chance = (
-            f"Two runs that don't differ fail this gate in about {100 * rate:.0f} % of cases, as so"
-            " many queries vary. Margins decide by a test: margins={...}, --margin."
-        )
+        return [ways] * (self.answer == "undecided") + [*filter(None, [self.clusters])]
+
+    def _parts(self) -> list[str | Table]:
+        sign = SIGNS[("pass", "fail", "not evaluated")[self.exit_status]]
+        table = Table(self.shown(), verdicts=(*VERDICTS, "why"))
+        lost = Table(self.largest_regressions(), "Largest regressions")
         return [
-            *([ways] if self.answer == "undecided" else []),
-            *([chance] if rate >= 0.01 else []),
-            *([f"Queries that would show a difference as large as the one seen: about {queries}."]
-              if self._is_open and queries else []),
-            *(note for note, is_needed in holds.items() if is_needed),
-            *filter(None, [self.clusters]),
-        ]  # fmt: skip
-
-    def _false_rate(self) -> float:
-        """Return how often runs alike lose more than is allowed, by the threshold rule."""
-        if self.rule != "threshold":
-            return 0.0
-        from scipy.special import ndtr
-
-        error = (self.table["high"] - self.table["low"]) / (2 * 1.96)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rates = ndtr(-(self.table["max_drop"] / error).to_numpy("float64"))
-        return float(1 - np.prod(1 - np.nan_to_num(rates)))
+            f"{sign} {self.headline()}",
+            table,
+            *([lost] * bool(len(lost.frame))),
+            *self.notes(),
+        ]
 
     def to_junit(self) -> str:
         """Return JUnit XML: a test case per metric, failed or skipped as the gate has it."""
-        root = Element("testsuite", name="ragscore gate")
-        for row in self.table.to_dict("records"):
-            case = SubElement(
-                root, "testcase", classname=f"{self.candidate} against {self.baseline}",
-                name=str(row["metric"]),
-            )  # fmt: skip
-            is_open = row["verdict"] == "not evaluated"
-            kind = {"fail": "failure"}.get(row["verdict"], "skipped" if is_open else "")
-            if kind:
-                SubElement(case, kind, message=visible(str(row["reason"])))
-        if self.exit_status == 2 or (self._is_open and self.exit_status == 1):
-            case = SubElement(root, "testcase", classname="gate", name="answer")
-            SubElement(
-                case, "failure" if self.exit_status == 1 else "skipped",
-                message=visible(self.headline()),
-            )  # fmt: skip
-        root.set("tests", str(len(root)))
-        root.set("failures", str(len(root.findall("*/failure"))))
-        root.set("skipped", str(len(root.findall("*/skipped"))))
+        cases = [(row["metric"], row["verdict"], row["reason"]) for row in records_of(self.table)]
+        if self.exit_status and "fail" not in {verdict for _, verdict, _ in cases}:
+            cases.append(("answer", ("", "fail", "skipped")[self.exit_status], self.headline()))
+        root, kinds = Element("testsuite", name="ragscore gate", tests=str(len(cases))), list[str]()
+        for name, verdict, reason in cases:
+            about = f"{self.candidate} against {self.baseline}"
+            case = SubElement(root, "testcase", classname=about, name=str(name))
+            if verdict != "pass":
+                kinds.append("failure" if verdict == "fail" else "skipped")
+                SubElement(case, kinds[-1], message=visible(str(reason)))
+        root.set("failures", str(kinds.count("failure")))
+        root.set("skipped", str(kinds.count("skipped")))
         return tostring(root, encoding="unicode") + "\n"
 
     def to_markdown(self) -> str:
@@ -264,265 +188,129 @@ def gate(
     rule: str = "threshold",
     require: bool = False,
     undecided: str | None = None,
+    max_failed: int = 0,
 ) -> Gate:
     """Fail if a primary metric is worse, or if a metric drops by more than an allowed amount.
 
     Without `max_drop` the verdicts of the primary metrics decide, aspect by aspect: "worse" and
-    "mixed" fail. Where a metric has a margin, "can't tell" stops the gate, since the margin isn't
-    shown to hold. Where nothing at all can be told, the gate is undecided until `undecided` says
-    what that counts as.
-
-    With `max_drop`: a loss is a fall of metrics that should be high and a rise of those that should
-    be low, in the metric's own units. Times are compared by the median of the differences.
-
-    Errors never make a gate pass, whatever policy the scores have. A query that the candidate
-    failed on, or was not asked, counts at the metric's worst value, even if it still has hits. A
-    metric without a worst value (time, cost) fails if the baseline answered such a query. A query
-    that the baseline failed on can only count against the candidate: if the candidate answered it
-    worse than the baseline did in spite of failing. Else it is left out, and if none is left the
-    gate doesn't pass. Metrics of failures themselves, such as `failed`, count them as they are.
+    "mixed" fail. Where nothing at all can be told, the gate is undecided until `undecided` says
+    what that counts as. Errors never make a gate pass: it fails if the candidate failed on, or was
+    not asked, more than `max_failed` queries that the baseline answered.
 
     Parameters
     ----------
     max_drop
-        Metric label -> largest loss that is allowed, 0 or above. None: go by the primary metrics.
+        Metric label -> largest loss that is allowed, 0 or above, in the metric's units. A loss is a
+        fall of metrics that should be high and a rise of those that should be low.
     rule
         "threshold": the observed loss must not exceed it. "interval": the 95 % interval must
-        exclude any loss beyond it (non-inferiority). With few queries the interval is wide, and
-        this rule fails even if little was lost.
+        exclude any loss beyond it (non-inferiority).
     require
-        Don't pass if a metric can't be evaluated, because the comparison lacks it or no query has a
-        value in both runs.
+        Don't pass if a metric can't be evaluated.
     undecided
         Without `max_drop`: "pass" or "fail" where no primary metric can be told.
 
     Raises
     ------
     DataError
-        No metric, an unknown one, a loss that is no number or below 0, an unknown rule.
+        No metric, one without a direction, a loss that is no number or below 0, an unknown rule.
     """
     check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
     if undecided is not None:
         check_choice(undecided, UNDECIDED, "undecided")
-    figures = _figures(cmp)
+    rows = {row["metric"]: row for row in records_of(cmp.deltas)}
     if max_drop is None:
-        made = _made(cmp, "verdict", _by_verdicts(cmp, figures), require)
-        deciding = cmp.deltas[cmp.deltas["is_primary"].to_numpy(dtype=bool)]
-        is_same = not (deciding["n_better"] + deciding["n_worse"]).any()  # nothing to tell
-        said = undecided or ("pass" if is_same else "")
-        return replace(made, undecided=said, needed=_needed(cmp))
-    check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
+        primary = [row for row in rows.values() if row["is_primary"]]
+        told = {name: one for one in records_of(cmp.aspects) for name in one["metrics"].split(", ")}
+        found, rule = [_by_verdict(row, told.get(row["metric"])) for row in primary], "verdict"
+        is_same = not any(row["n_better"] + row["n_worse"] for row in primary)
+        undecided = undecided or ("pass" if is_same else "")
+    else:
+        check_type(max_drop, Mapping, "max_drop", "metric -> loss, such as {'mrr@10': 0.02}")
+        _check(cmp, max_drop, rows)
+        found = [
+            _by_loss(cmp, name, float(allowed), rows.get(name), rule)
+            for name, allowed in max_drop.items()
+        ]
+    table = pd.DataFrame([*found, _failures(cmp, max_failed)]).reindex(columns=COLUMNS)
+    table = table.astype(dict.fromkeys([*FIGURES, "max_drop"], "float64"))
+    lost = cmp.per_query["outcome"].isin(["regression", "only_baseline", "loss"]).to_numpy()
+    worst = changed_queries(cmp.per_query[lost]).head(SHOWN_REGRESSIONS)
+    return Gate(
+        cmp.baseline, cmp.candidate, rule, table,
+        worst[["query_id", "query", "outcome", *RANKS, "lost"]], cmp.overall, require, cmp.clusters,
+        undecided or "",
+    )  # fmt: skip
+
+
+def _check(cmp: Comparison, max_drop: Mapping[str, float], known: Mapping[str, Any]) -> None:
     if not max_drop:
-        raise DataError(
-            "found no metric",
-            field="max_drop",
-            allowed="at least one metric and its largest loss, such as {'mrr@10': 0.02}; or None,"
-            " for the verdicts on the primary metrics",
-        )
-    for label, allowed in max_drop.items():
-        known = cmp.declared
-        metric = known.describe(label) if label in figures else known.parse(label).metric
+        raise DataError("found no metric", field="max_drop", allowed="metric -> its largest loss")
+    for name, allowed in max_drop.items():
+        declared = cmp.declared
+        metric = declared.describe(name) if name in known else declared.parse(name).metric
         if metric.better not in ("higher", "lower"):
             raise DataError(
-                f"nobody said whether {label} is better higher or lower",
+                f"nobody said whether {name} is better higher or lower",
                 field="max_drop",
-                allowed="rs.metric(..., better='higher')"
-                if metric.source
-                else f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+                allowed=f"ev.with_columns(frame, better={{{name!r}: 'higher'}})",
             )
-        if (
-            isinstance(allowed, bool)
-            or not isinstance(allowed, (int, float))
-            or not 0 <= allowed < math.inf
-        ):
-            raise DataError(
-                f"found {allowed!r} for {label}",
-                field="max_drop",
-                allowed="a number from 0: the largest loss that is allowed",
-            )
-    rows = [
-        _row(cmp.declared.describe(label), label, float(allowed), figures.get(label), rule)
-        for label, allowed in max_drop.items()
-    ]
-    return _made(cmp, rule, rows, require)
+        is_number = isinstance(allowed, (int, float)) and not isinstance(allowed, bool)
+        if not is_number or not 0 <= allowed < math.inf:
+            allowed_text = "a number from 0: the largest loss that is allowed"
+            raise DataError(f"found {allowed!r} for {name}", field="max_drop", allowed=allowed_text)
 
 
-def _needed(cmp: Comparison) -> dict[str, int]:
-    """Return primary metric -> the queries that would show the difference seen, where open."""
-    found = {}
-    for row in cmp.deltas[cmp.deltas["is_primary"].to_numpy(dtype=bool)].to_dict("records"):
-        size = abs(row["delta"])
-        if row["verdict"] == UNSURE and size > 0 and math.isfinite(row["mde"]):
-            needed = row["n"] * (row["mde"] / size) ** 2
-            found[row["metric"]] = round(needed, 1 - math.floor(math.log10(needed)))
-    return {name: int(n) for name, n in found.items()}
+def _by_verdict(row: dict[str, Any], told: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the row of a primary metric, by the verdict of its aspect."""
+    if told is None:
+        return row | {"verdict": "not evaluated", "reason": "no word: one run has no values"}
+    word = "fail" if told["verdict"] in ("worse", "mixed") else "pass"
+    return row | {"verdict": word, "reason": f"{told['verdict']}: {told['sentence']}"}
 
 
-def _made(cmp: Comparison, rule: str, rows: list[dict[str, Any]], require: bool) -> Gate:
-    """Return the gate of these rows. Margins ask for proof, and so does a baseline that failed."""
-    directions = [cmp.declared.describe(row["metric"]).better for row in rows]
-    table = pd.DataFrame(rows, columns=COLUMNS).assign(better=directions)
-    is_open = (table["verdict"] == "not evaluated").to_numpy()
-    has_margin = rule == "verdict" and bool(table["max_drop"].notna().any())
-    asks_proof = require or has_margin or bool((table["n_left_out"] > 0)[is_open].any())
-    is_lost = cmp.per_query["outcome"].isin(["regression", "only_baseline", "loss"])
-    lost = changed_queries(cmp.per_query[is_lost.to_numpy()]).head(SHOWN_REGRESSIONS)
-    return Gate(
-        cmp.baseline,
-        cmp.candidate,
-        rule,
-        table,
-        lost[["query_id", "query", "outcome", *RANKS, "lost"]],
-        cmp.overall,
-        asks_proof,
-        cmp.clusters,
-    )
-
-
-def _figures(cmp: Comparison) -> dict[str, dict[str, Any]]:
-    """Return the rows of `Comparison.deltas`, by metric, with failed queries at their worst."""
-    table = cmp.deltas.assign(n_lost=0, n_uncounted=0, n_left_out=0)
-    if len(cmp.at_worst):
-        own = cmp.at_worst.set_index("metric").reindex(table["metric"])
-        table = table.assign(**{str(name): own[name].to_numpy() for name in own})
-    return {row["metric"]: row for row in records_of(table)}
-
-
-def _by_verdicts(cmp: Comparison, figures: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of `Gate.table` by verdict: each primary metric with that of its aspect."""
-    rows = []
-    for aspect in records_of(cmp.aspects):
-        for name in aspect["metrics"].split(", "):
-            own = figures[name]
-            row, margin = _numbers(name, own, "verdict"), own["margin"]
-            row["max_drop"] = math.nan if margin is None else margin
-            counted = _counted(row).replace(",", " with", 1)
-            beside = f" (as scored; the numbers here{counted})" if counted else ""
-            told = {"verdict": "pass", "reason": aspect["sentence"] + beside}
-            if aspect["verdict"] in ("worse", "mixed"):
-                told["verdict"] = "fail"
-            elif undone := _unfit(name, own) or _undone(
-                cmp.declared.describe(name), row, margin or 0.0
-            ):
-                told = undone
-            elif aspect["verdict"] == UNSURE and (
-                not row["n"]
-                or (margin is not None and own["verdict"] == UNSURE and not own["holds_margin"])
-            ):
-                told["verdict"] = "not evaluated"
-            rows.append(row | told)
-    return rows
-
-
-def _undone(metric: Metric, row: dict[str, Any], allowed: float) -> dict[str, str]:
-    """Return verdict and reason where failed queries undo what the verdict says; else nothing."""
-    if not (row["n_lost"] or row["n_left_out"]):
-        return {}
-    loss, *ends = (_loss(metric, row[name]) for name in ("delta", "low", "high"))
-    slack = metric.rounding
-    if loss > allowed + slack and (row["n_lost"] or min(ends) > 0):
-        return {"verdict": "fail", "reason": f"{_change(slack, loss, allowed, '')}{_counted(row)}"}
-    if not math.isnan(row["max_drop"]) and not max(ends) <= allowed + slack:
-        reason = f"a loss beyond {_amount(allowed)} isn't ruled out{_counted(row)}"
-        return {"verdict": "not evaluated", "reason": reason}
-    return {}
-
-
-def _row(
-    metric: Metric, label: str, allowed: float, own: dict[str, Any] | None, rule: str
+def _by_loss(
+    cmp: Comparison, name: str, allowed: float, row: dict[str, Any] | None, rule: str
 ) -> dict[str, Any]:
-    """One row of `Gate.table`, from its row of `_figures` (None: not compared)."""
-    row: dict[str, Any] = _numbers(label, own, rule) | {"max_drop": allowed}
-    if own is None:
-        return row | {"verdict": "not evaluated", "reason": "the comparison lacks this metric"}
-    if unfit := _unfit(label, own):
-        return row | unfit
-    if not row["n"]:
-        return row | {"verdict": "not evaluated", "reason": "no query has a value in both runs"}
-    largest_loss = max(_loss(metric, row["low"]), _loss(metric, row["high"]))
-    loss = _loss(metric, row["delta"])
-    average = "median" if _by_median(label, rule) else "mean"
-    verdict, reason = _verdict(loss, largest_loss, allowed, rule, metric.rounding, average)
-    return row | {"verdict": verdict, "reason": f"{reason}{_counted(row)}"}
-
-
-def _unfit(label: str, own: dict[str, Any]) -> dict[str, str]:
-    """Return verdict and reason where failures leave nothing to go by; else nothing."""
-    if n := own["n_uncounted"]:
-        reason = f"no {label} of {n} queries that the candidate failed on or was not asked"
-        return {"verdict": "fail", "reason": reason}
-    if own["n_left_out"] and not own["n"]:
-        reason = "no query is left that the baseline didn't fail on"
-        return {"verdict": "not evaluated", "reason": reason}
-    return {}
-
-
-def _counted(row: dict[str, Any]) -> str:
-    """Say how many queries are at their worst, and how many are left out."""
-    words = {"n_lost": "at their worst", "n_left_out": "left out"}
-    return "".join(f", {row[name]} {told}" for name, told in words.items() if row[name])
-
-
-def _numbers(label: str, own: dict[str, Any] | None, rule: str) -> dict[str, Any]:
-    """Return the figures of a row: medians of times, else means."""
-    row: dict[str, Any] = {"metric": label}
-    row |= dict.fromkeys(FIGURES, math.nan) | dict.fromkeys(COUNTS, 0)
-    if own is None:
-        return row
-    part = "p50_" if _by_median(label, rule) else ""
-    for name in FIGURES:
-        value = own[part + name]
-        row[name] = math.nan if value is None else float(value)
-    return row | {name: int(own[name]) for name in COUNTS}
-
-
-def _by_median(label: str, rule: str) -> bool:
-    """Return whether medians decide: of times, and of costs where their verdict is asked for."""
-    return table_kind(label) in (BY_QUANTILES if rule == "verdict" else ("time",))
-
-
-def _loss(metric: Metric, delta: float) -> float:
-    return delta if metric.better == "lower" else -delta
-
-
-def _verdict(
-    loss: float,
-    largest_loss: float,
-    allowed: float,
-    rule: str,
-    slack: float = ROUNDING,
-    average: str = "mean",
-) -> tuple[str, str]:
-    """Return verdict and reason, from the observed loss and the interval's bound for it."""
-    change = _change(slack, loss, allowed, average)
+    better = cmp.declared.describe(name).better
+    told = {"metric": name, "max_drop": allowed, "better": better, "n": 0}
+    if row is None or not row["n"]:
+        lacks = "the comparison lacks this metric" if row is None else "no query has both values"
+        return told | {"verdict": "not evaluated", "reason": lacks}
+    sign = 1 if better == "lower" else -1
+    loss, *ends = (
+        sign * (math.nan if row[one] is None else row[one]) for one in ("delta", "low", "high")
+    )
+    slack = ROUNDING * min(abs(loss) + allowed, 1.0) if loss == loss else ROUNDING
+    reason = (
+        f"loss of {loss:.3g}"
+        if loss > slack
+        else f"gain of {-loss:.3g}"
+        if loss < -slack
+        else "unchanged"
+    )
+    word = "pass"
     if loss > allowed + slack:
-        return "fail", f"{change}, more than {_amount(allowed)}"
-    if rule == "threshold":
-        return "pass", change
-    if math.isnan(largest_loss):
-        return "not evaluated", f"{change}; too few queries for an interval"
-    if largest_loss > allowed + slack:
-        return (
-            "fail",
-            f"{change}, but a loss of {_beside(slack, largest_loss, allowed)} can't be ruled out",
-        )
-    return "pass", f"{change}, a loss beyond {_amount(allowed)} is ruled out"
+        word, reason = "fail", f"{reason}, more than {allowed:g}"
+    elif rule == "interval" and not max(ends) <= allowed + slack:
+        is_known = not math.isnan(max(ends))
+        word = "fail" if is_known else "not evaluated"
+        most = f"a loss of {max(ends):.3g} can't be ruled out" if is_known else "too few queries"
+        reason = f"{reason}, but {most}"
+    return row | told | {"n": row["n"], "verdict": word, "reason": reason}
 
 
-def _change(slack: float, loss: float, allowed: float, average: str) -> str:
-    """Return the observed change in words, which no test stands behind."""
-    if abs(loss) <= slack:
-        return f"{average} unchanged"
-    return f"loss of {_beside(slack, loss, allowed)}" if loss > 0 else f"gain of {-loss:.3g}"
-
-
-def _beside(slack: float, loss: float, allowed: float) -> str:
-    """Return a loss with three digits, or as many as show if it is more than allowed."""
-    is_beyond, limit = loss > allowed + slack, float(_amount(allowed))
-    texts = (f"{loss:.{digits}g}" for digits in range(3, EXACT))
-    return next((text for text in texts if (float(text) > limit) == is_beyond), f"{loss!r}")
-
-
-def _amount(allowed: float) -> str:
-    return f"{allowed:.12g}"
+def _failures(cmp: Comparison, allowed: int) -> dict[str, Any]:
+    """Return the row of the queries that the candidate alone failed on, or was not asked."""
+    states = [
+        cmp.per_query.get(f"state_{side}", pd.Series(dtype="str"))
+        for side in ("baseline", "candidate")
+    ]
+    n = int((states[0].eq("scored") & states[1].ne("scored")).sum())
+    word = "fail" if n > allowed else "pass"
+    reason = f"{n} that the candidate failed on or was not asked, and the baseline answered"
+    return {
+        "metric": FAILURES, "candidate": n, "delta": n, "max_drop": allowed, "better": "lower",
+        "n": len(states[0]), "verdict": word, "reason": reason,
+    }  # fmt: skip

@@ -7,19 +7,16 @@ holds.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.compare import RankChanges, compare_ranks
-from ragscore.analysis.comparison.invariants import field_invariants
+from ragscore.analysis.comparison.compare import RankChanges
 from ragscore.analysis.comparison.model import Comparison, count_outcomes
 from ragscore.analysis.comparison.text import describe_matching
-from ragscore.analysis.decision import words_against
 from ragscore.analysis.reported import refuse_without_rows
 from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import (
@@ -297,7 +294,7 @@ def explore_comparison(
         "title": f"{cmp.candidate} against {cmp.baseline}",
         "verdict": [
             _headline(cmp, cmp.overall),
-            *cmp._decision()[1:],
+            *cmp._aspect_lines(),
             describe_matching(cmp.level, cmp.k),
         ],
     }
@@ -350,28 +347,19 @@ def explore_runs(
 def _compared(ev: Any, names: list[str]) -> tuple[tuple[Comparison | RankChanges, ...], list[str]]:
     """Return what changed from the first run to each other, and the verdict on each.
 
-    Verdicts are those of the question, which need no tests of each pair. Where it doesn't ask about
-    these pairs, they are compared by what decides.
+    Of several runs by the level of all of them.
     """
     first, *others = names
     deciding = [name for name in (*ev.primary, ANSWERED) if name in ev.scores]
-    is_asked = bool(others) and ev.profile is None and ev.baseline in (None, first)
-    if not is_asked or not len(ev.question.table):
-        # of two runs, and by a profile, verdicts depend on all that is compared
-        metrics = deciding if ev.profile is None and len(ev.run_ids) > 2 else []
-        compare = partial(ev.compare, first, metrics=metrics or None, allow_different=True)
-        compared = tuple(map(compare, others))
-        return compared, [one.overall for one in compared]
-    words = words_against(
-        first, others, ev.scores, ev._asked(ev.baseline), ev.golden,
-        partial(ev.compare, allow_different=True), ev.declared,
-    )  # fmt: skip
-    policies = replace(ev.policies, match=ev._level)
-    changes = partial(compare_ranks, ev.results, ev.golden, first, policies=policies, rule=ev.rule)
-    found = tuple(map(changes, others))
-    for one in found:  # warns of judges and fields that differ
-        field_invariants(one.lists, deciding, one.level.name, True)
-    return found, words
+    scores = ev.scores[["run_id", "state", "level", *dict.fromkeys(deciding)]]
+    is_many = len(ev.run_ids) > 2 and ev.profile is None
+    compared = tuple(
+        ev._compared(
+            first, other, scores if is_many else ev.scores, of_all=is_many, allow_different=True
+        )
+        for other in others
+    )
+    return compared, [one.overall for one in compared]
 
 
 def _headline(cmp: Comparison | RankChanges, verdict: str) -> str:
