@@ -228,7 +228,8 @@ def compare(
     golden, metrics, primary, policies
         As for `rs.evaluate`. Without a golden set, stored scores are compared.
     how
-        As for `Evaluation.compare`, and single fields of `rs.Policies`.
+        As for `Evaluation.compare`, and single fields of `rs.Policies`. Metrics that are named
+        decide.
 
     Raises
     ------
@@ -243,6 +244,9 @@ def compare(
     """
     names = {item.name for item in fields(Policies)}
     given = policies_of(policies, {name: how.pop(name) for name in names & how.keys()})
+    if primary is None and metrics is not None:
+        named = names_of(asked_for(metrics)[0], "metrics")
+        primary = [one for one in named if one not in ("default", "all")] or None
     ev = evaluate_pair(baseline, candidate, golden, metrics, primary, given)
     return ev.compare(*ev.run_ids, **how)
 
@@ -586,8 +590,8 @@ class Evaluation(Display):
         columns
             Which columns to add; by default all numbers but the keys.
         better
-            "higher" or "lower", for all columns or by column. Without it, comparisons say "higher"
-            and "lower" instead of "better" and "worse".
+            "higher" or "lower", for all columns or by column. Without it, comparisons have no word
+            for the difference.
         range
             (lowest, highest) value, None for no bound; for all columns or by column. Direction and
             range belong to this evaluation and to what is made of it.
@@ -1811,6 +1815,10 @@ class Evaluation(Display):
             if not n:
                 return [f"Evaluation: {heading}", Table(told), *self._notes()]
             alone = [Table(told, heading)]
+        if n and not self.primary:
+            bare = "No labels, and no stored scores: no metric can be computed."
+            ways = " ev.compare(a, b) shows how far two rankings overlap." if n > 1 else ""
+            return [title, f"{bare}{ways}", *alone]
         if not 1 < n <= MOST_RUNS or self.profile is not None:
             return [title, self._means(), *alone, *self._notes()]
         names = [*self.primary, *(one for one in MEDIANS if one in self.scores)]
@@ -1962,6 +1970,7 @@ class Evaluation(Display):
             return self.scores, None
         given = names_of(metrics, "metrics", "labels, such as 'mrr@10'")
         if not given:
+            self._need_metrics()
             raise DataError("found none", field="metrics", allowed="at least one, such as 'mrr@10'")
         # without a run to score, what is reported needs no score
         others = set[str]()
@@ -1987,6 +1996,16 @@ class Evaluation(Display):
 
         alone = self.reported.runs["run_id"].astype("str") if self.reported is not None else ()
         refuse_without_rows(runs if runs or self.run_ids else alone, self.reported)
+
+    def _need_metrics(self) -> None:
+        """Refuse a question about metrics where there is none: neither labels nor stored scores."""
+        if not metric_columns(self.scores):
+            raise DataError(
+                "no metric: there are no labels, and the runs hold no scores",
+                field="golden",
+                allowed="rs.evaluate(results, golden); without labels, ev.compare(a, b) shows how"
+                " far two rankings overlap",
+            )
 
     def _named(self, metric: str) -> str:
         """Return the name that a metric has in the scores."""

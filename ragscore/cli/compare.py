@@ -71,12 +71,6 @@ def max_drop_options(default: str) -> list[Option]:
     "compare runs/dense runs/hybrid --golden golden.yaml",
     *PAIR,
     metric_option("compare", "every default metric"),
-    several(
-        "--tie-margin",
-        "up to which difference a query counts as the same (several times; default: 0)",
-        "LABEL=DIFFERENCE",
-        default=[],
-    ),
     switch(
         "--strict-chunker-version",
         "refuse runs of different chunkers (default: match them by spans or documents)",
@@ -97,14 +91,13 @@ def max_drop_options(default: str) -> list[Option]:
 def compare_command(args: argparse.Namespace) -> None:
     """Print the comparison, and write it beside the candidate if asked."""
     refuse_beside_profile(args, ["metric"])
-    # What decides is always compared.
+    # what is named is asked about
     metrics = [*args.metric, *(args.primary or [])] if args.metric else None
     ev, baseline, candidate = evaluation_of_pair(args, metrics)
     cmp = ev.compare(
         baseline,
         candidate,
         metrics,
-        tie_margins=losses(args.tie_margin, "--tie-margin") or None,
         strict_chunker_version=args.strict_chunker_version,
         **allowances(args),
     )
@@ -159,8 +152,8 @@ def gate_command(args: argparse.Namespace) -> int:
     allowed = losses(args.max_drop, "--max-drop")
     # By every default metric, to know the primary ones; the gate's own are scored when asked for.
     ev, baseline, candidate = evaluation_of_pair(args)
-    metrics = list(dict.fromkeys([*metric_columns(ev.scores), *allowed]))
-    cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
+    scores, _ = ev._scored(list(dict.fromkeys([*metric_columns(ev.scores), *allowed])))
+    cmp = ev._compared(baseline, candidate, scores, **allowances(args))
     found = cmp.gate(
         allowed or None, rule=args.rule, require=args.require, undecided=args.undecided
     )

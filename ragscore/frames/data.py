@@ -384,7 +384,7 @@ class Results(ResultsVerbs):
         names = self.runs["run_id"].astype("str")
         if names.duplicated().any():
             raise DataError(
-                f"{', '.join(sorted(set(names[names.duplicated()])))} stands there twice",
+                f"{name_list(sorted(set(names[names.duplicated()])))} stands there twice",
                 field="runs.run_id",
                 allowed="run ids must be unique",
             )
@@ -436,7 +436,7 @@ class Results(ResultsVerbs):
         twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if twice:
             raise DataError(
-                f"{', '.join(twice)} is named twice", field="run", allowed="each run once"
+                f"{name_list(twice)} is named twice", field="run", allowed="each run once"
             )
         if query_ids is not None:
             check_type(query_ids, Iterable, "query_ids", "query ids")

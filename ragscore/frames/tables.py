@@ -32,8 +32,7 @@ from ragscore.frames.typing import Values
 
 P = ParamSpec("P")
 SIGNS = {
-    "better": "▲", "worse": "▼", "can't tell": "○", "same within margin": "=",
-    "no worse than margin": "◆", "no worse": "◆", "mixed": "▲▼",
+    "better": "▲", "worse": "▼", "can't tell": "○", "mixed": "▲▼",
     "win": "▲", "loss": "▼", "regression": "▼!", "draw": "=", "both_miss": "○",
     "no_target": "–", "only_baseline": "◁", "only_candidate": "▷", "improvement": "▲",
     "pass": "✓", "fail": "✗", "not evaluated": "○",
@@ -41,8 +40,7 @@ SIGNS = {
 """Word of a verdict or an outcome -> the sign before it, in every table."""
 TINTS = {
     "better": "good", "win": "good", "improvement": "good", "pass": "good",
-    "no worse than margin": "good", "no worse": "good", "loss": "poor", "mixed": "poor",
-    "worse": "bad", "regression": "bad", "fail": "bad",
+    "loss": "poor", "mixed": "poor", "worse": "bad", "regression": "bad", "fail": "bad",
 }  # fmt: skip
 VERDICTS = ("verdict", "outcome", "candidate is")
 """Columns whose words get their sign and tint unless a table names others."""

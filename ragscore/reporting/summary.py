@@ -26,10 +26,8 @@ SENTENCES = {
     "better": "{0} is better than {1}",
     "worse": "{0} is worse than {1}",
     "mixed": "{0} against {1} is mixed",
-    "no worse": "{0} is no worse than {1}",
     UNSURE: "Can't tell {0} from {1}",
 }
-OTHERWISE = "{0} against {1}: {2}"  # metrics without a direction are higher or lower
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def _compared(cmp: Comparison, gate: str) -> Card:
     ]
     if cmp.profile:
         return Card("", f"{cmp.candidate} against {cmp.baseline}", (f"{counts}.",))
-    title = SENTENCES.get(cmp.overall, OTHERWISE).format(cmp.candidate, cmp.baseline, cmp.overall)
+    title = SENTENCES[cmp.overall].format(cmp.candidate, cmp.baseline)
     told = ". ".join([*([gate] if gate else []), *(aspects if len(own) > 1 else [])])
     sentences = (f"{told}.",) if told else ()
     return Card(cmp.overall, title, (*sentences, f"{counts}."), _primaries(cmp))

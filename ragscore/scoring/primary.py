@@ -29,10 +29,10 @@ def primary_of(
     """Return the metrics that decide.
 
     Those given, and by default one for each aspect that has values: retrieval, answers, refusals
-    (both of the pair), passed; a metric of your own that was declared for an aspect goes before
-    ours. Without any of these, the first metric. Where one of the pair of
-    refusals is given, the other joins it if it was scored. With `are_united`, several calls of some
-    queries were united: metrics of retrieval that go by an order decide nothing.
+    (both of the pair), and passed if there is more than retrieval; a metric of your own that was
+    declared for an aspect goes before ours. Without any of these, the first metric. Where one of
+    the pair of refusals is given, the other joins it if it was scored. With `are_united`, several
+    calls of some queries were united: metrics of retrieval that go by an order decide nothing.
 
     Raises
     ------
@@ -80,6 +80,8 @@ def default_primary(
     found: list[str] = []
     for aspect in dict.fromkeys([*ASPECTS, *own]):
         held = [name for name in decide.get(aspect, ()) if name in known]
+        if aspect == "passed" and found and aspects_of(found).keys() == {"retrieval"}:
+            continue  # it says the same of retrieval alone, and would halve its level
         found += [own[aspect]] if aspect in own else held[: None if aspect == "refusals" else 1]
     return tuple(found)
 

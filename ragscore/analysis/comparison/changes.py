@@ -14,23 +14,26 @@ LARGEST = 3  # queries that are listed in each direction
 
 
 def value_changes(
-    scores: pd.DataFrame, a: str, b: str, metrics: list[str], declared: Declarations
+    scores: pd.DataFrame,
+    a: str,
+    b: str,
+    metrics: list[str],
+    declared: Declarations,
+    *,
+    keeps_equal: bool = False,
 ) -> pd.DataFrame:
     """One row per metric and query whose value changed, the largest change of a metric first.
 
     `metric`, `query_id`, `baseline`, `candidate`, `delta`, and `kind` (regression, improvement).
     """
-    first, second = (
-        scores.loc[scores["run_id"].eq(run).to_numpy(), metrics].astype("float64").sort_index()
-        for run in (a, b)
-    )
+    first, second = (values_of(scores, run, metrics) for run in (a, b))
     second = second.reindex(first.index)
-    apart = (second - first).to_numpy()
-    metric_of = [declared.describe(name) for name in metrics]
-    query, place = np.nonzero(np.abs(apart) > np.array([one.rounding for one in metric_of]))
+    apart, described = (second - first).to_numpy(), [declared.describe(name) for name in metrics]
+    least = np.array([-1.0 if keeps_equal else one.rounding for one in described])
+    query, place = np.nonzero(np.abs(apart) > least)
     delta = apart[query, place]
-    scale = np.array([one.scale for one in metric_of])
-    is_lower = np.array([one.better == "lower" for one in metric_of], dtype=bool)
+    scale = np.array([one.scale for one in described])
+    is_lower = np.array([one.better == "lower" for one in described], dtype=bool)
     # sizes that differ in their last bits only are ties: they keep the order of ids
     order = np.lexsort((query, -np.round(np.abs(delta) / scale[place], 12), place))
     query, place, delta = query[order], place[order], delta[order]
@@ -45,6 +48,12 @@ def value_changes(
             "kind": pd.Series(np.where(is_worse, "regression", "improvement"), dtype="str"),
         }
     )
+
+
+def values_of(scores: pd.DataFrame, run: str, metrics: list[str]) -> pd.DataFrame:
+    """Return a run's values by id: neither means nor ties depend on the order of rows."""
+    is_own = scores["run_id"].eq(run).to_numpy(dtype=bool)
+    return scores.loc[is_own, metrics].astype("float64").sort_index()
 
 
 def flips(
@@ -62,10 +71,10 @@ def flips(
     rows = rows.assign(bad=ends["bad"].to_numpy(), good=ends["good"].to_numpy())
     lower = [name for name in limits if declared.describe(name).better == "lower"]
     sign = 1.0 - 2.0 * rows["metric"].isin(lower)
-    worse, better = (
-        rows[["baseline", "candidate"]].mul(sign, axis=0).agg(way, axis=1) for way in ("min", "max")
+    sides = rows[["baseline", "candidate"]].mul(sign, axis=0)
+    has_flipped = (sides.min(axis=1) < sign * rows["bad"]) & (
+        sides.max(axis=1) >= sign * rows["good"]
     )
-    has_flipped = (worse < sign * rows["bad"] + 0.0) & (better >= sign * rows["good"])
     return rows[has_flipped.to_numpy()].drop(columns="delta").reset_index(drop=True)
 
 
@@ -73,6 +82,5 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str, declared: Declarations
     """The three queries that lost most and the three that gained most in each metric but 0/1."""
     names = [one for one in metric_columns(scores) if declared.describe(one).kind != "binary"]
     rows = value_changes(scores, a, b, names, declared)
-    return rows[rows.groupby(["metric", "kind"]).cumcount().lt(LARGEST).to_numpy()].reset_index(
-        drop=True
-    )
+    is_large = rows.groupby(["metric", "kind"]).cumcount().lt(LARGEST)
+    return rows[is_large.to_numpy()].reset_index(drop=True)

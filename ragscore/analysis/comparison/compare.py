@@ -498,7 +498,7 @@ def _deltas(
     states = first["state"].to_numpy("U"), second["state"].fillna("missing").to_numpy("U")
     was_asked, is_missing = states[0] != "missing", states[1] == "missing"
     in_both = was_asked & ~is_missing
-    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy()
+    without_value = (states[1] == "failed")[:, None] & second[names].isna().to_numpy(dtype=bool)
     lost = first[names].where(was_asked[:, None] & (is_missing[:, None] | without_value))
     clusters = query_clusters(golden, first.index, cluster)
     groups = None if clusters is None else clusters[in_both]

@@ -350,8 +350,12 @@ class Comparison(ComparisonVerbs, Display):
                 f"{with_sign(self.overall)}{self._overall().removeprefix(self.overall)}: {title}"
             )
         shown, note = self.shown()
-        table = [Table(shown), *lost_values(self.deltas)] if len(shown) else [note]
-        return [title, *table, *one_sided(self.deltas), *self._trades(), self.notes()]
+        if not len(shown):
+            overlap = self.per_query["rbo"].mean()
+            more = f" Their rankings overlap by {overlap:.2f} (RBO; 1: the same)."
+            return [title, note + (more if overlap >= 0 else ""), Notes(self._headline())]
+        told = [*lost_values(self.deltas), *one_sided(self.deltas), *self._trades()]
+        return [title, Table(shown), *told, self.notes()]
 
     def _tint(self) -> str:
         return "" if self.profile else TINTS.get(self.overall, "")

@@ -83,7 +83,9 @@ def _nothing(deltas: pd.DataFrame) -> str:
     """Say that nothing can be compared, and why."""
     expected = deltas[["n_expected_baseline", "n_expected_candidate"]]
     why = "no query has a value of the same metric in both runs"
-    if not len(deltas) or not expected.to_numpy(dtype="float64").any():
+    if not len(deltas):
+        why = "there are no labels, and the runs hold no scores"
+    elif not expected.to_numpy(dtype="float64").any():
         why = "no metric applies to any query; the golden set may be unlabelled"
     return f"Nothing can be compared: {why}."
 
