@@ -16,11 +16,13 @@ from ragscore.stats.moments import (
     is_constant,
     moments,
     own_groups,
+    skewness,
     standard_error,
 )
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 ROUNDING = 1e-12  # sums that differ by less than this share of their parts are equal
+RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
 SKEWED = 2.0  # beyond this skewness of differences a test of their mean may be too eager
 
 
@@ -56,15 +58,16 @@ def sign_flip_p(
     random ones. Members of a group (-1: none) change sign together. NaN without a difference.
     """
     columns = as_columns(differences)
-    p, rng = np.full(columns.shape[1], np.nan), np.random.default_rng(seed)
+    p = np.full(columns.shape[1], np.nan)
     for place, sums in enumerate(group_sums(columns, groups).T):
-        sizes = np.sort(np.abs(sums[sums != 0]))  # p depends on no order of queries
+        sizes = np.sort(np.abs(sums))  # p depends on no order of queries
+        sizes = sizes[sizes > ROUNDING * sizes.max(initial=0.0)]
         least = abs(sums.sum()) - ROUNDING * sizes.sum()
         if len(sizes) <= EXACT_UP_TO:
             bits = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes))) & 1
             p[place] = (np.abs((1 - 2 * bits) @ sizes) >= least).mean()
             continue
-        beyond, step = 1, max(BLOCK // len(sizes), 1)
+        beyond, step, rng = 1, max(BLOCK // len(sizes), 1), np.random.default_rng(seed)
         for start in range(0, iterations, step):
             signs = rng.integers(0, 2, (min(step, iterations - start), len(sizes)))
             beyond += int((np.abs((1.0 - 2.0 * signs) @ sizes) >= least).sum())
@@ -239,9 +242,24 @@ def welch(
     return delta, delta - half, delta + half, p
 
 
-def is_heavy_tailed(skew: Values, n: Values) -> Flags:
-    """Flag means of differences that few queries carry: |skewness| > 2 and n ≤ 25·skewness².
+def is_heavy_tailed(differences: npt.ArrayLike, width: npt.ArrayLike = 1.0) -> Flags:
+    """Flag columns whose mean difference needs a caution: its interval is too narrow.
 
-    Cochran 1977, Sampling Techniques, 2.15: a 95 % interval then errs in more than 6 % of samples.
+    - Few queries carry it: |skewness| > 2 and n ≤ 25·skewness² (Cochran 1977, Sampling Techniques,
+      2.15: a 95 % interval then errs in more than 6 % of samples).
+    - Or too rare ones to be seen would undo it: all that moved moved one way, and losses as rare as
+      3/n of the queries, each of the metric's `width`, would undo the sum of the gains.
+
+    Not where every difference that isn't 0 is as large as the metric allows (0/1 metrics).
     """
-    return np.asarray((np.abs(skew) > SKEWED) & (n <= COCHRAN * skew**2), dtype=bool)
+    columns = as_columns(differences)
+    n = (~np.isnan(columns)).sum(axis=0)
+    sizes = np.where(np.isnan(columns), 0.0, np.abs(columns))
+    largest, has_width = sizes.max(axis=0, initial=0.0), np.isfinite(width)
+    possible = np.where(has_width, np.fmax(largest, width), largest)
+    skew = np.nan_to_num(np.abs(skewness(columns)))
+    wins, losses = count_moves(columns)
+    is_unseen = ((wins == 0) != (losses == 0)) & (sizes.sum(axis=0) < RULE_OF_THREE * possible)
+    is_whole = (sizes == 0) | (np.abs(sizes - possible) <= ROUNDING * possible)
+    is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
+    return np.asarray((is_skewed | is_unseen) & ~(is_whole.all(axis=0) & has_width), dtype=bool)

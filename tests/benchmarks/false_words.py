@@ -37,7 +37,7 @@ def exchanged(ev: rs.Evaluation, n: int, rng: np.random.Generator) -> rs.Evaluat
 def said(ev: rs.Evaluation) -> dict[str, bool]:
     """Return what is claimed of the two runs, and whether any p alone would claim something."""
     cmp = ev.compare(*ev.run_ids)
-    words = [*cmp.deltas["verdict"], *cmp.flip_counts["verdict"], *cmp.aspects["verdict"]]
+    words = [*cmp.deltas["verdict"].dropna(), *cmp.aspects["verdict"]]
     return {
         "overall word": cmp.overall != UNSURE,
         "any word": any(word != UNSURE for word in words),

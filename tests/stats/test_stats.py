@@ -13,12 +13,12 @@ from ragscore.stats import (
     average_repeats,
     bootstrap_t_interval,
     design_effect,
-    interval_of_differences,
     interval_of_means,
     least_n,
     mean_interval,
     median_interval,
     moments,
+    paired_interval,
     quantile_difference_interval,
     quantile_interval,
     skewness,
@@ -85,7 +85,7 @@ def test_equal_columns_have_a_width(kind, groups, value):
     values = np.full(30, value)
     for low, high in (
         interval_of_means(values, kind, groups=groups),
-        interval_of_differences(values - 1, kind, groups=groups),
+        paired_interval(values - 1, kind, groups=groups),
     ):
         assert high[0] - low[0] > 0.05
 
@@ -94,7 +94,7 @@ def test_equal_times_have_no_interval():
     for groups in (None, np.arange(30) // 3):
         for bounds in (
             interval_of_means(np.full(30, 0.7), "time", groups=groups),
-            interval_of_differences(np.zeros(30), "cost", groups=groups),
+            paired_interval(np.zeros(30), "cost", groups=groups),
         ):
             assert np.isnan(bounds).all()
 
@@ -102,7 +102,7 @@ def test_equal_times_have_no_interval():
 def test_bounded_intervals_stay_inside_their_range():
     low, high = mean_interval(np.array([0.95]), np.array([0.2]), np.array([10.0]), "bounded")
     assert 0 <= low[0] < 0.8 and 0.95 < high[0] <= 1
-    low, high = interval_of_differences([1, 1, -0.5], "bounded")
+    low, high = paired_interval([1, 1, -0.5], "bounded")
     assert (low[0], high[0]) == (-1, 1)
 
 
@@ -124,7 +124,7 @@ def test_no_value_has_no_interval():
             *mean_interval(np.array([np.nan]), np.array([np.nan]), np.array([0.0]), kind),
             *interval_of_means(nothing, kind),
             *interval_of_means(nothing, kind, groups=[0, 0, 1, 1]),
-            *interval_of_differences(nothing, kind),
+            *paired_interval(nothing, kind),
         ):
             assert np.isnan(bound).all()
 
@@ -217,9 +217,7 @@ def test_copies_of_a_query_add_nothing():
     # Every query three times: a design effect of 3 (but for n/(n−1)), and as many degrees of
     # freedom as queries.
     values = np.random.default_rng(0).random(40)
-    low, high = interval_of_differences(
-        np.repeat(values, 3), "time", groups=np.repeat(np.arange(40), 3)
-    )
+    low, high = paired_interval(np.repeat(values, 3), "time", groups=np.repeat(np.arange(40), 3))
     expected = stats.ttest_1samp(values, 0).confidence_interval()
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert design_effect(np.repeat(values, 3), np.repeat(np.arange(40), 3))[0] == pytest.approx(

@@ -7,24 +7,16 @@ from scipy.stats import binom
 
 import ragscore as rs
 from ragscore.stats import (
-    NO_WORSE,
-    SAME,
-    interval_of_differences,
     interval_of_means,
     is_heavy_tailed,
-    mcnemar_p,
     minimum_detectable,
-    minimum_detectable_rate,
     moments,
+    paired_interval,
     quantile_interval,
-    sign_flip_p,
     t_interval,
     tango_interval,
-    verdict,
     wilson_interval,
 )
-from ragscore.stats.intervals import interval_for_margin
-from ragscore.stats.power import EXACT_BELOW
 
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
 
@@ -94,14 +86,13 @@ def rates_claimed(n, discordance, delta=0.0):
     """Chance that two rates are called different."""
     wins, losses, chance = moved_table(n, discordance, delta)
     low, high = tango_interval(wins, losses, np.full(len(wins), float(n)))
-    is_exact = (wins + losses >= EXACT_BELOW) | (mcnemar_p(wins, losses, is_exact=True) < 0.05)
-    return chance[is_exact & (mcnemar_p(wins, losses) < 0.05) & ((low > 0) | (high < 0))].sum()
+    return chance[(low > 0) | (high < 0)].sum()
 
 
 def claimed(differences):
-    """Which columns' verdict is better or worse; see the test of the verdict's words."""
-    low, high = interval_of_differences(differences, "bounded", bounds=(0, 5))
-    return (sign_flip_p(differences, iterations=1_000) < 0.05) & ((low > 0) | (high < 0))
+    """Which columns' interval leaves out 0."""
+    low, high = paired_interval(differences, "bounded", bounds=(0, 5))
+    return (low > 0) | (high < 0)
 
 
 # Intervals
@@ -172,9 +163,7 @@ def test_intervals_of_differences_hold_the_difference(n):
         wins, losses, chance = moved_table(n, 0.2, delta)
         low, high = tango_interval(wins, losses, np.full(len(wins), float(n)))
         assert 0.91 <= chance[(low <= delta + 1e-12) & (delta - 1e-12 <= high)].sum() <= 0.975
-    held = coverage(
-        moved_reciprocal_ranks, 0, n, lambda values: interval_of_differences(values, "bounded")
-    )
+    held = coverage(moved_reciprocal_ranks, 0, n, lambda values: paired_interval(values, "bounded"))
     assert 0.91 <= held <= 0.975
 
 
@@ -199,31 +188,11 @@ def test_a_false_alarm_from_rare_disasters_comes_with_a_caution(n):
 
 
 @pytest.mark.parametrize("n", [20, 50, 200])
-@pytest.mark.parametrize("discordance", [0.1, 0.3])
-def test_a_detectable_difference_of_rates_is_found_four_times_in_five(discordance, n):
-    delta = float(minimum_detectable_rate(discordance, n))
-    if np.isinf(delta):
-        assert n * discordance < 8 and rates_claimed(n, discordance, discordance) < 0.8
-    else:
-        assert rates_claimed(n, discordance, delta) == pytest.approx(0.8, abs=0.005)
-
-
-@pytest.mark.parametrize("n", [20, 50, 200])
 def test_a_detectable_difference_of_means_is_found_four_times_in_five(n):
     rng = np.random.default_rng(0)
     population = moved_reciprocal_ranks(rng, 1_000_000, 1)
-    shift = minimum_detectable(population.std(), n) - population.mean()
+    shift = minimum_detectable(population.std() / n**0.5, n) - population.mean()
     assert 0.75 <= claimed(moved_reciprocal_ranks(rng, n, DRAWS) + shift).mean() <= 0.85
-
-
-def test_what_is_simulated_is_what_the_verdict_says():
-    differences = moved_reciprocal_ranks(np.random.default_rng(5), 40, 300, 0.35)
-    low, high = interval_of_differences(differences, "bounded")
-    p, mean = sign_flip_p(differences, iterations=1_000), differences.mean(axis=0)
-    words = [verdict(*numbers, 0.1, 40).word for numbers in zip(mean, low, high, p, strict=True)]
-    found = claimed(differences)
-    assert [word in ("better", "worse") for word in words] == found.tolist()
-    assert 30 < found.sum() < 270
 
 
 @pytest.mark.slow
@@ -234,59 +203,3 @@ def test_of_runs_that_do_not_differ_a_comparison_rarely_says_anything():
     two = [ev.select(runs=list(pair)) for pair in pairs]
     words = [said(exchanged(two[draw % 3], 40, rng))["any word"] for draw in range(draws)]
     assert sum(words) <= binom.ppf(0.999, draws, 0.05)
-
-
-# Margins
-
-
-@pytest.mark.parametrize(("n", "discordance", "margin"), [(40, 0.2, 0.1), (182, 0.1, 0.05)])
-def test_a_rate_that_is_a_margin_worse_is_rarely_called_no_worse(n, discordance, margin):
-    def shares(delta):
-        wins, losses, chance = moved_table(n, discordance, delta)
-        bounds = tango_interval(wins, losses, np.full(len(wins), float(n)))
-        found = np.array([
-            verdict(*numbers, np.nan, np.nan, n, margin=margin).word
-            for numbers in zip((wins - losses) / n, *bounds, strict=True)
-        ])  # fmt: skip
-        same = chance[found == SAME].sum()
-        return same, same + chance[found == NO_WORSE].sum()
-
-    (same_if_worse, no_worse_if_worse), (same, no_worse) = shares(-margin), shares(margin)
-    assert same_if_worse <= no_worse_if_worse <= 0.026
-    assert same <= 0.026 and no_worse > 0.4
-    assert shares(0.0)[0] >= same_if_worse
-
-
-@pytest.mark.parametrize("n", [40, 182])
-def test_an_interval_for_a_margin_rarely_leaves_out_the_mean_of_skewed_losses(n):
-    rng, draws = np.random.default_rng(1), 5_000
-    losses = -np.where(rng.random((n, draws)) < 0.4, rng.beta(1, 3, (n, draws)), 0.0)
-    low, high = interval_for_margin(losses, "bounded")
-    most = binom.ppf(0.999, draws, 0.026) / draws
-    assert (low > -0.1).mean() <= most and (high < -0.1).mean() <= most
-    students = interval_of_differences(losses, "bounded")
-    assert n > 100 or (students[0] > -0.1).mean() > most
-
-
-def test_an_interval_for_a_margin_is_students_where_nothing_is_skewed_and_tangos_for_rates():
-    even = np.array([-0.4, -0.1, 0.0, 0.1, 0.4] * 8)
-    for values, kind in ((even, "bounded"), (np.array([1.0, 1.0, -1.0, *[0.0] * 30]), "binary")):
-        np.testing.assert_allclose(
-            interval_for_margin(values, kind), interval_of_differences(values, kind), atol=1e-12
-        )
-
-
-def test_an_interval_for_a_margin_by_hand():
-    # Differences 0, 0, 0, 1 have mean 1/4, s = 1/2, error 1/4, lean 1/√3.
-    t, lean = 3.182446, 1 / np.sqrt(3)
-    up = 3 / lean * (np.cbrt(1 + lean * (t - lean / 6)) - 1)
-    down = 3 / lean * (np.cbrt(1 + lean * (-t - lean / 6)) - 1)
-    low, high = interval_for_margin(np.array([0.0, 0.0, 0.0, 1.0]), "bounded")
-    assert low[0] == pytest.approx(min(0.25 - t / 4, 0.25 - up / 4), abs=1e-6)
-    assert high[0] == pytest.approx(min(max(0.25 + t / 4, 0.25 - down / 4), 1.0), abs=1e-6)
-
-
-def test_members_of_a_group_count_once_in_an_interval_for_a_margin():
-    once = np.array([0.3, 0.0, 0.0, 0.1, 0.0, 0.9, 0.0, 0.2])
-    low, high = interval_for_margin(np.repeat(once, 3), "bounded", groups=np.repeat(range(8), 3))
-    np.testing.assert_allclose((low, high), interval_for_margin(once, "bounded"), atol=1e-12)

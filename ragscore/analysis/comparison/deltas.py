@@ -135,7 +135,7 @@ def paired_deltas(
     rounding = np.array([one.rounding for one in metrics])
     is_lower = np.array([one.better == "lower" for one in metrics], dtype=bool)
     up, down = (apart > rounding).sum(axis=0), (apart < -rounding).sum(axis=0)
-    n, skew = (~np.isnan(apart)).sum(axis=0), skewness(apart)
+    n, widths = (~np.isnan(apart)).sum(axis=0), np.array([one.width for one in metrics])
     return pd.DataFrame(
         {
             "metric": names,
@@ -146,8 +146,8 @@ def paired_deltas(
             "n_worse": np.where(is_lower, up, down),
             "n_same": n - up - down,
             "n": n,
-            "skewness": skew,
-            "caution": is_heavy_tailed(np.nan_to_num(skew), n) & ~are_timed(metrics),
+            "skewness": skewness(apart),
+            "caution": is_heavy_tailed(apart, widths) & ~are_timed(metrics),
             "verdict": verdicts(found, metrics, (n > 0) & is_primary),
         }
     )
