@@ -325,10 +325,9 @@ def test_differences_of_scores_by_different_judges_are_refused_as_comparisons_ar
         rs.extras.score_diff(ev, "a", "b")
     with warned("judge_fingerprint", "m:p1:0", "n:p1:0"):
         diff = rs.extras.score_diff(ev, "a", "b", allow_different="judge_fingerprint")
-    assert diff.metrics["metric"].tolist() == ["hit@1", "faithfulness"]
-    rs.extras.score_diff(
-        rs.evaluate(results, golden, ["hit@1"]), "a", "b"
-    )  # nothing judged is subtracted
+    assert [row["metric"] for row in diff["rows"]] == ["hit@1", "faithfulness"]
+    # nothing judged is subtracted
+    rs.extras.score_diff(rs.evaluate(results, golden, ["hit@1"]), "a", "b")
 
 
 def test_a_judge_that_one_run_does_not_state_is_warned_of(pair):

@@ -25,7 +25,8 @@ def test_outcomes_deltas_and_notes(pair):
     assert row[["baseline", "candidate"]].tolist() == [1 / 3, 2 / 3]
     assert row[["n", "n_better", "n_worse", "n_same"]].tolist() == [3, 2, 1, 0]
     assert row["delta"] == pytest.approx(1 / 3)
-    assert json.loads(cmp.to_json())["delta_pct"]["hit@1"] == pytest.approx(100)
+    rows = {one["metric"]: one for one in json.loads(cmp.to_json())["deltas"]}
+    assert rows["hit@1"]["delta_pct"] == pytest.approx(100)
 
 
 def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
