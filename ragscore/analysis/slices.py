@@ -22,6 +22,7 @@ from ragscore.frames.typing import Flags
 from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     Groups,
+    are_timed,
     clusters_text,
     intervals,
     query_clusters,
@@ -78,7 +79,8 @@ def slice_means(
             own = shared_only(None if groups is None else groups[inside])
             low, high = intervals(values[inside], described, own)
             scale = scales_of(described)
-            delta, *ends, p = welch(values / scale, inside, groups=groups)
+            parts_of = np.where(are_timed(described), np.nan, values / scale)
+            delta, *ends, p = welch(parts_of, inside, groups=groups)
             rows = pd.DataFrame(
                 {
                     "run_id": run, "metric": aligned.metrics, "n": n.astype(int), "mean": mean,

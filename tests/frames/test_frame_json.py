@@ -19,7 +19,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
-from ragscore.analysis.comparison.score_diff import diff_scores
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import compare_slices
@@ -155,7 +154,6 @@ MADE = {
     "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
     scores: golden_health(scores, golden),
-    "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
     "Gain": lambda results, golden,
     scores: rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b"),

@@ -57,15 +57,18 @@ def values_of(scores: pd.DataFrame, run: str, metrics: list[str]) -> pd.DataFram
 
 
 def flips(
-    scores: pd.DataFrame, a: str, b: str, declared: Declarations = NOTHING_DECLARED
-) -> pd.DataFrame:
+    scores: pd.DataFrame, a: str, b: str, declared: Declarations = NOTHING_DECLARED,
+    metrics: list[str] | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """One row per answer metric and query that went from good to bad, or from bad to good.
 
     Good and bad are the ends of 0/1 metrics; of what judges measure, from .8 and below .6 of its
     scale. The limits stand beside, as `bad` and `good`.
     """
-    known = [name for name in metric_columns(scores) if not declared.label_of(name).is_ranking]
-    limits = {name: found for name in known if (found := limits_of(name, declared))}
+    if metrics is None:
+        names = metric_columns(scores)
+        metrics = [name for name in names if not declared.label_of(name).is_ranking]
+    limits = {name: found for name in metrics if (found := limits_of(name, declared))}
     rows = value_changes(scores, a, b, list(limits), declared)
     ends = pd.DataFrame(limits, index=["bad", "good"]).T.astype("float64").reindex(rows["metric"])
     rows = rows.assign(bad=ends["bad"].to_numpy(), good=ends["good"].to_numpy())

@@ -161,8 +161,11 @@ def compare_runs(
     if chosen is not None and metrics is None:
         deep = [name for name in metric_columns(scores) if (declared.label_of(name).k or 0) > k]
         scores = scores.drop(columns=deep)
-    declared = declared.of(metric_columns(scores))
-    deciding = _deciding(scores, primary)
+    known = metric_columns(scores)
+    declared = declared.of(known)
+    if primary is None:  # what is named is asked about
+        primary = primary_of(scores) if metrics is None else known
+    deciding = tuple(name for name in primary if name in known) or tuple(known)
     sides, table, states, groups, level = _deltas(
         scores, whole, golden, (a, b), deciding, cluster, declared, level
     )
@@ -463,13 +466,6 @@ def _chosen(
         )
     is_chosen = run.isin(run_ids) & rows["state"].ne("extra")
     return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
-
-
-def _deciding(scores: pd.DataFrame, primary: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the primary metrics among those compared; all of these if none is."""
-    names = metric_columns(scores)
-    given = primary_of(scores) if primary is None else primary
-    return tuple(name for name in given if name in names) or tuple(names)
 
 
 def _deltas(

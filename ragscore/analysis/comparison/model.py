@@ -382,8 +382,8 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "n_runs": cmp.n_runs,
     }
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
-    known = cmp.deltas[(cmp.deltas["baseline"].fillna(0) != 0).to_numpy()].set_index("metric")
-    content["delta_pct"] = (100 * known["delta"] / known["baseline"]).to_dict()
+    for row in content["deltas"]:
+        row["delta_pct"] = None if not row["baseline"] else 100 * row["delta"] / row["baseline"]
     return content | {
         "profile": cmp.profile.name if cmp.profile else None,
         "joinable": list(cmp.level.joinable),
@@ -406,6 +406,8 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
             field="profile",
             allowed=f"the profile that was compared with, {content['profile']!r}",
         )
+    for row in content["deltas"]:
+        row.pop("delta_pct", None)  # it follows from the others
     frames: dict[str, Any] = {
         name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
     }

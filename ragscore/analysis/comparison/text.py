@@ -123,7 +123,7 @@ def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -
     names = [*primary, *headline_of(known["metric"])]
     rows = largest_changes[largest_changes["metric"].isin(names).to_numpy()]
     texts = [
-        f"{query} {shown_number(delta, decimals_within(delta, delta), True)}"
+        f"{query} {delta:+.3g}"
         for query, delta in zip(rows["query_id"], rows["delta"], strict=True)
     ]
     ways = rows["kind"].map({"regression": "lost most", "improvement": "gained most"})
