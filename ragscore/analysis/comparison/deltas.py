@@ -96,8 +96,9 @@ def figures(
 def level_together(a: Values, b: Values, metrics: Sequence[Metric], groups: Groups | None) -> float:
     """Return the level of each column's interval, at which all of them hold together in 95 %."""
     moves = (b - a) / scales_of(metrics)
-    for place in np.flatnonzero(are_timed(metrics)):  # what a query adds to each median
-        known = ~np.isnan(moves[:, place])
+    is_known = ~np.isnan(moves)
+    for place in np.flatnonzero(are_timed(metrics) & is_known.any(axis=0)):
+        known = is_known[:, place]  # what a query adds to each median
         ways = [np.sign(side[known, place] - np.median(side[known, place])) for side in (a, b)]
         moves[known, place] = ways[1] - ways[0]
     return level_of_each(moves, groups)
